@@ -47,15 +47,16 @@ describe('lines that something new touches outside of its own file', () => {
 
   it('a field of the architecture: its type, what it builds, and its names in two other formats', () => {
     const models = 'packages/models/src';
+    const formats = 'packages/formats/src';
     expect(
       linesThatName('addQkvBias', 'packages/configuration/src/architecture/architecture-fields.ts'),
     ).toEqual({
       [`${models}/blocks/block-variants.ts`]: 1,
       [`${models}/blocks/transformer-block-specification.ts`]: 2,
       // which some model types state and others have always
-      [`${models}/huggingface/llama-fields.ts`]: 1,
-      [`${models}/huggingface/model-types.ts`]: 1,
-      [`${models}/megatron/megatron-fields.ts`]: 1,
+      [`${formats}/huggingface/llama-fields.ts`]: 1,
+      [`${formats}/huggingface/model-types.ts`]: 1,
+      [`${formats}/megatron/megatron-fields.ts`]: 1,
     });
   });
 });

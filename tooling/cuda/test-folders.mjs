@@ -12,7 +12,7 @@ export const testFolders = [
     weight: 2,
   },
   {
-    folder: 'packages/recipes',
+    folder: 'packages/runs',
     step: 'steps of training runs, with graphs and without',
     report: 'tests-steps.json',
     weight: 2,

@@ -9,6 +9,7 @@ import { makeTrace, readTraceFile } from './traces.mjs';
 const data = await importPackage('@mtl/data');
 const conversations = await importPackage('@mtl/data/conversations');
 const checkpoint = await importPackage('@mtl/checkpoint');
+const modelFiles = await importPackage('@mtl/formats');
 const models = await importPackage('@mtl/models');
 const schedules = await importPackage('@mtl/pipeline/schedules');
 
@@ -141,7 +142,7 @@ export const formats = {
   },
   'hugging-face': {
     make: (directory) => {
-      const fixtures = join(root, 'packages/models/fixtures');
+      const fixtures = join(root, 'packages/formats/fixtures');
       for (const name of ['huggingface-gpt2', 'huggingface-bert']) {
         cpSync(join(fixtures, name), join(directory, name), { recursive: true });
       }
@@ -157,7 +158,7 @@ export const formats = {
   lora: {
     make: (directory) => {
       for (const name of loraFixtures) {
-        cpSync(join(root, 'packages/models/fixtures', name), join(directory, name), { recursive: true });
+        cpSync(join(root, 'packages/formats/fixtures', name), join(directory, name), { recursive: true });
       }
     },
     files: () =>
@@ -188,7 +189,7 @@ export const formats = {
   },
   megatron: {
     make: (directory) => {
-      const fixtures = join(root, 'packages/models/fixtures/megatron');
+      const fixtures = join(root, 'packages/formats/fixtures/megatron');
       for (const name of megatronFixtures) {
         cpSync(join(fixtures, name), join(directory, name), { recursive: true });
       }
@@ -307,21 +308,21 @@ async function readSafetensors(directory) {
 }
 
 async function readModel(directory) {
-  const kind = await models.huggingFaceModelKind(directory);
+  const kind = await modelFiles.huggingFaceModelKind(directory);
   return kind === 'bert'
-    ? await models.readHuggingFaceBert({ directory })
-    : await models.readHuggingFaceGpt({ directory });
+    ? await modelFiles.readHuggingFaceBert({ directory })
+    : await modelFiles.readHuggingFaceGpt({ directory });
 }
 
 const loraFixtures = ['lora-gpt2', 'lora-llama', 'lora-mixtral', 'lora-olmoe'];
 
 /** Reads adapters of PEFT into tensors of the model that they belong to. */
 async function readAdapters(directory, name) {
-  const base = join(root, 'packages/models/fixtures', name.replace('lora', 'huggingface'));
-  const { configuration: model } = await models.readHuggingFaceGpt({ directory: base });
-  const adapters = await models.readLoraDirectory({ directory: join(directory, name), model });
-  const lora = models.loraSpecificationOf(adapters.configuration, model);
-  const parameters = models.gptParameters(model, { lora }).filter((each) => models.isAdapter(each.name));
+  const base = join(root, 'packages/formats/fixtures', name.replace('lora', 'huggingface'));
+  const { configuration: model } = await modelFiles.readHuggingFaceGpt({ directory: base });
+  const adapters = await modelFiles.readLoraDirectory({ directory: join(directory, name), model });
+  const lora = modelFiles.loraSpecificationOf(adapters.configuration, model);
+  const parameters = models.gptParameters(model, { lora }).filter((each) => modelFiles.isAdapter(each.name));
   await adapters.load(float32Tensors(parameters));
 }
 
@@ -343,7 +344,7 @@ const megatronFixtures = [
  */
 async function readMegatron(directory, file) {
   const [name, iteration, ...rest] = file.split('/');
-  const found = await models.readMegatron({ directory: join(directory, name) });
+  const found = await modelFiles.readMegatron({ directory: join(directory, name) });
   try {
     const { kind, configuration: model, optimizer } = found;
     const parameters = models.modelParameters({ kind, model });

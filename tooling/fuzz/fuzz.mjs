@@ -21,7 +21,7 @@ const help = `usage: npm run dev -- fuzz [flags]: damages files of every format 
   --formats FILE    the module of the formats
   --corpus FOLDER   inputs that failed once, read first (default: those of this repository)
 `;
-const here = fileURLToPath(new URL('./', import.meta.url));
+const here = fileURLToPath(new URL('.//', import.meta.url));
 const maximumBytes = 2e9;
 // loading all packages, on a machine that does much else
 const startSeconds = 300;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mutateBytes, mutateJson, Random } from './mutations.mjs';
 
-const here = fileURLToPath(new URL('./', import.meta.url));
+const here = fileURLToPath(new URL('.//', import.meta.url));
 let folder;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'mtl-fuzz-test-'));

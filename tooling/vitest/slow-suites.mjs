@@ -25,7 +25,7 @@ export const slowSuites = {
     'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
   },
-  'packages/recipes': {
+  'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,
     'test/bert-layouts.test.ts': 32,
     'test/bytes-on-the-wire.test.ts': 41,

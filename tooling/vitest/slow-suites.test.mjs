@@ -19,11 +19,11 @@ it.each(files)('%s exists', (file) => {
 });
 
 it('leaves out the slow suites of the package alone, and only for the fast run', () => {
-  const folder = join(root, 'packages', 'recipes');
+  const folder = join(root, 'packages', 'runs');
   vi.stubEnv('MTL_TEST_SUITES', 'all');
   expect(suitesLeftOut(folder)).toEqual([]);
   vi.stubEnv('MTL_TEST_SUITES', 'fast');
-  expect(suitesLeftOut(folder)).toEqual(Object.keys(slowSuites['packages/recipes']));
+  expect(suitesLeftOut(folder)).toEqual(Object.keys(slowSuites['packages/runs']));
   expect(suitesLeftOut(join(root, 'packages', 'errors'))).toEqual([]);
 });
 

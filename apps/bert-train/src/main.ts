@@ -6,6 +6,7 @@
  * here they can be read and changed.
  */
 import { LossScaler } from '@mtl/optimizer';
+import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
 import {
   batchesOfRun,
   beginReports,
@@ -13,14 +14,12 @@ import {
   loadStart,
   modelOfRun,
   type OpenedRun,
-  optimizerOfRun,
-  partOfRun,
   pretraining,
   runTrainingProgram,
   showResults,
   trainerOfRun,
   trainingProfiler,
-} from '@mtl/recipes';
+} from '@mtl/runs';
 
 /** Opens the run and trains its model: on every rank, once the processes have joined. */
 async function trainBert(run: OpenedRun): Promise<void> {

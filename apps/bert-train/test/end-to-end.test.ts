@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { prepareDataset } from '@mtl/data';
-import { checkpointBytes, prepareSentences, withoutFlags } from '@mtl/recipes/testing';
+import { checkpointBytes, prepareSentences, withoutFlags } from '@mtl/runs/testing';
 import { readMetrics } from '@mtl/tooling/read-metrics';
 import { runProgram } from '@mtl/tooling/run-program';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -36,7 +36,7 @@ import {
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
-import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
+import { joinProcesses, TrainingProcesses } from '@mtl/run-parts';
 import { modelFlops, Trainer } from '@mtl/trainer';
 import { benchmarkPresets } from './benchmark-presets.mjs';
 

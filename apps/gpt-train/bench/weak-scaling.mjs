@@ -64,7 +64,7 @@ console.log(
   `weak scaling, ${values.size}, ${values.dtype}, ${cpus()[0].model}, ${numCores} cores, medians of ${values.repeat} runs`,
 );
 console.log(`${''.padEnd(52)} ranks  parameters  TFLOP/s per rank  efficiency  the paper's`);
-// rounding of sums in another order; see packages/recipes/parity/layouts.mjs
+// rounding of sums in another order; see packages/runs/parity/layouts.mjs
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 let isWrong = false;
 for (const each of rows) {

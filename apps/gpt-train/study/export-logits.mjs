@@ -9,7 +9,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { generateAll } from '@mtl/inference';
-import { defaultCorpusFiles, loadGptForInference } from '@mtl/recipes';
+import { defaultCorpusFiles } from '@mtl/run-parts';
+import { loadGptForInference } from '@mtl/saved-models';
 
 const { values: options } = parseArgs({
   options: {

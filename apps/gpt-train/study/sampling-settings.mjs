@@ -11,7 +11,8 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { generateAll } from '@mtl/inference';
-import { defaultCorpusFiles, loadGptForInference } from '@mtl/recipes';
+import { defaultCorpusFiles } from '@mtl/run-parts';
+import { loadGptForInference } from '@mtl/saved-models';
 
 const { values: options } = parseArgs({
   options: { load: { type: 'string', multiple: true }, show: { type: 'boolean', default: false } },

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkpointBytes, prepareCorpus, withoutFlags } from '@mtl/recipes/testing';
+import { checkpointBytes, prepareCorpus, withoutFlags } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { gptTrain, readMetrics, runGptTrain } from './run-gpt-train.js';
 

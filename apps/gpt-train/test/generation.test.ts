@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { allocateParameters } from '@mtl/autograd';
+import { parameterTensors, readHuggingFaceGpt } from '@mtl/formats';
 import { generateAll } from '@mtl/inference';
 import { numLiveTensors } from '@mtl/kernels';
-import { GptLanguageModel, GptStage, parameterTensors, readHuggingFaceGpt } from '@mtl/models';
+import { GptLanguageModel, GptStage } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 
 const directory = fileURLToPath(
-  new URL('../../../packages/models/fixtures/huggingface-gpt2', import.meta.url),
+  new URL('../../../packages/formats/fixtures/huggingface-gpt2', import.meta.url),
 );
 
 describe('generate with a GPT', () => {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 /** Runs the training program of a model: what apps/gpt-train and apps/bert-train run in a checkout. */
 export async function runTraining(options) {
   if (existsSync(new URL('../dist/main.js', import.meta.url))) {
-    const { runTrainingProgram } = await import('@mtl/recipes');
+    const { runTrainingProgram } = await import('@mtl/runs');
     await runTrainingProgram({ ...options, argv: process.argv.slice(2) });
   } else {
     console.error(

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { endWithoutOutput } from '@mtl/recipes';
+import { endWithoutOutput } from '@mtl/runs';
 import { runMtl } from './run-mtl.js';
 
 // `mtl ... | head` has read enough: nothing went wrong

@@ -10,7 +10,7 @@ afterAll(() => directory.dispose());
 
 const inDirectory = (name: string): string => join(directory.path, name);
 const fixture = (name: string): string =>
-  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 
 async function mtl(...argv: string[]): Promise<{ stdout: string; stderr: string }> {
   const { status, ...written } = await runMtlHere(...argv);

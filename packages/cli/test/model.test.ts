@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { openDashboard } from '@mtl/dashboard';
 import { perplexity, scoreTokens } from '@mtl/inference';
 import { setNumThreads } from '@mtl/kernels';
-import { loadGptForInference } from '@mtl/recipes';
+import { loadGptForInference } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runAsPrinted } from './support/run-as-printed.js';
 import { runMtlHere } from './support/run-mtl-here.js';
@@ -315,7 +315,7 @@ describe('mtl convert', () => {
   });
 
   it('prints a command for a BERT, too, whose short samples may have no masked token', async () => {
-    cpSync(new URL('../../models/fixtures/huggingface-bert', import.meta.url), join(cwd, 'bert'), {
+    cpSync(new URL('../../formats/fixtures/huggingface-bert', import.meta.url), join(cwd, 'bert'), {
       recursive: true,
     });
     const words = '[PAD] [UNK] [CLS] [SEP] [MASK] the of and to in a that for be our is it by which have as';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { prepareCorpus, prepareSentences } from '@mtl/recipes/testing';
+import { prepareCorpus, prepareSentences } from '@mtl/runs/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { appCommand } from './support/mtl-command.js';

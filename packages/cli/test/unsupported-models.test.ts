@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ModelKind } from '@mtl/configuration';
-import { runTrainingProgram } from '@mtl/recipes';
+import { runTrainingProgram } from '@mtl/runs';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { runMtlHere } from './support/run-mtl-here.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';

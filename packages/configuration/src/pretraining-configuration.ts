@@ -1,11 +1,11 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { ConversationFiles } from '@mtl/data/conversations';
+import type { LoraConfiguration } from '@mtl/formats';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,
   ExpertVariants,
   LayerNormPlacement,
-  LoraConfiguration,
   PositionVariants,
   Recomputation,
 } from '@mtl/models';

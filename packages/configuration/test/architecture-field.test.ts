@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { GptModelConfiguration } from '@mtl/models';
-import { type BertModelConfiguration, readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/models';
+import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/formats';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { afterAll, expect, it, vi } from 'vitest';
 
 // the table with one field more: everything below must follow from it
@@ -43,7 +43,7 @@ const {
 
 const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
 const directoryOf = (name: string) =>
-  fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+  fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
 const configure = (...words: string[]) =>
   validateConfiguration(parseFlags(['--preset', 'char-10m', ...words]));
 const modelWith = (numTracks: number): GptModelConfiguration =>

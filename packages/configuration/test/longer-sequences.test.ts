@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { readHuggingFaceGpt } from '@mtl/models';
+import { readHuggingFaceGpt } from '@mtl/formats';
 import { describe, expect, it } from 'vitest';
 import {
   architectureFlags,
@@ -15,7 +15,7 @@ import {
 
 /** The flags of a run that loads a fixture of @mtl/models. */
 async function loading(name: string, line: string) {
-  const directory = fileURLToPath(new URL(`../../models/fixtures/${name}`, import.meta.url));
+  const directory = fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
   const { configuration: model } = await readHuggingFaceGpt({ directory });
   const loaded = flagsOfHuggingFace({ directory, kind: 'gpt', model, tokenizer: undefined });
   return withLoadedFlags(parseFlags(['--load-hf', directory, ...line.split(' ')]), loaded);

@@ -3,7 +3,7 @@
  * else from here. A number that was not finite, or is not known, is null.
  */
 
-/** See `RunState` of @mtl/recipes. */
+/** See `RunState` of @mtl/runs. */
 export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
 /** A run as the list shows it. */
@@ -128,7 +128,7 @@ export interface ComparableValueOfRun {
   readonly shown: unknown;
 }
 
-/** What a run is compared by with others: see `ComparableRun` of @mtl/recipes. */
+/** What a run is compared by with others: see `ComparableRun` of @mtl/runs. */
 export interface ComparableOfRun {
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValueOfRun>>;

@@ -12,7 +12,7 @@ import {
   risingValidation,
   runRecordPath,
   stateOfRun,
-} from '@mtl/recipes/runs';
+} from '@mtl/runs/records';
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { marksOfRun } from './marks-of-run.js';

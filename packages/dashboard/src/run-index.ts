@@ -1,4 +1,4 @@
-import { renamedLosses } from '@mtl/recipes/runs';
+import { renamedLosses } from '@mtl/runs/records';
 import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
 import { AppendedLines } from './appended-lines.js';
 import { decimate } from './decimate.js';

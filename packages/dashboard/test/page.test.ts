@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { mergeOptions, preparedCorpus } from '@mtl/recipes/testing';
+import { mergeOptions, preparedCorpus } from '@mtl/runs/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';

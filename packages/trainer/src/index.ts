@@ -7,7 +7,6 @@ export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/me
 export type { MetricsSink, RunOutcome, SummaryRow } from './metrics/metrics-sink.js';
 export { type ModelFlopsShape, modelFlops } from './metrics/model-flops.js';
 export type { StepMetrics } from './metrics/step-metrics.js';
-export { TensorboardWriter, type TensorboardWriterOptions } from './metrics/tensorboard-writer.js';
 export {
   type SummaryTextOptions,
   TrainingSummary,
@@ -34,16 +33,6 @@ export { SpikeGuard, type SpikeGuardOptions, type SpikeGuardState } from './spik
 export type { MeasuredStep, StepVerdict } from './spikes/step-verdict.js';
 export { StopSignals } from './stop-signals.js';
 export { type TapeForward, type TapeLosses, TapeStage, type TapeStageOptions } from './tape-stage.js';
-export type { DeliveryResult, DeliveryTimes } from './tracking/delivery.js';
-export { type SendKeptMetricsOptions, sendKeptMetrics } from './tracking/send-kept-metrics.js';
-export { type TrackingCredentials, trackingCredentials } from './tracking/tracking-credentials.js';
-export type {
-  MlflowSettings,
-  TrackedRun,
-  TrackingSettings,
-  WandbSettings,
-} from './tracking/tracking-settings.js';
-export { type OpenTrackingOptions, TrackingSink } from './tracking/tracking-sink.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { StepSpan, TrainerExtension } from './trainer-extension.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';

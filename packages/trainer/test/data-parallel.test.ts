@@ -40,7 +40,7 @@ function differences(ranks: readonly TrainBigramsResult[], alone: TrainBigramsRe
   };
 }
 
-// the bounds of parity between layouts in float32 (packages/recipes/parity/layouts.mjs), where rounding was
+// the bounds of parity between layouts in float32 (packages/runs/parity/layouts.mjs), where rounding was
 // measured ten times smaller
 const tolerance = { loss: 2e-6, norm: 2e-5 };
 const kinds = [

@@ -7,7 +7,7 @@
  */
 import { parseArgs } from 'node:util';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
-import { dryRun } from '@mtl/recipes';
+import { dryRun } from '@mtl/planning';
 import { comparedPresets, plans } from './plans.mjs';
 
 const { values } = parseArgs({

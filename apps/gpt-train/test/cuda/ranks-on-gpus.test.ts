@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ncclProblem } from '@mtl/comm';
 import { findGpu } from '@mtl/kernels/internal';
-import { prepareCorpus } from '@mtl/recipes/testing';
+import { prepareCorpus } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMetrics, runGptTrain } from '../run-gpt-train.js';
 import { runRanks } from '../run-ranks.js';

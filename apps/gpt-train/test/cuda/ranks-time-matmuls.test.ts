@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findGpu } from '@mtl/kernels/internal';
-import { prepareCorpus } from '@mtl/recipes/testing';
+import { prepareCorpus } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bounds } from '../parity-training.js';
 import { readMetrics } from '../run-gpt-train.js';

@@ -3,7 +3,7 @@ import { inferenceFlags, type OptionsOf } from '@mtl/configuration';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
-import { type LoadedGpt, loadGptForInference } from '@mtl/recipes';
+import { type LoadedGpt, loadGptForInference } from '@mtl/saved-models';
 import { addFlags } from './flag-options.js';
 import type { MissingWord } from './missing-words.js';
 import { type MtlCommand, newCommand } from './new-command.js';

@@ -1,6 +1,6 @@
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { LoadedGpt } from '@mtl/recipes';
+import type { LoadedGpt } from '@mtl/saved-models';
 
 /** The tokenizer of a model. @throws ConfigurationError MTL_TOKENIZER_MISSING when it came without one */
 export function requiredTokenizer({ tokenizer, path }: Pick<LoadedGpt, 'tokenizer' | 'path'>): Tokenizer {

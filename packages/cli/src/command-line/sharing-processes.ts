@@ -1,7 +1,7 @@
 import { sharingFlags } from '@mtl/configuration';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
-import { joinProcesses, TrainingProcesses } from '@mtl/recipes';
+import { joinProcesses, TrainingProcesses } from '@mtl/run-parts';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 

@@ -1,5 +1,5 @@
 import { type Flags, formatHelp, type ModelKind, type ParsedFlags } from '@mtl/configuration';
-import { runTrainingProgram } from '@mtl/recipes';
+import { runTrainingProgram } from '@mtl/runs';
 import type { Command } from 'commander';
 import { newCommand } from './new-command.js';
 

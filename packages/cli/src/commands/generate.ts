@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
 import { generate, numTokensKept, TextStream } from '@mtl/inference';
-import { defaultSampling, type LoadedGpt } from '@mtl/recipes';
+import { defaultSampling } from '@mtl/run-parts';
+import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import {
   loadModelOfFlags,

@@ -9,7 +9,7 @@ const packages = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** The programs of the section, by the names that the text before them gives. */
 function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]> {
-  const readme = readFileSync(join(packages, 'recipes/README.md'), 'utf8');
+  const readme = readFileSync(join(packages, 'runs/README.md'), 'utf8');
   const section = /^## Blocks of your own\n[\s\S]*?(?=^## )/m.exec(readme)![0];
   return [...section.matchAll(/^([^\n`]*`[\s\S]*?)^```js ignore\n([\s\S]*?)^```$/gm)].map(
     ([, before, text]) => [before!.match(/`([\w-]+\.mjs)`/)![1]!, text!] as const,
@@ -37,7 +37,7 @@ it('is shown in the README with two programs', () => {
 });
 
 it.each(programsOfReadme())(
-  'the README of recipes trains blocks of your own on four ranks as on one: %s',
+  'the README of runs trains blocks of your own on four ranks as on one: %s',
   async (name, text) => {
     const directory = testDirectory();
     installPackages(directory);

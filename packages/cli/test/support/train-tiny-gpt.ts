@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
-import { type TrainOptions, train } from '@mtl/recipes';
+import { type TrainOptions, train } from '@mtl/runs';
 
 /** What `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {

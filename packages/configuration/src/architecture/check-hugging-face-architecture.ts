@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { asStatedBy, modelTypesOf } from '@mtl/models';
+import { asStatedBy, modelTypesOf } from '@mtl/formats';
 import type { Flags } from '../flags/flag-schema.js';
 import { architectureFlags, type KindOfModel, weightFlagNames } from './architecture-flags.js';
 import { fieldsOf } from './fields-of.js';

@@ -1,7 +1,8 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceOrigin, LoraConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin, LoraConfiguration } from '@mtl/formats';
+import type { TransformerConfiguration } from '@mtl/models';
 import { z } from 'zod';
 import type { Flags } from '../flags/flag-schema.js';
 import { type ModelKind, modelKinds } from '../model-kind.js';

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
-import { tokenizerFilesIn } from '@mtl/models';
+import { tokenizerFilesIn } from '@mtl/formats';
 
 const chatTemplateName = 'chat_template.jinja';
 

@@ -1,4 +1,4 @@
-import { type LoraConfiguration, loraSpecificationOf } from '@mtl/models';
+import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
 import { gptModelOf } from '../architecture/gpt-model-of.js';
 import type { FlagName } from '../flags/flag-schema.js';
 import { loraFlags } from '../flags/lora-flags.js';

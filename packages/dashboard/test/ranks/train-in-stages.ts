@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
-import { openTraining } from '@mtl/recipes';
+import { openTraining } from '@mtl/runs';
 
 export interface TrainInStagesArgument {
   readonly options: RunOptions;

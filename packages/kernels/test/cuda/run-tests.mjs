@@ -75,7 +75,7 @@ const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
 /** Of operations, and of training steps from the package that combines them. */
-const places = [directory, join(directory, '../recipes')];
+const places = [directory, join(directory, '../runs')];
 /** A package's tests of device cuda. */
 const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];
 const worst = (statuses) => Math.max(...statuses);

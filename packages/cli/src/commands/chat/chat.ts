@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { readChatTemplate } from '@mtl/data/conversations';
 import { ConfigurationError } from '@mtl/errors';
-import { stopTokensOf } from '@mtl/recipes';
+import { stopTokensOf } from '@mtl/run-parts';
 import type { Command } from 'commander';
 import { loadModelOfFlags, type ModelFlagValues, newModelCommand } from '../../command-line/model-flags.js';
 import { countOption } from '../../command-line/option-values.js';

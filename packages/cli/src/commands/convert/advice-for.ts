@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { BegunCheckpoint } from '@mtl/recipes';
+import type { BegunCheckpoint } from '@mtl/saved-models';
 
 /**
  * A command that trains it on as it is printed, on the bundled corpus; its values are there to be changed.

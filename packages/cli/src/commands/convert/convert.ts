@@ -7,7 +7,7 @@ import {
   huggingFaceToCheckpoint,
   megatronToCheckpoint,
   mergeLora,
-} from '@mtl/recipes';
+} from '@mtl/saved-models';
 import type { Command } from 'commander';
 import { addFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,7 +1,7 @@
 import { BadLines, corpusFileNames, splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { perplexity } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/recipes';
+import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import type { MissingWord } from '../../command-line/missing-words.js';
 import {

@@ -6,7 +6,8 @@ import {
   missingFineTuningFlags,
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { type FineTuningReport, fineTune, joinProcesses } from '@mtl/recipes';
+import { joinProcesses } from '@mtl/run-parts';
+import { type FineTuningReport, fineTune } from '@mtl/runs';
 import { type Command, Option } from 'commander';
 import { addFlags } from '../../command-line/flag-options.js';
 import type { MissingWord } from '../../command-line/missing-words.js';

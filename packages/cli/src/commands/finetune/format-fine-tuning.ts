@@ -1,4 +1,4 @@
-import type { FineTuningReport, SeedResult } from '@mtl/recipes';
+import type { FineTuningReport, SeedResult } from '@mtl/runs';
 
 /** The report as a table: a row for every seed's last epoch, and the medians. */
 export function formatFineTuning(report: FineTuningReport): string {

@@ -1,6 +1,6 @@
 import { layoutText, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { Profile, StepBreakdown } from '@mtl/planner';
-import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/recipes';
+import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/planning';
 import { formatBytes, formatDuration } from '@mtl/trainer/internal';
 import { formatTable } from '../../terminal/format-table.js';
 import { wrapText } from '../../terminal/wrap-text.js';

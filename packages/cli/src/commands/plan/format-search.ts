@@ -1,5 +1,6 @@
 import type { StepBreakdown } from '@mtl/planner';
-import { type FoundLayout, type LayoutSearch, shellWord, wholeMemory } from '@mtl/recipes';
+import { type FoundLayout, type LayoutSearch, wholeMemory } from '@mtl/planning';
+import { shellWord } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer/internal';
 import { wrapCommand, wrapText } from '../../terminal/wrap-text.js';
 import { formatSeconds } from './format-seconds.js';

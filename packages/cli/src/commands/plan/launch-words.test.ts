@@ -1,4 +1,4 @@
-import type { FoundLayout } from '@mtl/recipes';
+import type { FoundLayout } from '@mtl/planning';
 import { expect, it } from 'vitest';
 import { formatSearch } from './format-search.js';
 import { launchWords, numNodesOf } from './launch-words.js';

@@ -17,14 +17,14 @@ import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/planner';
 import {
   type FoundLayout,
-  loadModelBlocks,
   planRun,
   type RunPlan,
-  readLoadedFlags,
   type SearchProgress,
   searchLayouts,
   withDeviceOfProfile,
-} from '@mtl/recipes';
+} from '@mtl/planning';
+import { loadModelBlocks } from '@mtl/run-parts';
+import { readLoadedFlags } from '@mtl/saved-models';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption } from '../../command-line/option-values.js';

@@ -1,4 +1,4 @@
-import { compareRuns, type Difference, type LossComparison, readRun, runDirectoryOf } from '@mtl/recipes';
+import { compareRuns, type Difference, type LossComparison, readRun, runDirectoryOf } from '@mtl/runs';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { runJson } from './runs-json.js';

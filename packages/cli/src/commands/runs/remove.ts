@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
-import { contentsOfRun, readRun, removeRun, runDirectoryOf } from '@mtl/recipes';
+import { contentsOfRun, readRun, removeRun, runDirectoryOf } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,4 +1,4 @@
-import type { RunInformation } from '@mtl/recipes';
+import type { RunInformation } from '@mtl/runs';
 
 /** A run as --json prints it. */
 export function runJson({ name, directory, state, step, validation, bytes, record }: RunInformation) {

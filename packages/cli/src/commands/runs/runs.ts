@@ -1,4 +1,4 @@
-import { directoryOfRuns, listRuns, type RunInformation, runsDirectory } from '@mtl/recipes';
+import { directoryOfRuns, listRuns, type RunInformation, runsDirectory } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,6 +1,6 @@
 import { TrainingError } from '@mtl/errors';
-import { runDirectoryOf, sendRun } from '@mtl/recipes';
-import { deliveryText } from '@mtl/trainer/internal';
+import { runDirectoryOf, sendRun } from '@mtl/runs';
+import { deliveryText } from '@mtl/tracking/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 

@@ -8,7 +8,8 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { IndexedDataset, type SampleBatch } from '@mtl/data';
-import { type MetricsRecord, openTraining, openTrainingData, type RunRecord, readRun } from '@mtl/recipes';
+import { openTrainingData } from '@mtl/run-parts';
+import { type MetricsRecord, openTraining, type RunRecord, readRun } from '@mtl/runs';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 
 /** Files of a folder that a version wrote (see docs/compatibility.md). */

@@ -1,4 +1,4 @@
-import type { LoadedGpt } from '@mtl/recipes';
+import type { LoadedGpt } from '@mtl/saved-models';
 
 /** How a model looks at a long text. */
 export interface EvaluationWindows {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { DataError } from '@mtl/errors';
 import { type Perplexity, perplexity } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/recipes';
+import type { LoadedGpt } from '@mtl/saved-models';
 import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
 import { formatTable } from '../../../terminal/format-table.js';
 import { encodeText } from '../encode-text.js';

@@ -1,0 +1,56 @@
+import type { BertModelConfiguration } from '@mtl/models';
+import { checkSupported } from './check-supported.js';
+import { inOrder, readConfigFields, writeConfigFields } from './config-fields.js';
+import type { JsonFields } from './json-fields.js';
+import { type BertTypeName, modelTypes } from './model-types.js';
+
+/**
+ * The architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
+ * transformers has defaults for, has the same ones here.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
+ */
+export function parseBertConfiguration(
+  fields: JsonFields,
+  ours: Pick<BertModelConfiguration, 'makeVocabularySizeDivisibleBy' | 'sentenceOrderHead'>,
+): BertModelConfiguration {
+  checkSupported(fields, { wanted: 'bert' });
+  const { fields: table, fixed } = modelTypes[fields.required<BertTypeName>('model_type', 'a string')];
+  return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
+}
+
+/** The model type of transformers that is nearest to a BERT: by the positions of the model. */
+export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
+  positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
+
+/** What config.json states about the class of transformers that a BERT is loaded as. */
+export interface BertArchitecture {
+  readonly className: string;
+  /** What the classes of a classification are called, in order. */
+  readonly labels?: readonly string[] | undefined;
+}
+
+/** The fields of config.json of a BERT. */
+export function encodeBertConfiguration(
+  model: BertModelConfiguration,
+  { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
+): Record<string, unknown> {
+  const type = bertTypeOf(model);
+  return inOrder({
+    ...writeConfigFields(model, modelTypes[type].fields),
+    architectures: [className],
+    dtype,
+    ...(labels === undefined ? {} : labelFields(labels)),
+    model_type: type,
+    pad_token_id: paddingToken,
+    tie_word_embeddings: true,
+    // the name of `dtype` before transformers 4.56
+    torch_dtype: dtype,
+  });
+}
+
+/** The number of labels follows from these in transformers. */
+const labelFields = (labels: readonly string[]) => ({
+  id2label: Object.fromEntries(labels.map((label, index) => [index, label])),
+  label2id: Object.fromEntries(labels.map((label, index) => [label, index])),
+});

@@ -1,0 +1,111 @@
+import { hasExperts } from '@mtl/models';
+import { type ConfigField, size, truth } from './config-fields.js';
+import type { JsonFields } from './json-fields.js';
+
+/** Experts of a layer; transformers 5 writes either name, earlier versions that of the model type. */
+const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
+  const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
+  return { ...size('numExperts', [written, other]), hasSpellings: true };
+};
+
+/** Experts of a token. */
+const chosenExperts: ConfigField = {
+  ...size('moeRouterTopk', ['num_experts_per_tok']),
+  check: (value, { numExperts: most }) =>
+    (value as number) <= (most as number) ? undefined : `at most ${most as number}, of that many experts`,
+  write: (value) => value ?? 2,
+};
+
+/** Whether the weights of the chosen experts have a sum of 1: a softmax over these alone. */
+const normalizedWeights: ConfigField = {
+  ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
+  read: (fields) => !fields.optional('norm_topk_prob', 'true or false', false),
+  write: (value) => !((value as boolean | undefined) ?? false),
+};
+
+/** The width of experts in models that have no dense layers. */
+export const widthOfExperts: ConfigField = {
+  ...size('ffnHiddenSize', ['intermediate_size']),
+  write: (value, { moeFfnHiddenSize }) => moeFfnHiddenSize ?? value,
+};
+
+/** Experts of a Mixtral, in all layers. */
+export const mixtralExperts: readonly ConfigField[] = [numExperts('num_local_experts'), chosenExperts];
+
+/** Experts of an OLMoE, in all layers. */
+export const olmoeExperts: readonly ConfigField[] = [
+  numExperts('num_experts'),
+  chosenExperts,
+  normalizedWeights,
+];
+
+/** Lists of layers are of no more: nothing has compared their number with the weights yet. */
+const mostLayers = 10_000;
+
+/** Which layers of a Qwen have experts: every Nth, counted from 1, that is not listed as dense. */
+const layersWithExperts: ConfigField = {
+  key: 'moeLayerFreq',
+  names: ['decoder_sparse_step', 'mlp_only_layers'],
+  read: (fields, known) => {
+    const numLayers = known.numLayers as number;
+    const step = fields.optional('decoder_sparse_step', 'a positive integer', 1);
+    const dense = denseLayers(fields).filter((layer) => layer < numLayers);
+    if (step === 1 && dense.length === 0) return undefined;
+    if (numLayers > mostLayers) {
+      throw fields.refuse('num_hidden_layers', `at most ${mostLayers} where some layers have no experts`);
+    }
+    const layers = Array.from({ length: numLayers }, (_, layer): number =>
+      (layer + 1) % step === 0 && !dense.includes(layer) ? 1 : 0,
+    );
+    return frequencyOf(layers) ?? layers;
+  },
+  check: (value) =>
+    Array.isArray(value) && !value.includes(1) ? 'experts in one of the layers at least' : undefined,
+  write: (_, model) => sparseStepOf(expertsOfLayers(model)) ?? 1,
+  writeOthers: (_, model) => {
+    const layers = expertsOfLayers(model);
+    const listed = sparseStepOf(layers) === undefined;
+    return { mlp_only_layers: listed ? layers.flatMap((has, layer) => (has ? [] : [layer])) : [] };
+  },
+};
+
+function denseLayers(fields: JsonFields): readonly number[] {
+  const listed = fields.values.mlp_only_layers ?? [];
+  const isLayer = (layer: unknown): boolean => Number.isSafeInteger(layer) && (layer as number) >= 0;
+  if (Array.isArray(listed) && listed.every(isLayer)) return listed as number[];
+  throw fields.refuse('mlp_only_layers', 'a list of layers, counted from 0');
+}
+
+/** N where every Nth layer has experts, the first one included, as `moeLayerFreq` counts. */
+function frequencyOf(layers: readonly number[]): number | undefined {
+  const second = layers.indexOf(1, 1);
+  const frequency = second < 0 ? layers.length : second;
+  return layers.every((has, layer) => has === (layer % frequency === 0 ? 1 : 0)) ? frequency : undefined;
+}
+
+const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boolean[] =>
+  Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
+
+/** N where every Nth layer has experts, the first N - 1 not. */
+function sparseStepOf(layers: readonly boolean[]): number | undefined {
+  const step = layers.indexOf(true) + 1;
+  return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
+}
+
+/** Experts of a Qwen3-MoE, and dense layers of another width. */
+export const qwenExperts: readonly ConfigField[] = [
+  numExperts('num_experts'),
+  chosenExperts,
+  normalizedWeights,
+  {
+    ...size('moeFfnHiddenSize', ['moe_intermediate_size']),
+    write: (value, { ffnHiddenSize }) => value ?? ffnHiddenSize,
+  },
+  layersWithExperts,
+];
+
+/** Those of a Qwen2-MoE, which has shared experts as well. */
+export const qwen2Experts: readonly ConfigField[] = [
+  ...qwenExperts,
+  size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),
+];

@@ -1,0 +1,72 @@
+import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
+import type { BertModelConfiguration } from '@mtl/models';
+import { parseBertConfiguration } from './bert-configuration.js';
+import { bertEmbedding, bertWeightNames } from './bert-weight-mappings.js';
+import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
+import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
+
+export interface HuggingFaceBert {
+  readonly directory: string;
+  readonly configuration: BertModelConfiguration;
+  /**
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   */
+  readonly dtype: string | undefined;
+  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceBert` takes them. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /**
+   * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
+   * (`weightTensors` of @mtl/trainer; then `refreshModel`), else `parameterTensors(stage.parameters)`.
+   *
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
+   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   *   MTL_SAFETENSORS_*
+   */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Reads a BERT directory of the transformers library, saved from BertForPreTraining, BertForMaskedLM or
+ * RoFormerForMaskedLM: config.json and weights in safetensors (one file or shards with their index). Its
+ * layer norms come after the sublayers.
+ *
+ * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
+ * @param options.sentenceOrderHead whether to take pooler and sentence head; default: where the file has them
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what BERT
+ *   here does not compute; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
+ *   config.json makes; MTL_SAFETENSORS_*
+ */
+export async function readHuggingFaceBert(options: {
+  readonly directory: string;
+  readonly makeVocabularySizeDivisibleBy?: number;
+  readonly sentenceOrderHead?: boolean;
+}): Promise<HuggingFaceBert> {
+  const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
+  const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
+  // before the weights: what is not supported is the reason, whether they are there or not
+  const described = parseBertConfiguration(fields, {
+    makeVocabularySizeDivisibleBy,
+    sentenceOrderHead: true,
+  });
+  const sentenceOrderHead =
+    options.sentenceOrderHead ?? (described.sentenceOrderHead && (await hasSentenceHead(directory)));
+  const configuration = { ...described, sentenceOrderHead };
+  const names = () => bertWeightNames(configuration);
+  await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding(configuration), names });
+  return {
+    directory,
+    configuration,
+    dtype,
+    tokenizerFiles,
+    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
+  };
+}
+
+async function hasSentenceHead(directory: string): Promise<boolean> {
+  const weights = await SafetensorsDirectory.open(directory);
+  try {
+    return weights.tensors.has('cls.seq_relationship.weight');
+  } finally {
+    await weights.close();
+  }
+}

@@ -1,0 +1,110 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { GptModelConfiguration } from '@mtl/models';
+import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
+import { parseEndTokens, parseGptConfiguration } from './gpt-configuration.js';
+import { gptEmbedding, gptWeightNames } from './gpt-weight-names.js';
+import type { HuggingFaceOrigin } from './huggingface-origin.js';
+import { JsonFields } from './json-fields.js';
+import type { GptTypeName } from './model-types.js';
+import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
+
+export interface HuggingFaceGpt {
+  readonly directory: string;
+  /** What transformers calls its kind: `gpt2`, `llama` ... */
+  readonly modelType: GptTypeName;
+  readonly configuration: GptModelConfiguration;
+  /**
+   * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
+   */
+  readonly dtype: string | undefined;
+  /** Tokens that end a text, from generation_config.json or else config.json. */
+  readonly endTokens: readonly number[];
+  /** generation_config.json as it is, if there: temperature, top_k, top_p and the like. */
+  readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
+  /** For `writeHuggingFaceGpt`: what else the model brings along. */
+  readonly origin: HuggingFaceOrigin;
+  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceGpt` takes them. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /** What a user should hear. */
+  readonly notices: readonly string[];
+  /**
+   * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
+   * (`weightTensors` of @mtl/trainer; then `refreshModel`), for inference
+   * `parameterTensors(stage.parameters)`.
+   *
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
+   *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
+   *   MTL_SAFETENSORS_*
+   */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2,
+ * Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, weights in safetensors (one file or shards with
+ * their index, names with or without `transformer.` or `model.`, experts apart or fused),
+ * generation_config.json.
+ *
+ * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what
+ *   is not computed here; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
+ *   config.json makes; MTL_SAFETENSORS_*
+ */
+export async function readHuggingFaceGpt(options: {
+  readonly directory: string;
+  readonly makeVocabularySizeDivisibleBy?: number;
+}): Promise<HuggingFaceGpt> {
+  const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
+  const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
+  const described = parseGptConfiguration(fields, { makeVocabularySizeDivisibleBy });
+  const { modelType, configuration, notices } = described;
+  const generation = await JsonFields.read(join(directory, 'generation_config.json'));
+  const { vocabularySize } = configuration;
+  const fromGeneration = generation && parseEndTokens(generation, vocabularySize);
+  const endTokens = fromGeneration ?? parseEndTokens(fields, vocabularySize) ?? [];
+  const names = (tensors: Iterable<string>) => gptWeightNames(modelType, configuration, tensors);
+  await checkHuggingFaceWeights({
+    ...configuration,
+    directory,
+    ...gptEmbedding(modelType),
+    names,
+  });
+  return {
+    directory,
+    modelType,
+    configuration,
+    dtype,
+    endTokens,
+    generationDefaults: generation?.values,
+    origin: { config: fields.values, generation: generation?.values },
+    tokenizerFiles,
+    notices: [...notices, ...unreadIndex(directory), ...unreadTokenizer(directory, tokenizerFiles)],
+    load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names }),
+  };
+}
+
+/** Tells of shards that are not read, as the transformers library does not read them either. */
+function unreadIndex(directory: string): readonly string[] {
+  const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;
+  const hasBoth = [single, index].every((name) => existsSync(join(directory, name)));
+  return hasBoth ? [`${directory}: ${single} is read, and the shards of ${index} are not`] : [];
+}
+
+/** Tells of a tokenizer that comes in a form of which nothing here is made. */
+function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
+  const has = (name: string): boolean => files[name] !== undefined;
+  if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];
+  const unread = [
+    'tokenizer.model',
+    'tokenizer.model.v3',
+    'spiece.model',
+    'sentencepiece.bpe.model',
+    'tekken.json',
+  ].find(has);
+  if (unread === undefined) return [];
+  return [
+    `${directory}: ${unread} is not read; AutoTokenizer of transformers writes it as tokenizer.json (save_pretrained)`,
+  ];
+}

@@ -1,0 +1,168 @@
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import {
+  type BlockSpecification,
+  type ExpertsSpecification,
+  type GptModelConfiguration,
+  gptBlocks,
+  hasExperts,
+  type PositionVariants,
+  type TransformerConfiguration,
+} from '@mtl/models';
+
+import { yarnConcentration } from '@mtl/models/internal';
+
+import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
+import { JsonFields } from './json-fields.js';
+import {
+  type GptTypeName,
+  type ModelType,
+  type ModelTypeName,
+  modelTypes,
+  modelTypesOf,
+} from './model-types.js';
+
+/**
+ * A model as a directory of a model type states it: what would be read of it after it was written. It is
+ * another model where the type lacks something.
+ *
+ * @returns undefined where the type has no such sizes
+ */
+export function asStatedBy<Model extends TransformerConfiguration>(
+  typeName: ModelTypeName,
+  model: Model,
+): Model | undefined {
+  const { fields, fixed, inWeights }: ModelType = modelTypes[typeName];
+  const kept = Object.entries(model).filter(
+    ([key]) => key === 'makeVocabularySizeDivisibleBy' || inWeights.includes(key),
+  );
+  try {
+    const read = readConfigFields(new JsonFields(typeName, writeConfigFields(model, fields)), fields);
+    const stated = Object.entries({ ...Object.fromEntries(kept), ...fixed, ...read });
+    const known = Object.fromEntries(stated.filter(([, value]) => value !== undefined));
+    return withLayersOf(model, withWeightsOf(model, withGroupsOf(model, known))) as unknown as Model;
+  } catch (error) {
+    if (error instanceof CheckpointError) return undefined;
+    throw error;
+  }
+}
+
+/** Groups of one head each are no groups: both ways to say it are the same. */
+function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>): object {
+  const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
+  const isGrouped = groupQueryAttention === true && numQueryGroups !== stated.numAttentionHeads;
+  if (isGrouped || stated.groupQueryAttention === true) return stated;
+  return {
+    ...stated,
+    ...(groupQueryAttention === undefined ? {} : { groupQueryAttention }),
+    ...(numQueryGroups === undefined ? {} : { numQueryGroups }),
+  };
+}
+
+/** The factor of YaRN's cosines can be said in two ways: the same models are told in the same way. */
+function withWeightsOf(model: object, stated: object): object {
+  const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
+  if ([own, other].some(({ positionEmbeddingType }) => positionEmbeddingType !== 'yarn')) return stated;
+  if (yarnConcentration(own) !== yarnConcentration(other)) return stated;
+  const { mscale: _, mscaleAllDim: __, yarnAttentionFactor: ___, ...others } = other;
+  const { mscale, mscaleAllDim, yarnAttentionFactor } = own;
+  return {
+    ...others,
+    ...(mscale === undefined ? {} : { mscale }),
+    ...(mscaleAllDim === undefined ? {} : { mscaleAllDim }),
+    ...(yarnAttentionFactor === undefined ? {} : { yarnAttentionFactor }),
+  };
+}
+
+/**
+ * Which layers have experts can be said in several ways, and the width of dense layers does not count where
+ * there are none: the same models are told in the same way.
+ */
+function withLayersOf(model: object, stated: object): object {
+  const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
+  if (own.numExperts === undefined || own.numLayers !== other.numLayers) return stated;
+  const layers = Array.from({ length: own.numLayers }, (_, layer) => layer);
+  const isSparse = (one: GptModelConfiguration) => layers.map((layer) => hasExperts(one, layer));
+  if (isSparse(own).join() !== isSparse(other).join()) return stated;
+  const { moeLayerFreq: _, ...others } = other;
+  const { moeLayerFreq, moeFfnHiddenSize, ffnHiddenSize } = own;
+  const widthOfExperts = moeFfnHiddenSize ?? ffnHiddenSize;
+  const isUnused =
+    isSparse(own).every(Boolean) && (other.moeFfnHiddenSize ?? other.ffnHiddenSize) === widthOfExperts;
+  return {
+    ...others,
+    ...(moeLayerFreq === undefined ? {} : { moeLayerFreq }),
+    ...(isUnused ? { ffnHiddenSize } : {}),
+    ...(isUnused && moeFfnHiddenSize !== undefined ? { moeFfnHiddenSize } : {}),
+  };
+}
+
+/**
+ * The model type as which a GPT is written: the preferred one if it can state the model, else the first that
+ * can.
+ */
+export function gptTypeOf(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
+  const types = modelTypesOf('gpt') as readonly GptTypeName[];
+  const wanted = architectureOf(model);
+  const canState = (type: GptTypeName): boolean => {
+    const stated = asStatedBy(type, model);
+    return stated !== undefined && architectureOf(stated) === wanted;
+  };
+  const [first] = types.filter((type) => type === preferred).filter(canState);
+  return first ?? types.find(canState);
+}
+
+/** The properties of a GPT that no model type states, next to the type that lacks fewest of them. */
+export function unstatedProperties(model: GptModelConfiguration): {
+  readonly nearest: ModelType;
+  readonly properties: readonly string[];
+} {
+  const wanted = architectureOf(model);
+  const candidates = modelTypesOf('gpt').flatMap((type) => {
+    const stated = asStatedBy(type, model) as KnownProperties | undefined;
+    const changes = Object.entries({ ...stated, ...model }).flatMap(([key, value]) => {
+      const isOther = architectureOrNone({ ...model, [key]: stated?.[key] }) !== wanted;
+      return isOther ? [`${key} ${key in model ? value : 'of a GPT-2'}`] : [];
+    });
+    return stated === undefined ? [] : [{ nearest: modelTypes[type] as ModelType, properties: changes }];
+  });
+  const [nearest] = candidates.toSorted((one, other) => one.properties.length - other.properties.length);
+  return nearest ?? { nearest: modelTypes.gpt2, properties: [] };
+}
+
+/** undefined for properties that no model has together, as heads that do not divide the hidden size. */
+function architectureOrNone(model: GptModelConfiguration): string | undefined {
+  try {
+    return architectureOf(model);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  }
+}
+
+/** What a GPT computes with its weights, as text. */
+function architectureOf(model: GptModelConfiguration): string {
+  const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
+  const blocks = gptBlocks(model);
+  const layers =
+    typeof blocks === 'function'
+      ? Array.from({ length: model.numLayers }, (_, layer) => computedBy(blocks(layer)))
+      : [computedBy(blocks)];
+  return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
+}
+
+/** What of a block is neither how it learns nor a way to say the same. */
+function computedBy(block: BlockSpecification): readonly unknown[] {
+  const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
+  const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;
+  const network =
+    feedForward.kind === 'mixture-of-experts'
+      ? computedByExperts(feedForward as ExpertsSpecification)
+      : feedForward;
+  return [others, network, numHeads, numGroups, bias, qkvBias, rest];
+}
+
+function computedByExperts(experts: ExpertsSpecification): readonly unknown[] {
+  const { balancingLosses: _, zLossCoefficient: __, capacity: ___, router, ...others } = experts;
+  const { expertBias, ...choice } = router;
+  return [others, choice, expertBias !== undefined];
+}

@@ -1,0 +1,89 @@
+import { CheckpointError } from '@mtl/errors';
+import type { GptModelConfiguration } from '@mtl/models';
+import { inOrder, spellingsOf } from './config-fields.js';
+import { encodeGptConfiguration } from './gpt-configuration.js';
+import { gptWeightNames } from './gpt-weight-names.js';
+import { addedEnds, endsTexts, type HuggingFaceOrigin, keptFields } from './huggingface-origin.js';
+import { type GptTypeName, modelTypes } from './model-types.js';
+import { gptTypeOf, unstatedProperties } from './statable-models.js';
+import {
+  dtypeNames,
+  type SaveHuggingFaceOptions,
+  writeHuggingFaceDirectory,
+} from './write-huggingface-directory.js';
+
+export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
+  readonly model: GptModelConfiguration;
+  /** Tokens that end a text; in a GPT-2 the first also begins one. */
+  readonly endTokens?: readonly number[];
+  /**
+   * What the model brought along from the directory that it came from (`readHuggingFaceGpt`): its model type
+   * and fields of configuration that say nothing about the architecture are written again.
+   */
+  readonly origin?: HuggingFaceOrigin | undefined;
+}
+
+/**
+ * Saves a GPT as transformers' `from_pretrained` loads it: as GPT2LMHeadModel, LlamaForCausalLM,
+ * MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, and with experts MixtralForCausalLM,
+ * Qwen3MoeForCausalLM, Qwen2MoeForCausalLM or OlmoeForCausalLM, whichever has its blocks; experts have
+ * tensors of their own. The vocabulary's padding is dropped. It is written next to the target and renamed, so
+ * that a failed save leaves nothing behind.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of them has, MTL_HUGGING_FACE_EXISTS,
+ *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
+ *   group
+ */
+export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): Promise<void> {
+  const { model, dtype = 'F32' } = options;
+  const modelType = typeOf(options);
+  const origin = options.origin?.config.model_type === modelType ? options.origin : undefined;
+  const names = gptWeightNames(modelType, model);
+  const { inConfig, inGeneration } = tokenFields(modelType, { ...options, origin });
+  const config = encodeGptConfiguration(model, { modelType, dtype: dtypeNames[dtype], tokens: inConfig });
+  const spellings = spellingsOf(modelTypes[modelType].fields);
+  const kept = Object.entries(keptFields(origin?.config ?? {})).filter(([name]) => !spellings.has(name));
+  await writeHuggingFaceDirectory(options, {
+    names,
+    fileName: (name) => (name === 'lm_head.weight' ? name : `${names.prefix}${name}`),
+    jsonFiles: {
+      'config.json': inOrder({ use_cache: true, ...Object.fromEntries(kept), ...config }),
+      'generation_config.json': { ...keptFields(origin?.generation ?? {}), ...inGeneration },
+    },
+  });
+}
+
+/** The tokens that begin and end texts; nothing where those of the origin are right. */
+function tokenFields(
+  modelType: GptTypeName,
+  { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,
+) {
+  if (origin !== undefined && endsTexts(origin, endTokens)) {
+    return { inConfig: {}, inGeneration: addedEnds(origin, endTokens) };
+  }
+  const [endToken = null] = endTokens;
+  const ends = endTokens.length > 1 ? endTokens : endToken;
+  const begins = { bos_token_id: modelType === 'gpt2' ? endToken : null };
+  return {
+    inConfig: { ...begins, eos_token_id: modelType === 'gpt2' ? endToken : ends },
+    inGeneration: Object.fromEntries(
+      Object.entries({ ...begins, eos_token_id: ends }).filter(([, token]) => token !== null),
+    ),
+  };
+}
+
+function typeOf({ model, origin }: WriteHuggingFaceGptOptions): GptTypeName {
+  const type = gptTypeOf(model, origin?.config.model_type as string | undefined);
+  if (type !== undefined) return type;
+  const { nearest, properties } = unstatedProperties(model);
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_CONFIG',
+    `no model type of transformers that is written here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
+    {
+      expected:
+        "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
+      exitCode: 2,
+    },
+  );
+}

@@ -1,0 +1,94 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { matmul, scale, sizeOf, Tensor, tidy } from '@mtl/kernels';
+import type { GptModelConfiguration } from '@mtl/models';
+import { type AdaptedWeight, adaptedWeights } from './adapted-weights.js';
+import { isAdapter } from './is-adapter.js';
+import type { LoraConfiguration } from './lora-configuration.js';
+import { loraSpecificationOf } from './lora-specification-of.js';
+
+/**
+ * The weights of a model with what its adapters add: those of a model without adapters, that computes the
+ * same up to rounding. A weight is merged when it is read, in float32; the others are given on as they are.
+ *
+ * @param tensors of the whole model and its adapters, complete and in float32
+ * @throws ConfigurationError MTL_LORA_TARGETS
+ */
+export function mergedWeights(
+  tensors: readonly LogicalTensor[],
+  { model, lora }: { readonly model: GptModelConfiguration; readonly lora: LoraConfiguration },
+): LogicalTensor[] {
+  const { scale: factor } = loraSpecificationOf(lora, model);
+  const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const all = adaptedWeights(model, lora);
+  return tensors
+    .filter(({ name }) => !isAdapter(name))
+    .map((tensor) => {
+      const adapters = all.filter(({ weight }) => weight.name === tensor.name);
+      if (adapters.length === 0) return tensor;
+      const read = async (): Promise<Uint8Array> => {
+        const factors = await Promise.all(
+          adapters.map(async (adapter) => ({
+            adapter,
+            down: floatsOf(await byName.get(adapter.down.name)!.read()),
+            up: floatsOf(await byName.get(adapter.up.name)!.read()),
+          })),
+        );
+        const values = floatsOf(await tensor.read());
+        for (const { adapter, ...each } of factors) {
+          const add = adapter.isOfExperts ? addToExperts : addTo;
+          add(values, { weight: adapter.weight.globalShape, outputs: adapter.outputs, ...each, factor });
+        }
+        return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+      };
+      return { ...tensor, read, readInto: async (target: Uint8Array) => target.set(await read()) };
+    });
+}
+
+/** A copy, which may be changed. */
+function floatsOf(bytes: Uint8Array): Float32Array {
+  return new Float32Array(bytes.slice().buffer);
+}
+
+/** What is added to a weight. */
+interface Addition {
+  /** The shape of the weight. */
+  readonly weight: readonly number[];
+  /** The adapter's box of its outputs. Default: all. */
+  readonly outputs: AdaptedWeight['outputs'];
+  readonly down: Float32Array;
+  readonly up: Float32Array;
+  readonly factor: number;
+}
+
+/** weight += factor B A, of each expert its own. */
+function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
+  const [numExperts, ...shape] = weight as [number, ...number[]];
+  const partOf = (all: Float32Array, expert: number): Float32Array => {
+    const size = all.length / numExperts;
+    return all.subarray(expert * size, (expert + 1) * size);
+  };
+  for (let expert = 0; expert < numExperts; expert++) {
+    const factors = { down: partOf(down, expert), up: partOf(up, expert) };
+    addTo(partOf(values, expert), { ...others, weight: shape, ...factors });
+  }
+}
+
+/** weight += factor B A, in the adapter's box of the weight. */
+function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor }: Addition): void {
+  const inputs = shape.at(-1)!;
+  const rank = down.length / inputs;
+  tidy(() => {
+    const dtype = 'float32';
+    const whole = Tensor.from(values, { shape, dtype });
+    const added = Tensor.empty({ shape: [up.length / rank, inputs], dtype });
+    const left = Tensor.from(up, { shape: [up.length / rank, rank], dtype });
+    const right = Tensor.from(down, { shape: [rank, inputs], dtype });
+    matmul({ output: added, left, right });
+    const strides = shape.map((_, dim) => sizeOf(shape.slice(dim + 1)));
+    const offset = (outputs ?? []).reduce((sum, { start }, dim) => sum + start * strides[dim]!, 0);
+    const box = [...(outputs?.map(({ start, end }) => end - start) ?? shape.slice(0, -1)), inputs];
+    const output = whole.strided({ offset, shape: box, strides });
+    scale({ output, input: added.reshape(box), factor, accumulate: true });
+    whole.readInto(values);
+  });
+}

@@ -1,0 +1,54 @@
+import { join } from 'node:path';
+import { type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
+import type { GptModelConfiguration } from '@mtl/models';
+import { loadMappedWeights } from '../huggingface/mapped-weights.js';
+import type { WeightFiles } from '../huggingface/weight-files.js';
+import type { LoraConfiguration } from './lora-configuration.js';
+import { loraWeightsName } from './lora-file-names.js';
+import { loraWeightNames } from './lora-weight-names.js';
+import { loraWeightTerms } from './lora-weight-terms.js';
+import { readLoraConfiguration } from './read-lora-configuration.js';
+
+/** A directory of adapters that was opened. */
+export interface LoraDirectory {
+  readonly directory: string;
+  readonly configuration: LoraConfiguration;
+  /**
+   * Fills adapters, any slices of any of them, by their logical names.
+   *
+   * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
+   *   dtypes do not fit the model; MTL_SAFETENSORS_*
+   */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Opens a directory of adapters that PEFT, or `writeLoraDirectory`, saved for a model.
+ *
+ * @param options.lora the adapters to fill. Default: those of the directory
+ * @throws as `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the model does not
+ *   have
+ */
+export async function readLoraDirectory(options: {
+  readonly directory: string;
+  readonly model: GptModelConfiguration;
+  readonly lora?: LoraConfiguration | undefined;
+}): Promise<LoraDirectory> {
+  const { directory, model } = options;
+  const configuration = await readLoraConfiguration(directory);
+  const names = loraWeightNames(model, options.lora ?? configuration);
+  return {
+    directory,
+    configuration,
+    load: async (tensors) => {
+      const file = await SafetensorsFile.open(join(directory, loraWeightsName));
+      const read: WeightFiles['read'] = (options) => file.read(options);
+      try {
+        const weights = { path: file.path, tensors: file.tensors, read, terms: loraWeightTerms };
+        await loadMappedWeights({ weights, tensors, names });
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}

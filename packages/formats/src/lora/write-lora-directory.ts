@@ -1,0 +1,113 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type LogicalTensor, writeSafetensorsFile } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import type { GptModelConfiguration } from '@mtl/models';
+import { mappedWeightSources } from '../huggingface/mapped-weights.js';
+import { publishDirectory } from '../huggingface/publish-directory.js';
+import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
+import { isAdapter } from './is-adapter.js';
+import type { LoraConfiguration } from './lora-configuration.js';
+import { loraConfigName, loraWeightsName, versionOfParameters } from './lora-file-names.js';
+import { loraModules } from './lora-modules.js';
+import { loraSpecificationOf } from './lora-specification-of.js';
+import { loraWeightNames } from './lora-weight-names.js';
+
+export interface WriteLoraDirectoryOptions {
+  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  readonly directory: string;
+  readonly model: GptModelConfiguration;
+  readonly lora: LoraConfiguration;
+  /** Complete; of these the adapters are written. */
+  readonly tensors: readonly LogicalTensor[];
+  /** What PEFT loads the weights from that the adapters belong to. Default: its user says. */
+  readonly baseModel?: string | undefined;
+}
+
+/**
+ * Saves adapters as PEFT loads them (`PeftModel.from_pretrained`), in float32.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a model that the transformers library does not have,
+ *   MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
+ */
+export async function writeLoraDirectory(options: WriteLoraDirectoryOptions): Promise<void> {
+  const { directory, model, lora, tensors } = options;
+  const modelType = gptTypeOf(model);
+  if (modelType === undefined) {
+    const { nearest, properties } = unstatedProperties(model);
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_CONFIG',
+      `no model type of transformers that is known here has these blocks: ${nearest.name} lacks ${properties.join(', ')}`,
+      { expected: "a GPT with a GPT-2's, Llama's, Mistral's, Qwen2's or Qwen3's blocks", exitCode: 2 },
+    );
+  }
+  const names = loraWeightNames(model, lora);
+  await publishDirectory({ directory }, async (unfinished) => {
+    await writeSafetensorsFile({
+      path: join(unfinished, loraWeightsName),
+      metadata: { format: 'pt' },
+      tensors: mappedWeightSources({
+        names,
+        dtype: 'F32',
+        fileName: (name) => `${names.prefix}${name}`,
+        tensors: tensors.filter(({ name }) => isAdapter(name)),
+      }),
+    });
+    const config = configOf(options, { isGpt2: modelType === 'gpt2' });
+    await writeFile(join(unfinished, loraConfigName), `${JSON.stringify(config, null, 2)}\n`);
+  });
+}
+
+function configOf(
+  { model, lora, baseModel }: WriteLoraDirectoryOptions,
+  { isGpt2 }: { readonly isGpt2: boolean },
+): Record<string, unknown> {
+  const parameters = targetParameters(model, lora);
+  return {
+    peft_type: 'LORA',
+    task_type: 'CAUSAL_LM',
+    base_model_name_or_path: baseModel ?? null,
+    r: lora.rank,
+    lora_alpha: lora.alpha,
+    lora_dropout: lora.dropout,
+    use_rslora: lora.useRslora,
+    target_modules: targetNames(model, lora),
+    ...(parameters.length > 0 && { target_parameters: parameters, peft_version: versionOfParameters }),
+    // GPT-2's linear layers are Conv1D, whose weights are transposed
+    fan_in_fan_out: isGpt2,
+    bias: 'none',
+    use_dora: false,
+    modules_to_save: null,
+    rank_pattern: {},
+    alpha_pattern: {},
+    init_lora_weights: true,
+    inference_mode: true,
+  };
+}
+
+/** The parameters of experts that have adapters. */
+function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
+  const { targets } = loraSpecificationOf(lora, model);
+  return loraModules(model)
+    .filter(({ target, isParameter }) => isParameter === true && targets.includes(target))
+    .map(({ path }) => path);
+}
+
+/**
+ * Names of layers, with that of the part of the block where another part has a layer of that name without
+ * adapters.
+ */
+function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
+  const { targets } = loraSpecificationOf(lora, model);
+  const modules = loraModules(model);
+  const last = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
+  const names = modules
+    .filter(({ target, isParameter }) => targets.includes(target) && isParameter !== true)
+    .map(({ path }) => {
+      const isOfAll = modules.every(
+        (other) => last(other.path) !== last(path) || targets.includes(other.target),
+      );
+      return isOfAll ? last(path) : path;
+    });
+  return [...new Set(names)];
+}

@@ -1,0 +1,77 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { sizeOf } from '@mtl/kernels';
+import { type BertModelConfiguration, type GptModelConfiguration, modelParameters } from '@mtl/models';
+
+import type { WeightNames } from '../huggingface/mapped-weights.js';
+import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
+
+import type { MegatronModelKind } from './megatron-fields.js';
+
+/**
+ * The name map of Megatron-LM: names are ours (`nameOfMegatron`), and so is the order of values. Rows have
+ * one dimension there, also those of heads and of the halves of SwiGLU.
+ *
+ * @param options.vocabularySize rows of the vocabulary in the checkpoint
+ * @param options.normsLessOne whether weights of norms are stored less 1 (`apply_layernorm_1p`). Default:
+ *   false
+ */
+export function megatronWeightNames(options: {
+  readonly kind: MegatronModelKind;
+  readonly model: GptModelConfiguration | BertModelConfiguration;
+  readonly vocabularySize: number;
+  readonly normsLessOne?: boolean;
+}): WeightNames {
+  const { model, vocabularySize, normsLessOne = false } = options;
+  const isTied = !('tieEmbeddings' in model) || model.tieEmbeddings;
+  return {
+    mappings: modelParameters(options).map((parameter) => {
+      const mapping = mappingOf(parameter, vocabularySize);
+      return normsLessOne && isNormWeight(parameter.name) ? storedLessOne(mapping) : mapping;
+    }),
+    prefix: '',
+    isIgnored: (name) => isTied && name === 'output_layer.weight',
+    ...(isTied && { copies: { 'output_layer.weight': 'embedding.word_embeddings.weight' } }),
+  };
+}
+
+const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
+
+/** The same, of weights that are stored less 1. */
+const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
+  ...mapping,
+  toLogical: (sources, allocate) =>
+    mapping.toLogical(
+      sources.map((values) => values.map((value) => value + 1)),
+      allocate,
+    ),
+  toSources: (logical, allocate) =>
+    mapping.toSources(logical, allocate).map((values) => values.map((value) => value - 1)),
+});
+
+function mappingOf(
+  { name, globalShape }: Pick<LogicalTensor, 'name' | 'globalShape'>,
+  vocabularySize: number,
+): WeightMapping {
+  if (/^(embedding\.word_embeddings|output_layer)\.weight$/.test(name)) {
+    const [paddedRows, width] = globalShape as [number, number];
+    return paddedTable(name, { name, shape: [vocabularySize, width] }, paddedRows);
+  }
+  if (name === 'output_layer.bias')
+    return paddedVector(name, { name, shape: [vocabularySize] }, globalShape[0]!);
+  const mapping = sameLayout(name, { name, shape: foldedRows(name, globalShape) }, globalShape);
+  return isBuffer(name) ? { ...mapping, dtype: 'F32' } : mapping;
+}
+
+/** Whether no optimizer updates it: it has no state, and is in float32 whatever weights are. */
+export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
+
+/** The shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */
+function foldedRows(name: string, shape: readonly number[]): readonly number[] {
+  if (/\.mlp\.experts\.linear_fc1\./.test(name)) {
+    const [numExperts, ...rest] = shape;
+    return [numExperts!, ...foldedRows(name.replace('.experts.', '.'), rest)];
+  }
+  if (!/\.(linear_qkv|linear_fc1)\.(weight|bias)$/.test(name)) return shape;
+  const numInputs = name.endsWith('.weight') ? 1 : 0;
+  return [sizeOf(shape.slice(0, shape.length - numInputs)), ...shape.slice(shape.length - numInputs)];
+}

@@ -1,0 +1,244 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
+import { headSizeOf } from '@mtl/models/internal';
+
+import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
+import { readConfigFields } from '../huggingface/config-fields.js';
+import type { JsonFields } from '../huggingface/json-fields.js';
+import { loadMappedWeights, type WeightNames } from '../huggingface/mapped-weights.js';
+import type { WeightFiles } from '../huggingface/weight-files.js';
+import { openDistributedMegatron } from './distributed-megatron-files.js';
+import { openLegacyMegatron } from './legacy-megatron-files.js';
+import { megatronArguments } from './megatron-arguments.js';
+import { findMegatronCheckpoint, type MegatronFormat } from './megatron-directory.js';
+import { megatronError } from './megatron-error.js';
+import {
+  checkMegatronFeatures,
+  hasNormsLessOne,
+  type MegatronModelKind,
+  megatronModelTypes,
+  statedProperties,
+} from './megatron-fields.js';
+import {
+  countOf,
+  type MegatronFiles,
+  type MegatronOptimizerState,
+  type StoredArchitecture,
+} from './megatron-files.js';
+import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
+
+/** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
+export interface MegatronModel {
+  /** Of the checkpoint. */
+  readonly path: string;
+  readonly format: MegatronFormat;
+  readonly iteration: number;
+  readonly kind: MegatronModelKind;
+  readonly configuration: GptModelConfiguration | BertModelConfiguration;
+  /** AdamW's, where the format has it for each weight; `load` then takes the weights that it updates. */
+  readonly optimizer?: MegatronOptimizer | undefined;
+  /** Samples of its training run so far. */
+  readonly consumedSamples: number;
+  readonly consumedTokens: number;
+  /** Messages for the user. */
+  readonly notices: readonly string[];
+  /**
+   * Fills tensors from the weights: any of the model's, any slices.
+   *
+   * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
+   */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The state of AdamW in a checkpoint. */
+export interface MegatronOptimizer {
+  readonly steps: number;
+  /** Fills tensors called `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, with experts or without, or a BERT,
+ * in the format `torch_dist` or, of any tensor-, pipeline- and expert-parallel size, `torch`. Its weights are
+ * compared with its args before anything of their size is allocated.
+ *
+ * @param options.directory the checkpoint, or the directory of checkpoints
+ * @param options.step the iteration. Default: the latest
+ * @param options.vocabularySize real tokens. Default: those of args, else all rows of the embedding
+ * @param options.weightsOnly leave the state of the optimizer out. Default: false
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is none or is not complete; MTL_MEGATRON_ARGUMENTS
+ *   for a model that nothing here computes; MTL_MEGATRON_WEIGHTS when the weights are not those of the args;
+ *   MTL_TORCH_FILE_INVALID
+ */
+export async function readMegatron(options: {
+  readonly directory: string;
+  readonly step?: number | undefined;
+  readonly vocabularySize?: number | undefined;
+  readonly weightsOnly?: boolean | undefined;
+}): Promise<MegatronModel> {
+  const { path, format } = await findMegatronCheckpoint(options);
+  const files = await (format === 'torch' ? openLegacyMegatron(path) : openDistributedMegatron(path));
+  try {
+    return { ...describe(files, options), format };
+  } catch (error) {
+    await files.close();
+    throw error;
+  }
+}
+
+function describe(
+  files: MegatronFiles,
+  {
+    vocabularySize: asked,
+    weightsOnly = false,
+  }: { readonly vocabularySize?: number | undefined; readonly weightsOnly?: boolean | undefined },
+): Omit<MegatronModel, 'format'> {
+  const { path, iteration } = files;
+  const fields = megatronArguments(files.arguments, path);
+  checkMegatronFeatures(fields);
+  const kind = kindOf(files);
+  const { layers, fields: table, fixed } = megatronModelTypes[kind];
+  const stated = { ...readConfigFields(fields, table), ...fixed };
+  const vocabularySize = asked ?? (stated.vocabularySize as number);
+  const configuration = statedProperties({ ...stated, vocabularySize }) as unknown as
+    | GptModelConfiguration
+    | BertModelConfiguration;
+  const isGated = 'swiglu' in configuration && configuration.swiglu === true;
+  const headSize = headSizeOf(configuration);
+  const numExperts = 'numExperts' in configuration ? configuration.numExperts : undefined;
+  const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
+  const weights = files.weights(architecture);
+  const layout = { kind, model: configuration, vocabularySize };
+  // the moments of weights that are stored less 1 are those of the weights
+  const names = () => megatronWeightNames(layout);
+  const normsLessOne = hasNormsLessOne(fields);
+  const embedding = 'embedding.word_embeddings.weight';
+  checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
+  const consumedSamples = countOf(fields.values.consumed_train_samples);
+  const states = weightsOnly ? undefined : optimizerStates({ files, weights, architecture });
+  return {
+    path,
+    iteration,
+    kind,
+    configuration,
+    consumedSamples,
+    consumedTokens:
+      consumedSamples * (countOf(fields.values.seq_length) || configuration.maxPositionEmbeddings),
+    notices: [
+      ...noticesOf({ fields, kind, asked }),
+      ...(weightsOnly || states !== undefined
+        ? []
+        : ['only its weights are taken: the state of its optimizer is not there for each weight']),
+    ],
+    load: (tensors) =>
+      loadMappedWeights({
+        weights: states?.fp32_param === undefined ? weights : withBuffersOf(weights, states.fp32_param),
+        tensors,
+        names: megatronWeightNames({ ...layout, normsLessOne }),
+      }),
+    optimizer: states && {
+      steps: files.optimizer!.steps,
+      load: (tensors) => loadStates(tensors, { states, names }),
+    },
+    close: files.close,
+    [Symbol.asyncDispose]: files.close,
+  };
+}
+
+type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
+  /** Absent where the model itself is in float32. */
+  readonly fp32_param?: WeightFiles;
+};
+
+/** The states of AdamW; undefined where one of them is not there for each weight, in its shape. */
+function optimizerStates(options: {
+  readonly files: MegatronFiles;
+  readonly weights: WeightFiles;
+  readonly architecture: StoredArchitecture;
+}): States | undefined {
+  const { files, weights, architecture } = options;
+  const { optimizer } = files;
+  if (optimizer === undefined) return undefined;
+  const isFloat32 = [...weights.tensors.values()].every(({ dtype }) => dtype === 'F32');
+  const names = [
+    'exp_avg',
+    'exp_avg_sq',
+    ...(isFloat32 && !optimizer.has('fp32_param') ? [] : ['fp32_param']),
+  ];
+  const states = names.map((name) => {
+    const state = name as MegatronOptimizerState;
+    return [state, optimizer.has(state) ? optimizer.state(state, architecture) : undefined] as const;
+  });
+  const isWhole = states.every(([, state]) =>
+    [...weights.tensors].every(
+      ([name, { shape }]) => isBuffer(name) || state?.tensors.get(name)?.shape.join() === shape.join(),
+    ),
+  );
+  return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
+}
+
+/** The weights of an optimizer, with what it does not update. */
+function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
+  const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
+  return {
+    ...updated,
+    tensors: new Map([...updated.tensors, ...buffers]),
+    read: (options) => (isBuffer(options.name) ? weights : updated).read(options),
+  };
+}
+
+async function loadStates(
+  tensors: readonly LogicalTensor[],
+  { states, names }: { readonly states: States; readonly names: () => WeightNames },
+): Promise<void> {
+  for (const state of ['exp_avg', 'exp_avg_sq'] as const) {
+    const prefix = `optimizer.${state}.`;
+    const own = tensors.filter(({ name }) => name.startsWith(prefix));
+    const renamed = own.map((tensor) => ({ ...tensor, name: tensor.name.slice(prefix.length) }));
+    const all = names();
+    const mappings = all.mappings.filter(({ name }) => !isBuffer(name));
+    await loadMappedWeights({ weights: states[state], tensors: renamed, names: { ...all, mappings } });
+  }
+}
+
+/** By the weights: args do not name it. */
+function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
+  const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
+  const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);
+  if (!has(/(^|\.)word_embeddings\.weight$/)) {
+    throw megatronError(path, 'it has no token embedding', { expected: 'a GPT, a Llama or a BERT' });
+  }
+  if (has(/(^|\.)decoder\.layers\./) && has(/(^|\.)encoder\.layers\./)) {
+    throw megatronError(path, 'it is of a model with encoder and decoder, which is not supported', {
+      expected: 'a GPT, a Llama or a BERT',
+    });
+  }
+  return isBert ? 'bert' : 'gpt';
+}
+
+function noticesOf(options: {
+  readonly fields: JsonFields;
+  readonly kind: MegatronModelKind;
+  readonly asked: number | undefined;
+}): readonly string[] {
+  const { fields, kind, asked } = options;
+  const { vocab_size: stated, padded_vocab_size: padded, tokenizer_type: tokenizer } = fields.values;
+  const isPadded = asked === undefined && typeof stated !== 'number';
+  const gelu =
+    kind === 'bert' && fields.values.bias_gelu_fusion !== false && fields.values.openai_gelu !== true;
+  return [
+    ...(isPadded
+      ? [
+          `${fields.path} do not state the size of the vocabulary: all ${String(padded)} rows of the embedding count as tokens`,
+        ]
+      : []),
+    ...(gelu
+      ? [
+          'the head for masked tokens computes GELU by its tanh approximation, as the layers do; in Megatron-LM it does not',
+        ]
+      : []),
+    ...(typeof tokenizer === 'string' ? [`it was trained with --tokenizer-type ${tokenizer}`] : []),
+  ];
+}

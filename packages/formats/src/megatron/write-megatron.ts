@@ -1,0 +1,171 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  checkpointName,
+  type DistributedTensorSource,
+  encodeTorchObject,
+  type LogicalTensor,
+  PickledObject,
+  PickledTuple,
+  type PickleValue,
+  type TensorSource,
+  trackerName,
+  writeDistributedTorchDirectory,
+} from '@mtl/checkpoint';
+import {
+  type BertModelConfiguration,
+  type GptModelConfiguration,
+  hasExperts,
+  paddedVocabularySize,
+} from '@mtl/models';
+import { headSizeOf } from '@mtl/models/internal';
+
+import { writeConfigFields } from '../huggingface/config-fields.js';
+import type { WritableDtype } from '../huggingface/float-bytes.js';
+import { mappedWeightSources } from '../huggingface/mapped-weights.js';
+import { publishDirectory } from '../huggingface/publish-directory.js';
+import { megatronError } from './megatron-error.js';
+import { layersWithExperts } from './megatron-expert-fields.js';
+import { type MegatronModelKind, megatronModelTypes, unwrittenProperties } from './megatron-fields.js';
+import { layerOf, megatronNameOf } from './megatron-names.js';
+import { megatronWeightNames } from './megatron-weight-names.js';
+
+export interface WriteMegatronOptions {
+  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  readonly directory: string;
+  readonly kind: MegatronModelKind;
+  readonly model: GptModelConfiguration | BertModelConfiguration;
+  /** All tensors of the model, whole. */
+  readonly tensors: readonly LogicalTensor[];
+  /** 0 is written as a release, as Megatron-LM calls weights without an iteration. */
+  readonly iteration: number;
+  readonly consumedSamples: number;
+  /** What weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype | undefined;
+}
+
+/**
+ * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`, which it loads in
+ * any layout with `--no-load-optim --no-load-rng`. It is written next to the target and renamed, so that a
+ * failed save leaves nothing behind. Memory: of the largest tensor.
+ *
+ * @returns the path of the checkpoint in the directory
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that
+ *   Megatron-LM does not have; MTL_NOT_FINITE, MTL_CHECKPOINT_*
+ */
+export async function writeMegatron(options: WriteMegatronOptions): Promise<string> {
+  const { iteration } = options;
+  checkExpressible(options);
+  const name = iteration === 0 ? 'release' : checkpointName(iteration);
+  const codes = { exists: 'MTL_MEGATRON_CHECKPOINT', failed: 'MTL_CHECKPOINT_IO' } as const;
+  await publishDirectory({ directory: options.directory, ...codes }, async (unfinished) => {
+    const path = join(unfinished, name);
+    await mkdir(path);
+    await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
+    await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
+    // last in the checkpoint: without it Megatron-LM takes the save as unfinished
+    await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
+    const latest = iteration === 0 ? name : `${iteration}`;
+    await writeFile(join(unfinished, trackerName), latest);
+  });
+  return join(options.directory, name);
+}
+
+const format = {
+  sharded_backend: 'torch_dist',
+  sharded_backend_version: 1,
+  common_backend: 'torch',
+  common_backend_version: 1,
+};
+
+/** Refuses a model with a property that all models of Megatron-LM have otherwise. */
+function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
+  const { fixed } = megatronModelTypes[kind];
+  const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
+  for (const [key, value] of Object.entries({ ...absent, ...fixed })) {
+    const own = (model as unknown as Readonly<Record<string, unknown>>)[key];
+    if (own === value || (value === undefined && own === false)) continue;
+    throw megatronError(
+      directory,
+      `the model has ${key} ${String(own)}, which Megatron-LM does not compute`,
+      {
+        expected: value === undefined ? `no ${key}` : `${key} ${String(value)}`,
+        remedy: 'write it for the transformers library, with --save-hf',
+      },
+    );
+  }
+}
+
+/** Whether layers of a kind are one tensor: all of them are alike, and Megatron-LM counts them as that. */
+const isStacked = (model: WriteMegatronOptions['model']): boolean =>
+  !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
+
+/** Layers of a kind are one tensor, a box for each of them; where some have experts, each has its own. */
+function tensorSources({
+  kind,
+  model,
+  tensors,
+  dtype = 'F32',
+}: WriteMegatronOptions): DistributedTensorSource[] {
+  const names = megatronWeightNames({ kind, model, vocabularySize: paddedVocabularySize(model) });
+  const sources = mappedWeightSources({ names, tensors, dtype, fileName: (name) => name });
+  const stacks = isStacked(model);
+  const parts = new Map<string, TensorSource[]>();
+  for (const source of sources) {
+    const layer = layerOf(source.name);
+    const isOne = stacks && layer !== undefined;
+    const name = megatronNameOf(isOne ? `${layer.start}${layer.rest.slice(1)}` : source.name, {
+      hasExperts: layer !== undefined && 'numExperts' in model && hasExperts(model, layer.layer),
+    });
+    parts.set(name, [...(parts.get(name) ?? []), source]);
+  }
+  return [...parts].map(([name, list]) => {
+    const [{ shape, name: first, dtype: stored }] = list as [TensorSource];
+    const isLayered = stacks && layerOf(first) !== undefined;
+    return {
+      name,
+      dtype: stored,
+      shape: isLayered ? [list.length, ...shape] : shape,
+      chunks: list.map(({ read, check }, layer) => ({
+        offsets: [...(isLayered ? [layer] : []), ...shape.map(() => 0)],
+        sizes: [...(isLayered ? [1] : []), ...shape],
+        check,
+        read,
+      })),
+    };
+  });
+}
+
+/** What all ranks have: `common.pt`. */
+function commonState(options: WriteMegatronOptions): PickleValue {
+  const { kind, model, iteration, consumedSamples } = options;
+  const { fields, alwaysStated } = megatronModelTypes[kind];
+  const paddedSize = paddedVocabularySize(model);
+  const written: Readonly<Record<string, unknown>> = {
+    ...writeConfigFields(model, fields),
+    ...alwaysStated,
+    kv_channels: headSizeOf(model),
+    padded_vocab_size: paddedSize,
+    seq_length: model.maxPositionEmbeddings,
+    tensor_model_parallel_size: 1,
+    pipeline_model_parallel_size: 1,
+    iteration,
+    consumed_train_samples: consumedSamples,
+    consumed_valid_samples: 0,
+  };
+  const args = new PickledObject('argparse.Namespace', []);
+  const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
+    name,
+    // a window is a tuple, and lists of experts are lists
+    Array.isArray(value) && name === 'window_size'
+      ? new PickledTuple(value as number[])
+      : (value as PickleValue),
+  ]);
+  args.state = new Map(values);
+  return new Map<PickleValue, PickleValue>([
+    ['args', args],
+    ['checkpoint_version', 3],
+    ['iteration', iteration],
+    ['content_metadata', new Map([['singleton_local_shards', false]])],
+  ]);
+}

@@ -1,0 +1,177 @@
+import { totalmem } from 'node:os';
+import type { ProcessGroup, World } from '@mtl/comm';
+import { MtlError } from '@mtl/errors';
+import { matmul, Tensor } from '@mtl/kernels';
+import type { MeasuredRates } from '@mtl/planner';
+import { setThreadsOfRank } from '@mtl/run-parts/internal';
+import { dryRunModel } from '../dry-run/dry-run.js';
+import { dryRunRank } from '../dry-run/dry-run-rank.js';
+import { meanWithSpread, measuredEntries, medianWithSpread } from './measured-points.js';
+import { OperationClock, type OperationSamples, typicalSteps } from './operation-clock.js';
+import { configurationOfReference, type ReferenceRun } from './reference-runs.js';
+
+export interface MeasureRatesOptions {
+  /** The processes that share this machine; undefined for one alone. */
+  readonly world: World | undefined;
+  /** Threads of each process. */
+  readonly numThreads: number;
+  readonly runs: readonly ReferenceRun[];
+  /** Told of each run before it starts. */
+  readonly onRun?: (run: ReferenceRun, index: number) => void;
+}
+
+/** The first steps, in which memory is allocated and primitives are made. */
+const numWarmUpSteps = 2;
+
+/**
+ * Measures what operations take on this machine while as many processes run the same: all of them call it.
+ * They train small models next to each other, without communication, and then time their collectives.
+ */
+export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
+  const { world, numThreads, runs, onRun } = options;
+  const numProcesses = world?.size ?? 1;
+  setThreadsOfRank(numThreads, { localSize: numProcesses });
+  const samples = new Map<string, OperationSamples>();
+  const passSeconds: number[] = [];
+  const stepSeconds: number[] = [];
+  for (const [index, run] of runs.entries()) {
+    onRun?.(run, index);
+    world?.group.barrier().wait();
+    const { steps } = await clockedRun(run);
+    for (const step of typicalSteps(steps)) {
+      for (const [key, { operation, seconds }] of step.samples) {
+        const known = samples.get(key);
+        if (known === undefined) samples.set(key, { operation, seconds });
+        else known.seconds.push(...seconds);
+      }
+      passSeconds.push(...step.passSeconds);
+      stepSeconds.push(step.stepSeconds);
+    }
+  }
+  return {
+    numProcesses,
+    numThreads,
+    memoryBytes: Math.floor(totalmem() / numProcesses),
+    ...measuredEntries(samples.values()),
+    ...(world === undefined ? {} : { collectives: measureCollectives(world.group) }),
+    host: {
+      passSeconds: meanWithSpread(passSeconds).mean,
+      stepSeconds: meanWithSpread(stepSeconds).mean,
+    },
+  };
+}
+
+async function clockedRun(run: ReferenceRun): Promise<OperationClock> {
+  const configuration = configurationOfReference(run);
+  const { model } = await dryRunModel(configuration);
+  const clock = new OperationClock({ numWarmUpSteps });
+  const { numSteps } = run;
+  try {
+    await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, numSteps, listener: clock });
+  } catch (error) {
+    // one rank of several has no meaningful values
+    if (!(MtlError.isInstance(error) && error.code === 'MTL_NOT_FINITE')) throw error;
+  }
+  return clock;
+}
+
+type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
+
+/** Values of the whole tensor, in float32. */
+const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
+
+/**
+ * Times collectives and messages of the processes of a group; all of them call it.
+ *
+ * A collective is timed as in a step: after a matmul of a millisecond, which each rank ends at a time of its
+ * own, and with a tensor that was just written. From half a mebibyte on that takes two to three times as long
+ * as collectives that follow each other. A message is timed alone, since a schedule says what its receiver
+ * waits for.
+ */
+function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
+  const { size, rank } = group;
+  using work = new Work();
+  const zeros = (bytes: number, parts = 1): Tensor =>
+    Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32' });
+  return [
+    timed(group, 'all-reduce', (bytes) => {
+      const tensor = zeros(bytes);
+      return { tensors: [tensor], work, run: () => group.allReduce(tensor).wait() };
+    }),
+    timed(group, 'all-gather', (bytes) => {
+      const output = zeros(bytes);
+      const input = zeros(bytes, size);
+      return { tensors: [output, input], work, run: () => group.allGather({ output, input }).wait() };
+    }),
+    timed(group, 'reduce-scatter', (bytes) => {
+      const input = zeros(bytes);
+      const output = zeros(bytes, size);
+      return { tensors: [output, input], work, run: () => group.reduceScatter({ output, input }).wait() };
+    }),
+    timed(group, 'all-to-all', (bytes) => {
+      const [output, input] = [zeros(bytes), zeros(bytes)];
+      return { tensors: [output, input], work, run: () => group.allToAll({ output, input }).wait() };
+    }),
+    timed(group, 'message', (bytes) => {
+      const tensor = zeros(bytes);
+      // there and back, half of which is one message; pairs of neighbours
+      const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
+      const hasPeer = peer < size;
+      const send = (): void => group.send(tensor, { to: peer }).wait();
+      const receive = (): void => group.receive(tensor, { from: peer }).wait();
+      const both = rank % 2 === 0 ? [send, receive] : [receive, send];
+      const run = (): void => {
+        if (hasPeer) for (const each of both) each();
+      };
+      return { tensors: [tensor], run, part: 0.5 };
+    }),
+  ];
+}
+
+/** Computation of a rank before it communicates. */
+class Work {
+  readonly #left = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
+  readonly #right = Tensor.zeros({ shape: [512, 512], dtype: 'float32' });
+  readonly #output = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
+
+  do(tensors: readonly Tensor[]): void {
+    matmul({ left: this.#left, right: this.#right, output: this.#output });
+    for (const tensor of tensors) tensor.zero();
+  }
+
+  [Symbol.dispose](): void {
+    for (const tensor of [this.#left, this.#right, this.#output]) tensor.dispose();
+  }
+}
+
+interface Call {
+  readonly tensors: readonly Tensor[];
+  /** Done before each call. */
+  readonly work?: Work;
+  readonly run: () => void;
+  /** Share of the time of a call. */
+  readonly part?: number;
+}
+
+function timed(
+  group: ProcessGroup,
+  name: CollectiveEntry['name'],
+  callOf: (bytes: number) => Call,
+): CollectiveEntry {
+  const points = sizes.map((bytes) => {
+    const { tensors, work, run, part = 1 } = callOf(bytes);
+    const numCalls = bytes > 1e6 ? 8 : 40;
+    const seconds: number[] = [];
+    for (let call = -2; call < numCalls; call++) {
+      group.barrier().wait();
+      work?.do(tensors);
+      const start = performance.now();
+      run();
+      if (call >= 0) seconds.push((part * (performance.now() - start)) / 1000);
+    }
+    for (const tensor of tensors) tensor.dispose();
+    const { median, spread } = medianWithSpread(seconds);
+    return { bytes, seconds: Math.max(median, 1e-9), spread: Number(spread.toPrecision(3)) };
+  });
+  return { name, points };
+}

@@ -1,0 +1,332 @@
+import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
+import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import {
+  countedFlops,
+  type Device,
+  memoryStatistics,
+  resetCountedFlops,
+  resetPeakMemory,
+  trimMemory,
+} from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import { LossScaler, type ModelOptimizer, type ParallelGroups } from '@mtl/optimizer';
+import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
+import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/run-parts/internal';
+import { modelFlops, stepRecording } from '@mtl/trainer';
+
+/** The groups of each scope, in the order in which one that serves several counts for the first. */
+const groupsOfScopes = {
+  tp: 'tp',
+  cp: 'cp',
+  cpHeads: 'cpHeads',
+  cpRing: 'cpRing',
+  sequences: 'sequences',
+  ep: 'ep',
+  etp: 'etp',
+  experts: 'experts',
+  // gradients are summed over processes that share sequences as well
+  dp: 'dense',
+  edp: 'expert',
+  pp: 'pp',
+  embedding: 'embedding',
+  world: 'world',
+} as const satisfies Readonly<Record<string, keyof ParallelGroups>>;
+
+/**
+ * Who a rank communicates with: the ranks along an axis, those among which experts are along both of theirs,
+ * the other owner of a tied embedding, or all ranks.
+ */
+export type CommunicationScope = keyof typeof groupsOfScopes;
+
+/** In which passes communicate, each micro-batch. */
+const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
+  'tp',
+  'cp',
+  'cpHeads',
+  'cpRing',
+  'sequences',
+  'ep',
+  'etp',
+  'experts',
+  'pp',
+]);
+
+/** Memory, FLOPs and communication of a training run on one rank. */
+export interface DryRunRank {
+  readonly rank: number;
+  readonly coordinates: MeshCoordinates;
+  /** Parameters of this rank's part of the model. */
+  readonly numParameters: number;
+  /** Peak of the allocator, in bytes, from building the model to the end of the last step. */
+  readonly peakBytes: number;
+  readonly memoryByKind: MemoryByKind;
+  /** FLOPs of one step, as operations count them. */
+  readonly flops: number;
+  /** Bytes that the rank sends in one step; absent where it communicates with none. */
+  readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
+}
+
+/** Told of what a rank does: of passes and of the end of a step, and of what it communicates. */
+export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
+
+/** Passes run as always in the first step, are recorded in the second, and launched from the third on. */
+const stepsOfGraphs = 3;
+
+export interface DryRunRankOptions {
+  readonly rank: number;
+  readonly model: TransformerConfiguration;
+  /**
+   * Steps that are run; later ones find the cached memory of earlier ones. Default 1; with CUDA graphs 3,
+   * after which all passes are recorded.
+   */
+  readonly numSteps?: number;
+  readonly listener?: DryRunListener | undefined;
+  /** Routing that a model with experts assumes. Default even. */
+  readonly assumedRouting?: AssumedRouting | undefined;
+}
+
+/**
+ * Builds one rank of a training run on a device without values, as the run builds it, and runs its first
+ * steps. Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of
+ * the passes of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left
+ * out.
+ *
+ * @throws whatever building and running it throws
+ */
+export async function dryRunRank(
+  { configuration, scale }: MetaRun,
+  options: DryRunRankOptions,
+): Promise<DryRunRank> {
+  const { parallel } = configuration;
+  const { device } = parallel;
+  const {
+    rank,
+    model,
+    numSteps = parallel.cudaGraphs ? stepsOfGraphs : 1,
+    listener,
+    assumedRouting,
+  } = options;
+  trimMemory(device);
+  const { bytesInUse } = memoryStatistics(device);
+  resetPeakMemory(device);
+  const memory = new PeakMemory(device);
+  const processes = processesOf(configuration, { rank, listener });
+  const recipe = recipeOf(configuration);
+  const passes = new CountedPasses(processes.groups);
+  const recorder: PipelineRecorder = {
+    span: (activity, body) => {
+      const listened = listener === undefined ? body : () => listener.span(activity, body);
+      return passes.span(activity, () => memory.span(activity, listened));
+    },
+  };
+  const run = { configuration, processes, onMessage: () => {} };
+  const part = partOfRun(run, { model, recorder, assumedRouting });
+  const optimizer = optimizerOfRun(run, { part });
+  const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+  try {
+    memory.setStates(optimizer);
+    const batch = recipe.placeholderBatch(configuration);
+    const losses = recipe.losses(model);
+    const trainer = newTrainer({
+      configuration,
+      part,
+      optimizer,
+      lossScaler,
+      batches: { next: async () => ({ done: false, value: batch }) },
+      losses,
+      lossesOfAbsentRanks: losses.map(({ name }) => name),
+      flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+      progress: undefined,
+      extensions: [listener && stepRecording(listener)],
+    });
+    const sentBefore = sentBytesOf(processes.groups);
+    resetCountedFlops();
+    let steps = 0;
+    for await (const _ of trainer) if (++steps === numSteps) break;
+    const sent = sentBytesOf(processes.groups);
+    // of what was counted, the passes that were not run
+    const more = scale - 1;
+    return {
+      rank,
+      coordinates: processes.coordinates,
+      numParameters: part.parameters.reduce((sum, { size }) => sum + size, 0),
+      peakBytes: memoryStatistics(device).peakBytes - bytesInUse,
+      memoryByKind: memory.byKind(),
+      flops: (countedFlops() + more * passes.flops) / steps,
+      sentBytes: Object.fromEntries(
+        [...sent].map(([scope, bytes]) => [
+          scope,
+          (bytes - sentBefore.get(scope)! + more * passes.sentBytes(scope)) / steps,
+        ]),
+      ),
+    };
+  } finally {
+    part.dispose();
+    optimizer.dispose();
+  }
+}
+
+function processesOf(
+  configuration: PretrainingConfiguration,
+  { rank, listener }: Pick<DryRunRankOptions, 'rank' | 'listener'>,
+): TrainingProcesses {
+  const { parallel, training } = configuration;
+  const { worldSize: size } = parallel;
+  const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
+  const hooks = listener && { onOperation: listener.onOperation, onWait: listener.onWait };
+  const world = size === 1 ? undefined : new MetaWorld({ rank, size, ...hooks });
+  return new TrainingProcesses({ world, parallel, areApart: true, ends: [placement[0]!, placement.at(-1)!] });
+}
+
+/** Bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
+function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, number> {
+  const seen = new Set<unknown>();
+  const sent = new Map<CommunicationScope, number>();
+  for (const [scope, name] of entriesOf(groupsOfScopes)) {
+    const group = groups[name];
+    if (group === undefined || seen.has(group)) continue;
+    seen.add(group);
+    sent.set(
+      scope,
+      Object.values(group.statistics()).reduce((sum, { sentBytes }) => sum + sentBytes, 0),
+    );
+  }
+  return sent;
+}
+
+const entriesOf = <Key extends string, Value>(record: Readonly<Record<Key, Value>>) =>
+  Object.entries(record) as [Key, Value][];
+
+/** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
+class CountedPasses implements PipelineRecorder {
+  flops = 0;
+  readonly #groups: ParallelGroups;
+  readonly #sentBytes = new Map<CommunicationScope, number>();
+
+  constructor(groups: ParallelGroups) {
+    this.#groups = groups;
+  }
+
+  span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
+    if (kind !== 'step') return body();
+    const [flops, sent] = [countedFlops(), sentBytesOf(this.#groups)];
+    const result = body();
+    this.flops += countedFlops() - flops;
+    for (const [scope, bytes] of sentBytesOf(this.#groups)) {
+      const before = this.#sentBytes.get(scope) ?? 0;
+      this.#sentBytes.set(scope, before + bytes - sent.get(scope)!);
+    }
+    return result;
+  }
+
+  /** Gradients are reduced once a step, also where that begins within the last pass. */
+  sentBytes(scope: CommunicationScope): number {
+    return scopesOfPasses.has(scope) ? (this.#sentBytes.get(scope) ?? 0) : 0;
+  }
+}
+
+/**
+ * A training run on device `meta` or `meta-cuda`: one value for all ranks of a dry run, which share its
+ * schedules.
+ */
+export interface MetaRun {
+  /** Configuration of the run on the device that counts, with the micro-batches that are run. */
+  readonly configuration: PretrainingConfiguration;
+  /** Micro-batches of a step of the run that is modelled, for each that is run. */
+  readonly scale: number;
+}
+
+/**
+ * The dry run of a training run. Of a step, `numMicroBatches` are run (see `enoughMicroBatches`; default:
+ * all).
+ */
+export function metaRun(
+  run: PretrainingConfiguration,
+  { numMicroBatches = run.training.numMicroBatches }: { readonly numMicroBatches?: number } = {},
+): MetaRun {
+  const { rampup: _, ...training } = run.training;
+  const { microBatchSize } = training;
+  return {
+    scale: run.training.numMicroBatches / numMicroBatches,
+    configuration: {
+      ...run,
+      parallel: { ...run.parallel, device: metaDeviceOf(run.parallel.device) },
+      training: {
+        ...training,
+        numMicroBatches,
+        globalBatchSize: numMicroBatches * microBatchSize * run.parallel.dataParallelSize,
+      },
+    },
+  };
+}
+
+/** Bytes of a rank at its peak, by what they are for; together the peak of the allocator. */
+export interface MemoryByKind {
+  /** Parameters as the model computes with them. */
+  readonly parameters: number;
+  /** float32 main gradients. */
+  readonly gradients: number;
+  /**
+   * Master weights, where they are not the parameters themselves, what the optimizer keeps, and by how much
+   * the allocator rounds all of these up.
+   */
+  readonly optimizer: number;
+  /** Activations of all micro-batches in flight that were kept when the pass at the peak began. */
+  readonly activations: number;
+  /** Bytes that this pass added; all that are not kept, where the peak is in no pass. */
+  readonly temporary: number;
+}
+
+const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W']);
+
+/** Finds what the memory at the peak is for. */
+class PeakMemory {
+  readonly #device: Device;
+  /** Bytes in use before the model was built. */
+  readonly #before: number;
+  #states: { readonly all: number; readonly parameters: number; readonly gradients: number } | undefined;
+  /** Bytes in use when the pass with the highest peak began. */
+  #atPass = 0;
+  #peakOfPasses = 0;
+
+  /** Everything in use now is not counted. */
+  constructor(device: Device) {
+    this.#device = device;
+    this.#before = memoryStatistics(device).bytesInUse;
+  }
+
+  /** Now all that outlives a step exists. */
+  setStates({ stores }: ModelOptimizer): void {
+    const { bytesInUse } = memoryStatistics(this.#device);
+    const [parameters, gradients] = (['parameters', 'gradients'] as const).map((kind) =>
+      stores.reduce((sum, { bytes }) => sum + bytes[kind], 0),
+    ) as [number, number];
+    this.#states = { all: bytesInUse, parameters, gradients };
+  }
+
+  span<Result>({ kind }: Pick<RecordedActivity, 'kind'>, body: () => Result): Result {
+    if (!passes.has(kind)) return body();
+    const { bytesInUse, peakBytes } = memoryStatistics(this.#device);
+    const result = body();
+    const { peakBytes: peak } = memoryStatistics(this.#device);
+    if (peak > peakBytes) [this.#atPass, this.#peakOfPasses] = [bytesInUse, peak];
+    return result;
+  }
+
+  /** Returns the peak since the model was built, by kind. */
+  byKind(): MemoryByKind {
+    const { peakBytes } = memoryStatistics(this.#device);
+    const { all, parameters, gradients } = this.#states!;
+    const kept = this.#peakOfPasses === peakBytes ? this.#atPass : all;
+    return {
+      parameters,
+      gradients,
+      optimizer: all - this.#before - parameters - gradients,
+      activations: kept - all,
+      temporary: peakBytes - kept,
+    };
+  }
+}

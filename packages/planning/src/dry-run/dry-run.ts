@@ -1,0 +1,151 @@
+import type { MeshCoordinates } from '@mtl/comm';
+import { meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { createTokenizer } from '@mtl/data';
+import { MtlError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
+import {
+  checkSaveForHuggingFace,
+  openHuggingFace,
+  recipeOf,
+  setThreadsOfRank,
+  trainingModel,
+} from '@mtl/run-parts/internal';
+import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
+
+/** Memory, FLOPs and communication of a training run, by rank. */
+export interface DryRun extends DryRunModel {
+  /** Parameters of the whole model. */
+  readonly numParameters: number;
+  /** Parameters that a token uses; absent where it uses all. */
+  readonly numActiveParameters?: number | undefined;
+  /**
+   * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
+   * first and the last stage the last one too. All other ranks are as one of these.
+   */
+  readonly ranks: readonly DryRunRank[];
+  /**
+   * Peak of the rank that takes the most if all tokens choose the experts of one rank, in bytes: the ranks
+   * above have even routing. Absent where experts are not spread over ranks.
+   */
+  readonly unevenPeakBytes?: number;
+}
+
+export interface DryRunOptions {
+  /** Chooses the ranks that are run among those that differ. Default: all. */
+  readonly isRun?: (coordinates: MeshCoordinates) => boolean;
+  /** Finds the memory of uneven routing, too. Default true. */
+  readonly withUneven?: boolean;
+  /** The listener to the steps of a rank, for each rank that is run. */
+  readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
+}
+
+/**
+ * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
+ * and its communication without its processes, its data and its time. Nothing is written. Files of a
+ * tokenizer are read only where nothing else gives the size of the vocabulary.
+ *
+ * @throws whatever building the run throws, such as ConfigurationError
+ */
+export async function dryRun(
+  configuration: PretrainingConfiguration,
+  { isRun = () => true, withUneven = true, listenerOf }: DryRunOptions = {},
+): Promise<DryRun> {
+  const { parallel, checkpoint } = configuration;
+  checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
+  const { vocabularySize, model } = await dryRunModel(configuration);
+  setThreadsOfRank(parallel.threads, { localSize: 1 });
+  const ranks: DryRunRank[] = [];
+  const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+  const mesh = meshOfRun(configuration.parallel);
+  for (const rank of distinctRanks(configuration)) {
+    if (!isRun(mesh.coordinatesOf(rank))) continue;
+    const listener = listenerOf?.(mesh.coordinatesOf(rank));
+    ranks.push(await dryRunRank(run, { rank, model, listener }));
+  }
+  const uneven: number[] = [];
+  for (const { rank, coordinates } of ranks) {
+    // of each stage once: the first ranks of all have the first experts
+    if (!withUneven || mesh.sizes.ep === 1 || coordinates.tp > 0) continue;
+    uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
+  }
+  return {
+    vocabularySize,
+    model,
+    numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
+    ranks,
+    ...(uneven.length === 0 ? {} : { unevenPeakBytes: Math.max(...uneven) }),
+  };
+}
+
+/**
+ * One rank of each kind: of every pipeline stage the first tensor-parallel rank, and of the first and the
+ * last stage, which shard the vocabulary, the last one too; data-parallel ranks are alike.
+ */
+export function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
+  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp } = configuration.parallel;
+  const mesh = meshOfRun(configuration.parallel);
+  return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
+    const isAtEnd = stage === 0 || stage === pp - 1;
+    const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
+    return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
+  });
+}
+
+/**
+ * How many micro-batches of a step show all that it takes: after them passes repeat. As many as have the same
+ * activations in flight at the worst moment of every rank; all of a schedule that keeps all of them, or that
+ * a file or a module gives.
+ */
+export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
+  const { numMicroBatches } = training;
+  const { pipelineScheduleCsv, pipelineScheduleModule, microBatchGroupSize } = parallel;
+  if (pipelineScheduleCsv !== undefined || pipelineScheduleModule !== undefined) return numMicroBatches;
+  // schedules that go through groups of micro-batches need whole ones
+  const unit = microBatchGroupSize ?? parallel.pipelineModelParallelSize;
+  const all = inFlight(scheduleOfStep(parallel, numMicroBatches));
+  for (let count = 2 * unit; count < numMicroBatches; count += unit) {
+    const schedule = scheduleIfAny(() => scheduleOfStep(parallel, count));
+    if (schedule !== undefined && inFlight(schedule) === all) return count;
+  }
+  return numMicroBatches;
+}
+
+const inFlight = (schedule: PipelineSchedule): string => JSON.stringify(peakActivations(schedule));
+
+/** Undefined for a number of micro-batches that the schedule cannot have. */
+function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefined {
+  try {
+    return build();
+  } catch (error) {
+    if (MtlError.isInstance(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
+const bundledVocabularySize = 4096;
+
+/** The model of a training run whose data are not opened. */
+interface DryRunModel {
+  /** Tokens, padding not included. */
+  readonly vocabularySize: number;
+  readonly model: TransformerConfiguration;
+}
+
+/** Files of a tokenizer are read only where nothing else gives the size of the vocabulary. */
+export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
+  const vocabularySize = await vocabularySizeOf(configuration);
+  const huggingFace = await openHuggingFace(configuration);
+  return {
+    vocabularySize,
+    model: trainingModel(configuration, { tokenizer: { vocabularySize }, huggingFace }),
+  };
+}
+
+async function vocabularySizeOf({ data, model }: PretrainingConfiguration): Promise<number> {
+  if (model.vocabularySize !== undefined) return model.vocabularySize;
+  if (data.tokenizer === undefined) return bundledVocabularySize;
+  return (await createTokenizer(data.tokenizer)).vocabularySize;
+}

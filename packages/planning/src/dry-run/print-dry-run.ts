@@ -1,0 +1,125 @@
+import { readProcessEnvironment, type Variables } from '@mtl/comm';
+import {
+  type Flags,
+  layoutText,
+  type ParsedFlags,
+  type PretrainingConfiguration,
+  printConfiguration,
+  resolveFlags,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import { loadModelBlocks, openConversations } from '@mtl/run-parts';
+import { activeText } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { formatBytes } from '@mtl/trainer/internal';
+import { alignColumns } from '../align-columns.js';
+import { type DryRun, dryRun } from './dry-run.js';
+import type { DryRunRank } from './dry-run-rank.js';
+
+interface PrintDryRunOptions {
+  /** Flags of the run. They need no data. */
+  readonly flags: ParsedFlags;
+  /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
+  readonly numProcesses?: number | undefined;
+  /** The environment: under a launcher only the first process does anything. */
+  readonly variables: Variables;
+  readonly print: (text: string) => void;
+}
+
+/**
+ * Prints the configuration and what the run takes, for --dry-run of a training program.
+ *
+ * @throws whatever checking the flags, building the run and its first step throw
+ */
+export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
+  const { numProcesses, variables, print } = options;
+  const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
+  if (rank > 0) return;
+  const asked = withoutData(options.flags);
+  await loadModelBlocks(asked);
+  const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
+  const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));
+  // conversations are: their number is that of the steps
+  const conversations = await openConversations(flags);
+  const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
+  print(printConfiguration(configuration, { all: false }));
+  print(formatDryRun(configuration, await dryRun(configuration)));
+}
+
+/** Returns the processes of one copy of the model, or of as many copies as its experts are spread over. */
+function leastProcesses({
+  'tensor-model-parallel-size': tensor = 1,
+  'context-parallel-size': context = 1,
+  'pipeline-model-parallel-size': pipeline = 1,
+  'expert-model-parallel-size': expert = 1,
+  'expert-tensor-parallel-size': sharing = tensor,
+}: Flags): number {
+  const copy = tensor * context;
+  let stage = copy;
+  while (stage % (expert * sharing) !== 0 && stage < copy * expert * sharing) stage += copy;
+  return stage * pipeline;
+}
+
+/** Datasets are not opened, and none needs to be named. */
+function withoutData(flags: ParsedFlags): ParsedFlags {
+  const request = { ...flags.request, unused: { ...flags.request.unused, 'data-path': ['bundled'] } };
+  return { ...flags, ...resolveFlags(request), request };
+}
+
+/** A dry run as a table; ranks that take the same are one line. */
+export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
+  const { pipelineModelParallelSize: p } = parallel;
+  const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
+  const groups = alike(ranks);
+  const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
+  return [
+    `dry run: ${counted(of.numParameters)} parameters${activeText(of.numActiveParameters, counted)} on ${parallel.worldSize} processes ` +
+      `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
+    ...alignColumns([columns, ...rows]),
+    ...(of.unevenPeakBytes === undefined
+      ? []
+      : [
+          `peak memory is that of even routing: a rank whose experts all tokens chose would take ${formatBytes(of.unevenPeakBytes)}`,
+        ]),
+  ].join('\n');
+}
+
+const counted = (count: number): string => count.toLocaleString('en-US');
+
+/** Ranks one after the other whose numbers are the same to the digits that are shown. */
+function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
+  const groups: DryRunRank[][] = [];
+  for (const rank of ranks) {
+    const last = groups.at(-1);
+    if (last !== undefined && `${numbersOf(last[0]!)}` === `${numbersOf(rank)}`) last.push(rank);
+    else groups.push([rank]);
+  }
+  return groups;
+}
+
+function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
+  // over all ranks only a few numbers of a step are exchanged
+  const { world: _, ...along } = sentBytes;
+  const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
+  return [
+    numParameters.toLocaleString('en-US'),
+    formatBytes(peakBytes),
+    flops.toExponential(3),
+    sent.map(([scope, bytes]) => `${scope} ${formatBytes(bytes)}`).join(', ') || 'nothing',
+  ];
+}
+
+/**
+ * Which ranks a line is about: stages, and the tensor-parallel rank where another one of the stage differs.
+ */
+function nameOf(
+  group: readonly DryRunRank[],
+  { p, ranks }: { readonly p: number; readonly ranks: readonly DryRunRank[] },
+): string {
+  const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
+  const ofStage = ranks.filter(({ coordinates }) => coordinates.pp === first.pp);
+  if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
+  if (p === 1) return 'all';
+  return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
+}

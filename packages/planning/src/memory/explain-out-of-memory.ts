@@ -1,0 +1,169 @@
+import {
+  type ConversationSamples,
+  type Flags,
+  meshOfRun,
+  type PretrainingConfiguration,
+  type ResolvedFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { KernelError, MtlError } from '@mtl/errors';
+import { formatBytes } from '@mtl/trainer/internal';
+import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
+import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
+
+const moreProcesses =
+  'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size';
+
+/** A process that waits longer for what explains its error looks like one that hangs. */
+const mostMilliseconds = 3000;
+
+interface ExplainOutOfMemoryOptions extends SmallerRunsOptions {
+  /** The rank on which the run failed. */
+  readonly rank: number;
+}
+
+/**
+ * An error of a training run, with what helps where memory ran out: the flags that take less, with what the
+ * rank takes in a dry run of each, and the command that tells more. Other errors come back as they are.
+ */
+export async function explainOutOfMemory(
+  error: unknown,
+  options: ExplainOutOfMemoryOptions,
+): Promise<unknown> {
+  if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
+  const { configuration } = options;
+  const { worldSize } = configuration.parallel;
+  const smaller = await remediesOf(options);
+  const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
+  const command = `mtl plan${model} --profile NAME --num-processes ${worldSize} -- FLAGS`;
+  return new KernelError(error.code, error.message, {
+    remedy: `use less memory: ${[...smaller, moreProcesses].join('; ')}. ${command} prints the memory of each rank`,
+    details: error.details,
+    cause: error,
+  });
+}
+
+/** Returns changes that take less memory, as far as they are found in time. */
+async function remediesOf(options: ExplainOutOfMemoryOptions): Promise<string[]> {
+  const { configuration, rank } = options;
+  const deadline = performance.now() + mostMilliseconds;
+  const runs = smallerRuns(options);
+  const bytes = await peakOf(configuration, rank);
+  const remedies: string[] = [];
+  for (const run of runs) {
+    const isMeasured = bytes !== undefined && performance.now() < deadline;
+    const less = isMeasured ? await peakOf(run.configuration, rank) : undefined;
+    const remedy = remedyOf(run, { bytes, less });
+    if (remedy !== undefined) remedies.push(remedy);
+  }
+  return remedies;
+}
+
+function remedyOf(
+  { flags }: SmallerRun,
+  { bytes, less }: { readonly bytes: number | undefined; readonly less: number | undefined },
+): string | undefined {
+  if (bytes === undefined || less === undefined) return flags;
+  return less < bytes ? `${flags} (${formatBytes(less)} instead of ${formatBytes(bytes)})` : undefined;
+}
+
+/**
+ * Peak of the pipeline stage of a rank in a dry run, in bytes. Undefined where the dry run fails, for
+ * instance for lack of memory: the error that is explained must not be replaced by another one.
+ */
+async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
+  try {
+    const mesh = meshOfRun(configuration.parallel);
+    const { pp: stage } = mesh.coordinatesOf(rank);
+    const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+    const { model } = await dryRunModel(configuration);
+    const firstOfStage = mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp: stage });
+    return (await dryRunRank(run, { rank: firstOfStage, model })).peakBytes;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A training run like another one that may take less memory. */
+interface SmallerRun {
+  /** The change on the command line. */
+  readonly flags: string;
+  readonly configuration: PretrainingConfiguration;
+}
+
+interface SmallerRunsOptions {
+  /** The flags of the run. */
+  readonly resolved: ResolvedFlags;
+  readonly configuration: PretrainingConfiguration;
+  /** Samples of a run on conversations, by which its steps are counted. */
+  readonly conversations?: ConversationSamples | undefined;
+}
+
+/**
+ * The runs that differ from one by a single change that saves memory, the cheapest in time first, without
+ * those that cannot be. Dry runs tell how much each saves.
+ */
+function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
+  const { resolved } = options;
+  return changes(options.configuration).flatMap(({ flags, values }) => {
+    const changed = { ...resolved, values: { ...resolved.values, ...values } };
+    const configuration = validOrNone({ ...options, resolved: changed });
+    return configuration === undefined ? [] : [{ flags, configuration }];
+  });
+}
+
+/** Undefined for flags that the configuration refuses. */
+function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | undefined {
+  const { resolved, configuration, conversations } = options;
+  try {
+    return validateConfiguration(resolved, { worldSize: configuration.parallel.worldSize, conversations });
+  } catch (error) {
+    if (MtlError.isInstance(error)) return undefined;
+    throw error;
+  }
+}
+
+interface Change {
+  readonly flags: string;
+  readonly values: Flags;
+}
+
+function changes({ training, parallel, model }: PretrainingConfiguration): readonly Change[] {
+  const { tensorModelParallelSize: t, dataParallelSize: d, expertModelParallelSize: e = 1 } = parallel;
+  const recomputation = '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1';
+  const all: readonly (Change | false)[] = [
+    !parallel.useDistributedOptimizer &&
+      d > 1 && { flags: '--use-distributed-optimizer', values: { 'use-distributed-optimizer': true } },
+    parallel.cudaGraphs && { flags: 'no --cuda-graphs', values: { 'cuda-graphs': false } },
+    // sizes that do not fit are refused
+    ...(model.numExperts === undefined
+      ? []
+      : [2, 4, 8].map(
+          (factor): Change => ({
+            flags: `--expert-model-parallel-size ${e * factor}`,
+            values: { 'expert-model-parallel-size': e * factor },
+          }),
+        )),
+    t > 1 &&
+      !parallel.sequenceParallel && { flags: '--sequence-parallel', values: { 'sequence-parallel': true } },
+    training.microBatchSize > 1 && { flags: '--micro-batch-size 1', values: { 'micro-batch-size': 1 } },
+    training.recompute.granularity !== 'full' && {
+      flags: recomputation,
+      values: {
+        'recompute-granularity': 'full',
+        'recompute-method': 'uniform',
+        'recompute-num-layers': 1,
+      },
+    },
+    training.precision === 'fp32' && { flags: '--bf16', values: { bf16: true } },
+    ...[2, 4, 8].map(
+      (size) =>
+        size > t &&
+        (d * t) % size === 0 && {
+          flags: `--tensor-model-parallel-size ${size}`,
+          values: { 'tensor-model-parallel-size': size },
+        },
+    ),
+  ];
+  return all.filter((change): change is Change => change !== false);
+}

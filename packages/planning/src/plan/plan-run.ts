@@ -1,0 +1,281 @@
+import { ncclMessageChannels } from '@mtl/comm/internal';
+import { meshOfRun, type ParsedFlags, type PretrainingConfiguration } from '@mtl/configuration';
+import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { Simulation } from '@mtl/pipeline/schedules';
+import {
+  communicatorBytes,
+  type GroupUse,
+  listedMemory,
+  type Profile,
+  peakFlops,
+  predictRecordedStep,
+  predictStepTime,
+  profileOfRun,
+  type StepBreakdown,
+  type StepPrediction,
+  scheduleOfLayout,
+} from '@mtl/planner';
+import {
+  chooseThreads,
+  flopsPerMicroBatch,
+  flopsShapeOf,
+  microBatchesOf,
+  recipeOf,
+} from '@mtl/run-parts/internal';
+import { modelFlops } from '@mtl/trainer';
+import { dryRunModel } from '../dry-run/dry-run.js';
+import type { MemoryByKind } from '../dry-run/dry-run-rank.js';
+import { listedStep } from './listed-step.js';
+import { recordRun } from './record-run.js';
+
+export interface PlanRunOptions {
+  readonly profile: Profile;
+  /** Memory of each process, in bytes. Default: that of the profile. */
+  readonly memoryBytes?: number | undefined;
+}
+
+/** Ranks that take the same memory. */
+export interface PlannedRanks {
+  /** Global ranks, ascending. */
+  readonly ranks: readonly number[];
+  /** The pipeline stages that they belong to, ascending. */
+  readonly stages: readonly number[];
+  /** Peak of the allocator. */
+  readonly memoryBytes: number;
+  readonly memoryByKind: MemoryByKind;
+  /** Not in `memoryBytes`; absent where libraries take none, or an unknown program is planned. */
+  readonly memoryOfLibraries?: LibraryMemory | undefined;
+}
+
+/** Memory and time of a training run, before it is started. */
+export interface RunPlan {
+  readonly numParameters: number;
+  /** Parameters that a token uses; absent where it uses all. */
+  readonly numActiveParameters?: number | undefined;
+  readonly iterationSeconds: number;
+  /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
+  readonly teraflopsPerGpu: number;
+  /** Parts of the peak of the profile, by the way in which attention is counted (see `modelFlops`). */
+  readonly utilization: { readonly full: number; readonly causal: number };
+  /** Seconds of the whole training, evaluation and checkpoints not counted. */
+  readonly trainingSeconds: number;
+  /** True where the memory of the allocator and the libraries of each process fits. */
+  readonly fits: boolean;
+  /** Memory of each process. */
+  readonly capacityBytes: number;
+  readonly ranks: readonly PlannedRanks[];
+  /**
+   * Bytes of the rank that takes the most if all tokens choose the experts of one rank; all else is of even
+   * routing. Absent where experts are not spread over ranks.
+   */
+  readonly unevenMemoryBytes?: number;
+  /** Seconds of a step by what they are spent on. */
+  readonly breakdown: StepBreakdown;
+  /** The step on a clock, a time unit of which is a millisecond. */
+  readonly simulation: Simulation;
+}
+
+/**
+ * Predicts memory and time of a training run. With a profile whose operations are recorded, from a dry run;
+ * with another one, from lists of what its program runs and stores.
+ *
+ * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_PROFILE`,
+ *   `MTL_PLAN_LAYOUT` for what the profile cannot predict
+ */
+export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
+  const numThreads = await plannedThreads(asked, options.profile);
+  // memory depends on threads, too: kernels have scratch for each
+  const configuration = withThreads(asked, numThreads);
+  const { training, parallel } = configuration;
+  const { worldSize: numProcesses } = parallel;
+  const profile = profileOfRun({ profile: options.profile, numProcesses, numThreads });
+  const { memoryBytes = profile.hardware.memoryBytes.value } = options;
+  const { model, ranks, prediction, unevenPeakBytes } =
+    profile.software.operations === 'recorded'
+      ? await recordedPlan(configuration, profile)
+      : await listedPlan(configuration, profile);
+  const iterationSeconds = prediction.seconds;
+  const shape = flopsShapeOf(configuration, model);
+  const rateOf = (attention: 'full' | 'causal'): number =>
+    (training.globalBatchSize * modelFlops({ ...shape, attention })) /
+    (parallel.worldSize * iterationSeconds);
+  const peak = peakFlops(profile.hardware, training.precision);
+  const samples = microBatchesOf(configuration).samplesAfter(training.trainIterations, training.start);
+  return {
+    numParameters: recipeOf(configuration).numParameters(model),
+    numActiveParameters: recipeOf(configuration).numActiveParameters(model),
+    iterationSeconds,
+    teraflopsPerGpu: rateOf('full') / 1e12,
+    utilization: { full: rateOf('full') / peak, causal: rateOf('causal') / peak },
+    trainingSeconds: (samples / training.globalBatchSize) * iterationSeconds,
+    fits: ranks.every((each) => wholeMemory(each) <= memoryBytes),
+    capacityBytes: memoryBytes,
+    ranks,
+    ...(unevenPeakBytes === undefined
+      ? {}
+      : { unevenMemoryBytes: unevenPeakBytes + Math.max(...ranks.map(librariesOf)) }),
+    breakdown: prediction.breakdown,
+    simulation: inMilliseconds(prediction.simulation),
+  };
+}
+
+function withThreads(
+  configuration: PretrainingConfiguration,
+  threads: number | undefined,
+): PretrainingConfiguration {
+  if (threads === undefined) return configuration;
+  return { ...configuration, parallel: { ...configuration.parallel, threads } };
+}
+
+const librariesOf = (ranks: PlannedRanks): number => wholeMemory(ranks) - ranks.memoryBytes;
+
+interface Parts {
+  readonly model: TransformerConfiguration;
+  readonly ranks: readonly PlannedRanks[];
+  readonly prediction: StepPrediction;
+  /** See `DryRun`. */
+  readonly unevenPeakBytes?: number | undefined;
+}
+
+async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
+  const { worldSize: numProcesses } = configuration.parallel;
+  const run = await recordRun(configuration, { gpusPerNode: profile.hardware.gpusPerNode.value });
+  const isOnGpu = configuration.parallel.device === 'cuda';
+  const memoryOf = new Map(
+    run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
+      `${coordinates.pp} ${coordinates.tp}`,
+      {
+        memoryBytes: peakBytes,
+        memoryByKind,
+        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[coordinates.pp]!, profile) : undefined,
+      },
+    ]),
+  );
+  return {
+    model: run.model,
+    unevenPeakBytes: run.unevenPeakBytes,
+    ranks: groupedRanks(configuration, (tp, pp) => memoryOf.get(`${pp} ${tp}`) ?? memoryOf.get(`${pp} 0`)!),
+    prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
+  };
+}
+
+async function listedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
+  const { model } = await dryRunModel(configuration);
+  const step = listedStep(configuration, { model, profile });
+  const prediction = predictStepTime(step);
+  const memories = listedMemory(step, scheduleOfLayout(step.layout));
+  return {
+    model,
+    prediction,
+    ranks: groupedRanks(configuration, (_, pp) => {
+      const memoryByKind = memories[pp]!;
+      const memoryBytes = Object.values(memoryByKind).reduce((sum: number, bytes: number) => sum + bytes, 0);
+      return { memoryBytes, memoryByKind };
+    }),
+  };
+}
+
+/** All ranks of the run; those that take the same together. */
+function groupedRanks(
+  { parallel }: PretrainingConfiguration,
+  memoryOf: (tp: number, pp: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
+): PlannedRanks[] {
+  const mesh = meshOfRun(parallel);
+  const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
+  for (let rank = 0; rank < parallel.worldSize; rank++) {
+    const coordinates = mesh.coordinatesOf(rank);
+    const memory = memoryOf(coordinates.tp, coordinates.pp);
+    const key = JSON.stringify(memory);
+    const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
+    groups.set(key, group);
+    group.ranks.push(rank);
+    if (group.stages.at(-1) !== coordinates.pp) group.stages.push(coordinates.pp);
+  }
+  return [...groups.values()];
+}
+
+/** Pictures and traces show a unit of time as a millisecond. */
+function inMilliseconds(simulation: Simulation): Simulation {
+  const { ranks, makespan, stepTime, optimizerTime } = simulation;
+  return {
+    ...simulation,
+    makespan: 1000 * makespan,
+    stepTime: 1000 * stepTime,
+    optimizerTime: 1000 * optimizerTime,
+    ranks: ranks.map((rank) => ({
+      ...rank,
+      passes: rank.passes.map(({ action, start, end }) => ({ action, start: 1000 * start, end: 1000 * end })),
+      stepStart: 1000 * rank.stepStart,
+      optimizerStart: 1000 * rank.optimizerStart,
+      busy: 1000 * rank.busy,
+      idle: 1000 * rank.idle,
+    })),
+  };
+}
+
+/**
+ * Threads of a rank's kernels that a run will choose on the machine of a measured profile, whose cores are
+ * free; undefined for models of GPUs, whose times do not depend on them.
+ */
+async function plannedThreads(
+  configuration: PretrainingConfiguration,
+  { hardware }: Profile,
+): Promise<number | undefined> {
+  if (hardware.state !== 'measured') return undefined;
+  const { parallel } = configuration;
+  const { model } = await dryRunModel(configuration);
+  const numCores = hardware.gpusPerNode.value;
+  const numProcesses = Math.min(parallel.worldSize, numCores);
+  const { count } = await chooseThreads({
+    given: parallel.threads,
+    recorded: undefined,
+    flopsPerMicroBatch: flopsPerMicroBatch(configuration, modelFlops(flopsShapeOf(configuration, model))),
+    cores: Math.floor(numCores / numProcesses),
+    measureFreeCores: async () => undefined,
+  });
+  return count;
+}
+
+interface Memory {
+  readonly memoryBytes: number;
+  readonly memoryOfLibraries?: LibraryMemory | undefined;
+}
+
+/** Bytes of a rank: those of the allocator and those that libraries take. */
+export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number {
+  const { matmulWorkspace = 0, communicators = 0 } = memoryOfLibraries ?? {};
+  return memoryBytes + matmulWorkspace + communicators;
+}
+
+/**
+ * Bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is not counted.
+ */
+export interface LibraryMemory {
+  /** cuBLASLt's workspace. */
+  readonly matmulWorkspace: number;
+  /** Buffers of NCCL's communicators, see `communicatorBytes` of @mtl/planner. */
+  readonly communicators: number;
+}
+
+/** Undefined where the machine is not a model of a GPU: on CPUs libraries take nothing that counts. */
+function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
+  if (hardware.state === 'measured') return undefined;
+  return {
+    matmulWorkspace: cublasltWorkspaceBytes,
+    communicators: communicatorBytes(uses, { gpu: hardware, messageChannels: ncclMessageChannels }),
+  };
+}
+
+/**
+ * The flags of a run on the machine of a profile: on device cuda where the profile is a model of a GPU,
+ * unless --device is given. What was measured is of the device that the flags name.
+ */
+export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {
+  if (hardware.state === 'measured' || flags.given.has('device')) return flags;
+  return {
+    ...flags,
+    values: { ...flags.values, device: 'cuda' },
+    sources: new Map([...flags.sources, ['device', `profile ${name}`]]),
+  };
+}

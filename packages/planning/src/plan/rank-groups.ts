@@ -1,0 +1,96 @@
+import { type MetaOperation, membersOf } from '@mtl/comm';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
+import type { GroupUse, RankGroup } from '@mtl/planner';
+
+/** A group by its name: one of the strategies', or which ranks else. */
+export type GroupNamed = (name: string) => RankGroup;
+
+/**
+ * The groups of a run by their names, and how many of their ranks are on one node: what the strategies
+ * declare (`groupsOfRun`), and all ranks for any other name.
+ */
+export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
+  const mesh = meshOfRun(parallel);
+  const declared = groupsOfRun(mesh, { parallel });
+  const groupNamed = (name: string): RankGroup => {
+    const { declaration, plannedAs } = declared[name] ?? { plannedAs: 'pipeline' };
+    const ranks = declaration && membersOf(declaration, { mesh, rank: 0 });
+    const [first = 0, second = 1] = ranks ?? [];
+    const [size, distance] = [ranks?.length ?? mesh.worldSize, second - first];
+    const isInside = distance * (size - 1) < gpusPerNode;
+    const perNode = isInside ? size : Math.max(1, Math.floor(gpusPerNode / distance));
+    return { axis: plannedAs, size, perNode: Math.min(size, perNode) };
+  };
+  // every collective of a recorded step asks
+  const known = new Map<string, RankGroup>();
+  return (name) => {
+    const group = known.get(name) ?? groupNamed(name);
+    known.set(name, group);
+    return group;
+  };
+}
+
+/**
+ * The name of the communicator of a group: the first that is declared with the same members, which share one
+ * in a run, though a dry run tells them apart.
+ */
+export function communicatorNames(parallel: AxisSizes): (name: string) => string {
+  const mesh = meshOfRun(parallel);
+  const declared = Object.entries(groupsOfRun(mesh, { parallel }));
+  const membersOfGroup = (name: string): string | undefined => {
+    const [, group] = declared.find(([each]) => each === name) ?? [];
+    return group && membersOf(group.declaration, { mesh, rank: 0 }).join(' ');
+  };
+  return (name) => {
+    const members = membersOfGroup(name);
+    return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
+  };
+}
+
+/** Tells if neighbouring stages of a pipeline are on one node. */
+export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
+  return meshOfRun(parallel).worldSize <= gpusPerNode;
+}
+
+interface Use {
+  hasCollectives: boolean;
+  readonly receivers: Set<number>;
+  readonly senders: Set<number>;
+}
+
+/** Which groups a rank of a dry run communicates in on its device, and how. */
+export class UsedGroups {
+  readonly #groupNamed: GroupNamed;
+  readonly #communicatorOf: (name: string) => string;
+  readonly #uses = new Map<string, Use>();
+
+  /** @param communicatorOf see `communicatorNames` */
+  constructor(groupNamed: GroupNamed, communicatorOf: (name: string) => string) {
+    this.#groupNamed = groupNamed;
+    this.#communicatorOf = communicatorOf;
+  }
+
+  add({ group: name, operation, isOnDevice, peer }: MetaOperation): void {
+    if (!isOnDevice) return;
+    const group = this.#communicatorOf(name);
+    const use = this.#uses.get(group) ?? {
+      hasCollectives: false,
+      receivers: new Set<number>(),
+      senders: new Set<number>(),
+    };
+    this.#uses.set(group, use);
+    if (operation === 'send') use.receivers.add(peer!);
+    else if (operation === 'receive') use.senders.add(peer!);
+    else use.hasCollectives = true;
+  }
+
+  /** In the order of their first operations. */
+  uses(): GroupUse[] {
+    return [...this.#uses].map(([name, { hasCollectives, receivers, senders }]) => ({
+      group: this.#groupNamed(name),
+      hasCollectives,
+      numReceivers: receivers.size,
+      numSenders: senders.size,
+    }));
+  }
+}

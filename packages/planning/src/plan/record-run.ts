@@ -1,0 +1,260 @@
+import type { MetaOperation } from '@mtl/comm';
+import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
+import type { StepListener } from '@mtl/pipeline';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import type {
+  CollectiveOperation,
+  GroupUse,
+  Operation,
+  RankGroup,
+  RecordedEnd,
+  RecordedPasses,
+  RecordedStep,
+} from '@mtl/planner';
+import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
+import {
+  communicatorNames,
+  type GroupNamed,
+  isPipelineInside,
+  rankGroups,
+  UsedGroups,
+} from './rank-groups.js';
+import { recordedOperation } from './recorded-operation.js';
+
+/** A dry run, with what the time of its step depends on. */
+export interface RecordedRun extends DryRun {
+  readonly step: RecordedStep;
+  /** Bytes of every chunk that the forward pass of a micro-batch leaves on its rank. */
+  readonly keptBytes: readonly number[];
+  /** Bytes of these between the halves of backward; undefined where backward is whole. */
+  readonly keptForWeightBytes: readonly (number | undefined)[];
+  /** Groups of every pipeline rank that it communicates in on its device. */
+  readonly groups: readonly (readonly GroupUse[])[];
+}
+
+interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
+  /** Ranks of one node, which decides over which links groups communicate. */
+  readonly gpusPerNode: number;
+}
+
+/**
+ * Dry runs a training run and records its step. The first tensor-parallel rank of every stage has to be run.
+ *
+ * @throws whatever building the run throws, such as ConfigurationError
+ */
+export async function recordRun(
+  configuration: PretrainingConfiguration,
+  { gpusPerNode, ...options }: RecordRunOptions,
+): Promise<RecordedRun> {
+  const { parallel, training } = configuration;
+  const groupNamed = rankGroups(parallel, gpusPerNode);
+  const communicatorOf = communicatorNames(parallel);
+  const recordings = new Map<number, StepRecording>();
+  const run = await dryRun(configuration, {
+    ...options,
+    // tensor-parallel ranks run the same operations
+    listenerOf: ({ tp, pp }) => {
+      if (tp > 0) return undefined;
+      const recording = new StepRecording({
+        groupNamed,
+        communicatorOf,
+        device: metaDeviceOf(parallel.device),
+        overlapsGather: parallel.overlapParamGather,
+      });
+      recordings.set(pp, recording);
+      return recording;
+    },
+  });
+  const schedule = scheduleOfStep(parallel, training.numMicroBatches);
+  const stages = Array.from({ length: parallel.pipelineModelParallelSize }, (_, pp) => recordings.get(pp)!);
+  const message = stages.find((recording) => recording.message !== undefined)?.message;
+  return {
+    ...run,
+    keptBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptBytes.get(chunk)!),
+    keptForWeightBytes: schedule.placement.map((rank, chunk) => stages[rank]!.keptForWeightBytes.get(chunk)),
+    groups: stages.map(({ groups }) => groups.uses()),
+    step: {
+      schedule,
+      chunks: schedule.placement.map((rank, chunk): RecordedPasses => stages[rank]!.passes.get(chunk)!),
+      ends: stages.map(({ end }) => end),
+      ...(message === undefined
+        ? {}
+        : { message: { ...message, isInside: isPipelineInside(parallel, gpusPerNode) } }),
+    },
+  };
+}
+
+interface StepRecordingOptions {
+  readonly groupNamed: GroupNamed;
+  /** See `communicatorNames`. */
+  readonly communicatorOf: (name: string) => string;
+  /** Device of the dry run, where bytes are counted. */
+  readonly device: Device;
+  readonly overlapsGather: boolean;
+}
+
+/**
+ * Listens to the first step of one rank of a dry run, and keeps what its time depends on: of each chunk and
+ * kind of pass the operations of the first micro-batch, what a message between stages is, and what follows
+ * the passes.
+ */
+class StepRecording implements StepListener {
+  /** That the rank communicates in, also before the step. */
+  readonly groups: UsedGroups;
+  readonly #groupNamed: GroupNamed;
+  readonly #device: Device;
+  readonly #overlapsGather: boolean;
+  readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
+  readonly #keptBytes = new Map<number, number>();
+  readonly #keptForWeight = new Map<number, number>();
+  readonly #end: Operation[] = [];
+  readonly #reduction: CollectiveOperation[] = [];
+  readonly #gather: CollectiveOperation[] = [];
+  readonly #ids = new Map<MetaOperation, number>();
+  #activity: RecordedActivity | undefined;
+  /** Where operations are added; undefined for passes that repeat those of other micro-batches. */
+  #current: Operation[] | undefined = this.#end;
+  #reducesInPasses = false;
+  #messageBytes = 0;
+  #messageGather: CollectiveOperation | undefined;
+  #isInStep = false;
+  /** After the first step: others repeat it. */
+  #isRecorded = false;
+
+  constructor({ groupNamed, communicatorOf, device, overlapsGather }: StepRecordingOptions) {
+    this.#groupNamed = groupNamed;
+    this.groups = new UsedGroups(groupNamed, communicatorOf);
+    this.#device = device;
+    this.#overlapsGather = overlapsGather;
+  }
+
+  /** Returns the recorded passes by chunk of this rank. */
+  get passes(): ReadonlyMap<number, RecordedPasses> {
+    return this.#passes as ReadonlyMap<number, RecordedPasses>;
+  }
+
+  /** Bytes that the forward pass of a micro-batch leaves, by chunk. */
+  get keptBytes(): ReadonlyMap<number, number> {
+    return this.#keptBytes;
+  }
+
+  /**
+   * Returns the bytes that the input half of backward leaves for the weight half, by chunk, for schedules
+   * with halves.
+   */
+  get keptForWeightBytes(): ReadonlyMap<number, number> {
+    return this.#keptForWeight;
+  }
+
+  get end(): RecordedEnd {
+    return {
+      operations: this.#end,
+      reduction: { operations: this.#reduction, isOverlapped: this.#reducesInPasses },
+      gather: { operations: this.#gather, isOverlapped: this.#overlapsGather },
+    };
+  }
+
+  /** Undefined where this rank sends none and receives none. */
+  get message(): { readonly bytes: number; readonly gather: CollectiveOperation | undefined } | undefined {
+    return this.#messageBytes === 0 ? undefined : { bytes: this.#messageBytes, gather: this.#messageGather };
+  }
+
+  beginStep(): void {
+    this.#isInStep = !this.#isRecorded;
+  }
+
+  endStep(): void {
+    this.#isInStep = false;
+    this.#isRecorded = true;
+  }
+
+  span<Result>(activity: RecordedActivity, body: () => Result): Result {
+    const { kind } = activity;
+    if (this.#isRecorded || kind === 'step' || kind === 'evaluation') return body();
+    const [outer, current] = [this.#activity, this.#current];
+    this.#activity = activity;
+    this.#current = this.#listOf(activity);
+    try {
+      if (this.#current === undefined) return body();
+      const { bytesInUse } = memoryStatistics(this.#device);
+      const result = this.#observed(this.#current, body);
+      const { chunk = 0 } = activity;
+      const added = memoryStatistics(this.#device).bytesInUse - bytesInUse;
+      if (kind === 'F') this.#keptBytes.set(chunk, added);
+      if (kind === 'I') this.#keptForWeight.set(chunk, this.#keptBytes.get(chunk)! + added);
+      return result;
+    } finally {
+      this.#activity = outer;
+      this.#current = current;
+    }
+  }
+
+  readonly onOperation = (operation: MetaOperation): void => {
+    this.groups.add(operation);
+    if (!this.#isInStep) return;
+    const kind = this.#activity?.kind;
+    if (operation.group === 'pp' && (operation.operation === 'send' || operation.operation === 'receive')) {
+      this.#messageBytes = Math.max(this.#messageBytes, operation.bytes);
+      return;
+    }
+    // of a ring what is received counts: as much is sent meanwhile
+    if (operation.operation === 'send') return;
+    const collective = collectiveOf(operation, this.#groupNamed(operation.group));
+    if (collective.group.axis === 'data' && collective.bytes >= smallestBucket) {
+      if (collective.collective === 'all-gather') this.#gather.push(collective);
+      else {
+        this.#reduction.push(collective);
+        this.#reducesInPasses ||= kind !== 'reduce' && kind !== 'optimizer';
+      }
+    } else if (kind === 'wait') {
+      this.#messageGather = collective;
+    } else if (kind === undefined || kind === 'optimizer' || kind === 'reduce') {
+      this.#end.push(collective);
+    } else if (this.#current !== undefined) {
+      const id = this.#ids.size;
+      this.#ids.set(operation, id);
+      this.#current.push({ kind: 'start', id, collective });
+    }
+  };
+
+  readonly onWait = (operation: MetaOperation): void => {
+    const id = this.#ids.get(operation);
+    if (id !== undefined) this.#current?.push({ kind: 'wait', id });
+  };
+
+  /** Returns the list of the first micro-batch of each chunk and kind, and of what follows the passes. */
+  #listOf({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
+    if (kind === 'optimizer' || kind === 'reduce') return this.#end;
+    if (kind === 'wait') return undefined;
+    const passes = this.#passes.get(chunk) ?? {};
+    this.#passes.set(chunk, passes);
+    if (passes[kind] !== undefined || (microBatch ?? 0) > 0) return undefined;
+    passes[kind] = [];
+    return passes[kind];
+  }
+
+  #observed<Result>(list: Operation[], body: () => Result): Result {
+    return observeOperations((name, operands, { flops }) => {
+      list.push(recordedOperation({ name, operands }, flops));
+    }, body);
+  }
+}
+
+function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): CollectiveOperation {
+  const collectives = {
+    allGather: 'all-gather',
+    reduceScatter: 'reduce-scatter',
+    broadcast: 'all-gather',
+    allToAll: 'all-to-all',
+    receive: 'message',
+  } as const;
+  const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
+  // the recorded bytes of a gather are the part that this rank contributes
+  const whole = operation === 'allGather' ? bytes * group.size : bytes;
+  return { kind: 'collective', name: operation, collective, bytes: whole, group };
+}
+
+/** Bytes of the smallest bucket of gradients: what is smaller are numbers that ranks agree on. */
+export const smallestBucket = 4096;

@@ -1,0 +1,308 @@
+import { type AxisSizes, meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import { hasExperts } from '@mtl/models';
+import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
+import {
+  type CollectiveOperation,
+  collectiveSeconds,
+  estimateSeconds,
+  exposedSeconds,
+  type LayoutEstimate,
+  type Profile,
+  type RankGroup,
+  recordedMessageSeconds,
+} from '@mtl/planner';
+import { isPipelineInside, rankGroups } from '../rank-groups.js';
+import type { LayoutCandidate } from './layout-candidates.js';
+import {
+  addParts,
+  type LayerKind,
+  type PartCost,
+  type RecordedParts,
+  recordParts,
+  scaledPart,
+} from './recorded-parts.js';
+
+export interface RecordedEstimatesOptions {
+  readonly profile: Profile;
+  readonly numLayers: number;
+  readonly globalBatchSize: number;
+  /** True where passes hide the reduction of gradients, and the gathering of parameters. */
+  readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
+  /** The run of a candidate; undefined where it cannot be. */
+  readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
+}
+
+/** A layout as it is composed of recordings. */
+interface Composed {
+  /** Costs of every chunk, in the order of the model. */
+  readonly chunks: readonly PartCost[];
+  readonly numMicroBatches: number;
+  /** Seconds of a message from one stage to the next, and of what receivers do with it. */
+  readonly message: number;
+  readonly gather: number;
+  /** After the passes. */
+  readonly end: number;
+  /** Bytes of every rank that do not depend on micro-batches in flight, and the most that passes add. */
+  readonly fixedBytes: readonly number[];
+}
+
+/**
+ * Estimates layouts from recordings of small runs (`recordParts`), one for each size of tensor parallelism
+ * and micro-batch, recomputation and sequence parallelism, with and without a pipeline; of layers with
+ * experts also for each way to spread these.
+ */
+export class RecordedEstimates {
+  readonly #options: RecordedEstimatesOptions;
+  readonly #parts = new Map<string, RecordedParts | undefined>();
+  /** Kind of each layer; known once a run is configured. */
+  #kinds: readonly LayerKind[] | undefined;
+
+  constructor(options: RecordedEstimatesOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined for a candidate that cannot be. */
+  async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
+    const composed = await this.#composed(candidate, '1f1b');
+    if (composed === undefined) return undefined;
+    const { chunks, numMicroBatches: m, message, gather, end, fixedBytes } = composed;
+    const { pipeline: p, chunks: v } = candidate;
+    const memory = fixedBytes.map((bytes, rank) => {
+      const own = chunks.filter((_, chunk) => chunk % p === rank);
+      const kept = own.reduce((sum, chunk) => sum + chunk.kept, 0) / v;
+      return bytes + kept * (candidate.schedule === 'gpipe' ? m : mostInFlight(rank, { p, v, m }));
+    });
+    const seconds = estimateSeconds({
+      chunks: chunks.map(({ forward, backward }) => forward + backward + 2 * gather),
+      pipeline: p,
+      numMicroBatches: m,
+      bubble: candidate.schedule === 'zb-h1' ? 0.5 : 1,
+      message,
+      end,
+    });
+    return { seconds, memoryBytes: Math.max(...memory) };
+  }
+
+  /**
+   * Estimates the layout again with the schedule on a clock, nearer and slower. What many micro-batches
+   * repeat is taken from the last of fewer ones.
+   */
+  async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
+    const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
+    const parallel = this.#options.configure(candidate)?.parallel;
+    if (composed === undefined || parallel === undefined) return undefined;
+    const { chunks, numMicroBatches, message, gather, end, fixedBytes } = composed;
+    const isLast = (chunk: number): boolean => chunk === chunks.length - 1;
+    const behind = (seconds: number, chunk: number): number => seconds + (isLast(chunk) ? 0 : gather);
+    const seconds = (count: number): number =>
+      simulateSchedule({
+        schedule: scheduleOfStep(parallel, count),
+        times: {
+          forward: chunks.map(({ forward }, chunk) => forward + (chunk > 0 ? gather : 0)),
+          backward: chunks.map(({ backward }, chunk) => behind(backward, chunk)),
+          backwardInput: chunks.map(({ backwardInput }, chunk) => behind(backwardInput, chunk)),
+          backwardWeight: chunks.map(({ backwardWeight }) => backwardWeight),
+          communication: message,
+          optimizer: end,
+        },
+      }).stepTime;
+    const [fewer, more] = [2, 4].map((rounds) => rounds * candidate.pipeline) as [number, number];
+    const hasAll = numMicroBatches <= more || candidate.schedule === 'gpipe';
+    const peaks = peakActivations(scheduleOfStep(parallel, hasAll ? numMicroBatches : more), {
+      untilInput: chunks.map(({ kept }) => kept),
+      untilWeight: chunks.map(({ keptForWeight }) => keptForWeight),
+    });
+    const memoryBytes = Math.max(...peaks.map(({ size }, rank) => size + fixedBytes[rank]!));
+    if (hasAll) return { seconds: seconds(numMicroBatches), memoryBytes };
+    const [first, last] = [seconds(fewer), seconds(more)];
+    const each = (last - first) / (more - fewer);
+    return { seconds: last + (numMicroBatches - more) * each, memoryBytes };
+  }
+
+  async #composed(candidate: LayoutCandidate, schedule: '1f1b' | 'zb-h1'): Promise<Composed | undefined> {
+    this.#kinds ??= kindsOf(this.#options.configure(candidate));
+    if (this.#kinds === undefined) return undefined;
+    const parts = new Map<LayerKind, RecordedParts>();
+    for (const kind of new Set(this.#kinds)) {
+      const recorded = await this.#recorded(candidate, { schedule, kind });
+      if (recorded === undefined) return undefined;
+      parts.set(kind, recorded);
+    }
+    return this.#compose(candidate, parts);
+  }
+
+  async #recorded(
+    candidate: LayoutCandidate,
+    { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
+  ): Promise<RecordedParts | undefined> {
+    const { tensor, context, microBatch, recomputation, sequenceParallel, expert, expertTensor } = candidate;
+    const numStages = candidate.pipeline === 1 ? 1 : 2;
+    const key = [
+      ...[tensor, context, numStages, microBatch, recomputation, sequenceParallel, schedule],
+      ...(kind === 'expert' ? [expert, expertTensor] : []),
+    ].join(' ');
+    if (!this.#parts.has(key)) {
+      const configuration = this.#options.configure(candidate);
+      const { profile } = this.#options;
+      this.#parts.set(
+        key,
+        configuration && (await recordParts(configuration, { profile, numStages, schedule, kind })),
+      );
+    }
+    return this.#parts.get(key);
+  }
+
+  #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedParts>): Composed {
+    const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
+    const { pipeline: p, chunks: v, data: d, context = 1 } = candidate;
+    const numMicroBatches = globalBatchSize / d / candidate.microBatch;
+    // embedding and head are the same of both
+    const parts = recorded.get('expert') ?? recorded.get('dense')!;
+    const kinds = this.#kinds!;
+    const layersOf = (chunk: number): PartCost => {
+      const perChunk = numLayers / (p * v);
+      const own = kinds.slice(chunk * perChunk, (chunk + 1) * perChunk);
+      const scaled = [...recorded].map(([kind, { layer }]) =>
+        scaledPart(layer, own.filter((each) => each === kind).length),
+      );
+      return scaled.reduce(addParts);
+    };
+    const temporary = (stage: 'last' | 'others'): number =>
+      Math.max(...[...recorded.values()].map((each) => each.temporary[stage]));
+    const boundary = boundaryBytes(parts);
+    const mesh = {
+      tensorModelParallelSize: candidate.tensor,
+      ...(context === 1 ? {} : { contextParallelSize: context }),
+      pipelineModelParallelSize: p,
+      dataParallelSize: d,
+      ...(candidate.expert === undefined
+        ? {}
+        : {
+            expertModelParallelSize: candidate.expert,
+            expertTensorParallelSize: candidate.expertTensor!,
+          }),
+    };
+    const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
+    const chunks = Array.from({ length: p * v }, (_, chunk) =>
+      [
+        ...(chunk === 0 ? [keeping(parts.first, -boundary)] : []),
+        ...(chunk === p * v - 1 ? [keeping(parts.last, boundary)] : []),
+      ].reduce(addParts, layersOf(chunk)),
+    );
+    const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
+    const states = ranks.map((own) => own.reduce(addParts));
+    // ranks of a distributed optimizer have parts of everything that follows the reduction
+    const shared = candidate.distributedOptimizer ? d * context : 1;
+    const sharedExperts = candidate.distributedOptimizer ? meshOfRun(mesh).sizes.edp : 1;
+    const sharedPart = (part: PartCost, whole: number): number => {
+      const ofExperts = part.expertGradients / part.gradients;
+      return whole * ((1 - ofExperts) / shared + ofExperts / sharedExperts);
+    };
+    const embedding = { bytes: parts.sharedBytes / shared, group: groupNamed('embedding') };
+    const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
+    return {
+      chunks,
+      numMicroBatches,
+      ...messageOf(mesh, { parts, profile }),
+      end:
+        sharedPart(fullest, fullest.end) +
+        collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
+        dataSeconds(candidate, {
+          profile,
+          fullest,
+          overlaps,
+          group: groupNamed('dense'),
+          expertGroup: groupNamed('expert'),
+        }),
+      fixedBytes: states.map(
+        (state, rank) =>
+          state.parameters +
+          state.gradients +
+          sharedPart(state, state.optimizer) +
+          // one that waits to be sent, and one that was received
+          (rank === p - 1 ? 1 : 2) * boundary +
+          temporary(rank === p - 1 ? 'last' : 'others'),
+      ),
+    };
+  }
+}
+
+/** Returns the kind of each layer. */
+function kindsOf(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
+  if (configuration === undefined) return undefined;
+  const { model } = configuration;
+  return Array.from({ length: model.numLayers }, (_, layer) =>
+    hasExperts(model, layer) ? 'expert' : 'dense',
+  );
+}
+
+/** Returns the bytes of the tensor between two chunks. */
+function boundaryBytes({ message }: RecordedParts): number {
+  return message === undefined ? 0 : (message.gather?.bytes ?? message.bytes);
+}
+
+/**
+ * Adds bytes to those that a pass leaves. A pass counts its output, but not the input that was there before
+ * it. Once the output is sent, the first chunk keeps less, and the last chunk, which sends none, keeps more.
+ */
+const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
+
+function messageOf(
+  mesh: AxisSizes,
+  { parts: { message }, profile }: { readonly parts: RecordedParts; readonly profile: Profile },
+): Pick<Composed, 'message' | 'gather'> {
+  if (message === undefined) return { message: 0, gather: 0 };
+  const isInside = isPipelineInside(mesh, profile.hardware.gpusPerNode.value);
+  return {
+    message: recordedMessageSeconds({ ...message, isInside }, profile),
+    gather: message.gather === undefined ? 0 : collectiveSeconds(message.gather, profile),
+  };
+}
+
+/**
+ * Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart.
+ */
+function dataSeconds(
+  { distributedOptimizer }: LayoutCandidate,
+  {
+    profile,
+    fullest,
+    overlaps,
+    group,
+    expertGroup,
+  }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
+    readonly fullest: PartCost;
+    readonly group: RankGroup;
+    /** Group of the ranks with the same experts. */
+    readonly expertGroup: RankGroup;
+  },
+): number {
+  const { gradients, parameters, numBuckets, expertGradients, numExpertBuckets } = fullest;
+  const ofExperts = expertGradients / gradients;
+  const seconds = (
+    collective: CollectiveOperation['collective'],
+    { bytes, isOverlapped, behind }: { bytes: number; isOverlapped: boolean; behind: number },
+  ): number => {
+    const inBuckets = (whole: number, count: number, ranks: RankGroup): CollectiveOperation[] => {
+      if (ranks.size === 1 || whole === 0) return [];
+      const each = { kind: 'collective', name: collective, collective, group: ranks } as const;
+      const number = Math.max(1, count);
+      return Array.from({ length: number }, () => ({ ...each, bytes: whole / number }));
+    };
+    const operations = [
+      ...inBuckets(bytes * (1 - ofExperts), numBuckets, group),
+      ...inBuckets(bytes * ofExperts, numExpertBuckets, expertGroup),
+    ];
+    return exposedSeconds({ operations, isOverlapped }, { behind, profile });
+  };
+  const reduction = { bytes: gradients, isOverlapped: overlaps.reduction, behind: fullest.backward };
+  if (!distributedOptimizer) return seconds('all-reduce', reduction);
+  const gather = { bytes: parameters, isOverlapped: overlaps.gather, behind: fullest.forward };
+  return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
+}
+
+/** Most micro-batches in flight on a rank, counted on each of its chunks. */
+function mostInFlight(rank: number, { p, v, m }: { p: number; v: number; m: number }): number {
+  if (v === 1) return Math.min(m, p - rank);
+  return Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);
+}

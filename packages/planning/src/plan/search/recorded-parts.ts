@@ -1,0 +1,216 @@
+import { gptModelOf, meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
+import { type LoraConfiguration, loraModules } from '@mtl/formats';
+import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
+import { recordRun, smallestBucket } from '../record-run.js';
+
+/** Time and memory of a part of the model on one rank. */
+export interface PartCost {
+  /** Seconds of one micro-batch. */
+  readonly forward: number;
+  readonly backward: number;
+  /** Seconds of the halves of backward; 0 where it is whole. */
+  readonly backwardInput: number;
+  readonly backwardWeight: number;
+  /** Seconds of norm and update. */
+  readonly end: number;
+  /** In which data-parallel ranks reduce its gradients. */
+  readonly numBuckets: number;
+  /** Bytes, kept of a micro-batch from forward to backward. */
+  readonly kept: number;
+  /** Part of it that is kept for the weight half of backward. */
+  readonly keptForWeight: number;
+  readonly parameters: number;
+  readonly gradients: number;
+  readonly optimizer: number;
+  /** Gradients of experts, which other ranks reduce, and their buckets. */
+  readonly expertGradients: number;
+  readonly numExpertBuckets: number;
+}
+
+/** The two kinds of layers of a model. */
+export type LayerKind = 'dense' | 'expert';
+
+/** Costs that all layouts with the same passes are composed of. */
+export interface RecordedParts {
+  readonly layer: PartCost;
+  /** The first stage without layers, and the last one. */
+  readonly first: PartCost;
+  readonly last: PartCost;
+  /** Bytes that a pass adds to what is kept, on the last stage and on the others. */
+  readonly temporary: { readonly last: number; readonly others: number };
+  /** Absent without a pipeline. */
+  readonly message: RecordedMessage | undefined;
+  /** Bytes of gradients that the first and the last stage add up: those of a tied embedding. */
+  readonly sharedBytes: number;
+}
+
+interface RecordPartsOptions {
+  readonly profile: Profile;
+  /** 2, or 1 for layouts without a pipeline. */
+  readonly numStages: number;
+  readonly schedule: '1f1b' | 'zb-h1';
+  readonly kind: LayerKind;
+}
+
+/**
+ * Records runs with one and with two layers of one kind on each stage. Layers cost the difference, embedding
+ * and head what is left. Without a pipeline they are on one stage, and share a tied weight.
+ */
+export async function recordParts(
+  configuration: PretrainingConfiguration,
+  options: RecordPartsOptions,
+): Promise<RecordedParts> {
+  const small = await costsOf(configuration, { ...options, layersOfStage: 1 });
+  const large = await costsOf(configuration, { ...options, layersOfStage: 2 });
+  const layer = combined(large.first, small.first, (a, b) => a - b);
+  return {
+    layer,
+    first: combined(small.first, layer, (a, b) => a - b),
+    last: options.numStages === 1 ? scaledPart(layer, 0) : combined(small.last, layer, (a, b) => a - b),
+    temporary: {
+      last: Math.max(small.last.temporary, large.last.temporary),
+      others: Math.max(small.first.temporary, large.first.temporary),
+    },
+    message: small.message,
+    sharedBytes: small.sharedBytes,
+  };
+}
+
+interface ProxySizes extends Pick<RecordPartsOptions, 'numStages' | 'schedule' | 'kind'> {
+  readonly layersOfStage: number;
+}
+
+/** Returns the costs of the first stage and the last one. */
+async function costsOf(
+  configuration: PretrainingConfiguration,
+  { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
+) {
+  const proxy = proxyOf(configuration, sizes);
+  const { cp, dp, edp } = meshOfRun(proxy.parallel).sizes;
+  const run = await recordRun(proxy, {
+    gpusPerNode: profile.hardware.gpusPerNode.value,
+    isRun: ({ tp }) => tp === 0,
+    withUneven: false,
+  });
+  const cost = (stage: number): PartCost & { readonly temporary: number } => {
+    const passes = run.step.chunks[stage]!;
+    const { memoryByKind } = run.ranks.find(({ coordinates }) => coordinates.pp === stage)!;
+    const { parameters, gradients, optimizer, temporary } = memoryByKind;
+    const { operations, reduction } = run.step.ends[stage]!;
+    // groups of one size take the same time
+    const ofExperts = reduction.operations.filter(
+      ({ group }) => group.size !== cp * dp && group.size === edp,
+    );
+    const seconds = (all: typeof operations = []): number => passSeconds(operationsSeconds(all, profile));
+    return {
+      forward: seconds(passes.F),
+      backward: seconds(passes.B) + seconds(passes.I) + seconds(passes.W),
+      backwardInput: seconds(passes.I),
+      backwardWeight: seconds(passes.W),
+      end: seconds(operations.filter(({ kind }) => kind !== 'collective')),
+      numBuckets: reduction.operations.length - ofExperts.length,
+      kept: run.keptBytes[stage]!,
+      keptForWeight: run.keptForWeightBytes[stage] ?? 0,
+      parameters,
+      gradients,
+      optimizer,
+      expertGradients: ofExperts.reduce((sum, { bytes }) => sum + bytes, 0),
+      numExpertBuckets: ofExperts.length,
+      temporary,
+    };
+  };
+  const sharedBytes = run.step.ends[0]!.operations.reduce(
+    (sum, operation) =>
+      operation.kind === 'collective' &&
+      operation.group.axis === 'pipeline' &&
+      operation.bytes >= smallestBucket
+        ? sum + operation.bytes
+        : sum,
+    0,
+  );
+  return { first: cost(0), last: cost(sizes.numStages - 1), message: run.step.message, sharedBytes };
+}
+
+/**
+ * Data-parallel ranks of a proxy: two, which reduce gradients in as many buckets as more of them do, or as
+ * many as hold each expert twice.
+ */
+function dataSizeOf(copy: number, expert: number): number {
+  let size = 2;
+  while ((copy * size) % (2 * expert) !== 0) size += 1;
+  return size;
+}
+
+function proxyOf(
+  configuration: PretrainingConfiguration,
+  { numStages, layersOfStage, schedule, kind }: ProxySizes,
+): PretrainingConfiguration {
+  const { parallel, training, model } = configuration;
+  const { rampup: _, ...rest } = training;
+  const numMicroBatches = 2;
+  const { tensorModelParallelSize: tensor, contextParallelSize: context = 1 } = parallel;
+  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = tensor, ...dense } = parallel;
+  const layout = kind === 'expert' ? parallel : dense;
+  const dataSize = kind === 'expert' ? dataSizeOf(tensor * context, ep * etp) : 2;
+  const ofKind = {
+    ...model,
+    numLayers: numStages * layersOfStage,
+    ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
+  };
+  // a directory has another number of layers; the size of its vocabulary is in the configuration
+  const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
+  const lora = loraOfProxy({ ...configuration, model: ofKind });
+  return {
+    ...configuration,
+    checkpoint,
+    model: ofKind,
+    ...(lora !== undefined && { lora }),
+    training: {
+      ...rest,
+      numMicroBatches,
+      globalBatchSize: numMicroBatches * dataSize * training.microBatchSize,
+    },
+    parallel: {
+      ...layout,
+      worldSize: numStages * dataSize * tensor * context,
+      dataParallelSize: dataSize,
+      pipelineModelParallelSize: numStages,
+      numVirtualStages: 1,
+      pipelineSchedule: schedule,
+      useDistributedOptimizer: false,
+      overlapGradReduce: false,
+      overlapParamGather: false,
+    },
+  };
+}
+
+/** Field by field. */
+function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) => number): PartCost {
+  const entries = Object.entries(a).map(([key, value]: [string, number]) => [
+    key,
+    operation(value, b[key as keyof PartCost]),
+  ]);
+  return Object.fromEntries(entries) as unknown as PartCost;
+}
+
+export const addParts = (a: PartCost, b: PartCost): PartCost => combined(a, b, (x, y) => x + y);
+
+export const scaledPart = (a: PartCost, factor: number): PartCost => combined(a, a, (x) => x * factor);
+
+/**
+ * The adapters of a run whose layers are all of one kind, as those of a run with several kinds: targets that
+ * the kind does not have are left out. With none left the first layer that may have one gets an adapter,
+ * since something must be trained: it is small.
+ */
+function loraOfProxy({
+  lora,
+  model,
+}: Pick<PretrainingConfiguration, 'lora' | 'model'>): LoraConfiguration | undefined {
+  if (lora === undefined) return undefined;
+  // the size of the vocabulary has no part in it
+  const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
+  const isThere = (target: string): boolean =>
+    target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
+  const targets = lora.targets.filter(isThere);
+  return { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) };
+}

@@ -1,0 +1,402 @@
+import {
+  type FlagName,
+  type Flags,
+  type LoadedFlags,
+  type ParsedFlags,
+  type PretrainingConfiguration,
+  type ResolvedFlags,
+  resolveFlags,
+  validateConfiguration,
+} from '@mtl/configuration';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { formatBytes } from '@mtl/trainer/internal';
+import { dryRunModel } from '../../dry-run/dry-run.js';
+import { listedStep } from '../listed-step.js';
+import { planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
+import {
+  type CandidateSpace,
+  candidateFlags,
+  checkLayoutFlags,
+  fixedLayout,
+  type LayoutCandidate,
+  layoutCandidates,
+  offeredLayouts,
+} from './layout-candidates.js';
+import { RecordedEstimates } from './recorded-estimates.js';
+
+export interface SearchLayoutsOptions {
+  /** The flags of the run, of a command line or options. What they tell of its layout stays as it is. */
+  readonly flags: ParsedFlags;
+  readonly numProcesses: number;
+  readonly profile: Profile;
+  /** Memory of each process, in bytes. Default: that of the profile. */
+  readonly memoryBytes?: number | undefined;
+  /** Layouts that are returned. Default 5. */
+  readonly numBest?: number;
+  /** Gets how far the search is, between candidates. */
+  readonly onProgress?: (progress: SearchProgress) => void;
+}
+
+/** How many candidates a search has estimated, and how many of them it has planned whole. */
+export interface SearchProgress {
+  readonly numEstimated: number;
+  readonly numCandidates: number;
+  readonly numPlanned: number;
+}
+
+/** A layout that was planned whole. */
+export interface FoundLayout {
+  readonly candidate: LayoutCandidate;
+  readonly configuration: PretrainingConfiguration;
+  /** The flags that the candidate adds to those that were given. */
+  readonly words: readonly string[];
+  readonly plan: RunPlan;
+  /** Estimates before the layout was planned: of a step, and of the fullest rank. */
+  readonly estimatedSeconds: number;
+  readonly estimatedBytes: number;
+}
+
+export interface LayoutSearch {
+  readonly numCandidates: number;
+  /** Candidates that are expected to fit. */
+  readonly numFitting: number;
+  /** Layouts that fit, the fastest first. */
+  readonly layouts: readonly FoundLayout[];
+}
+
+/** An estimate of memory from recordings may be too high by as much: what is planned whole decides. */
+const recordedMargin = 1.05;
+
+/**
+ * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
+ * recordings of; the best ones are planned whole, and what is returned is their plan.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for flags of a
+ *   layout that candidates cannot have; errors of flags, which where no candidate is valid are those of the
+ *   first; see `planRun`
+ */
+export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
+  const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
+  const { onProgress = () => {} } = options;
+  const context = await contextOf(options);
+  const { resolved } = context;
+  const candidates = layoutCandidates(spaceOf(resolved, options));
+  if (candidates.length === 0) throw nothingDivides(resolved, options);
+  const margin = profile.software.operations === 'recorded' ? recordedMargin : 1;
+  const mostBytes = margin * memoryBytes;
+  const numCandidates = candidates.length;
+  const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes }, (numEstimated) =>
+    onProgress({ numEstimated, numCandidates, numPlanned: 0 }),
+  );
+  if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
+  const fitting = estimates
+    .filter((each) => each.memoryBytes <= mostBytes)
+    .sort((a, b) => a.seconds - b.seconds);
+  const first = await nearest(fitting, refine);
+  // the others, where too few of the first fit whole
+  const tried = new Set(first.map(({ candidate }) => candidate));
+  const layouts: FoundLayout[] = [];
+  const tooLarge: Estimated[] = [];
+  const kinds = new Set<string>();
+  let numPlanned = 0;
+  for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
+    const { candidate, ...estimate } = each;
+    if (kinds.has(kindOf(candidate))) continue;
+    if (layouts.length === numBest) break;
+    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++ });
+    const found = await planned(candidate, { ...context, estimate, memoryBytes });
+    if (found === undefined) continue;
+    if (!found.plan.fits) {
+      tooLarge.push({ ...each, memoryBytes: Math.max(...found.plan.ranks.map(wholeMemory)) });
+      continue;
+    }
+    layouts.push(found);
+    kinds.add(kindOf(candidate));
+  }
+  if (layouts.length === 0) {
+    // what libraries take is known of whole plans alone
+    const known = tooLarge.length > 0 ? tooLarge : estimates;
+    throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
+  }
+  layouts.sort((a, b) => a.plan.iterationSeconds - b.plan.iterationSeconds);
+  return { numCandidates: candidates.length, numFitting: fitting.length, layouts };
+}
+
+/** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
+const kindOf = ({ tensor, context, pipeline, data, recomputation }: LayoutCandidate): string =>
+  `${tensor} ${context} ${pipeline} ${data} ${recomputation}`;
+
+type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
+
+interface Context {
+  readonly resolved: ResolvedFlags;
+  readonly options: SearchLayoutsOptions;
+  readonly loaded: LoadedFlags | undefined;
+  /** Why candidates cannot be, in their order. */
+  readonly refused: MtlError[];
+}
+
+/** @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
+async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
+  const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
+  const resolved = withAdded(options, { added: {}, loaded });
+  try {
+    validateConfiguration(resolved, { worldSize: options.numProcesses });
+  } catch (error) {
+    // others may be of the layout, which candidates change
+    if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
+  }
+  const isRecorded = options.profile.software.operations === 'recorded';
+  checkLayoutFlags(resolved, {
+    schedules: ['gpipe', '1f1b', 'interleaved', ...(isRecorded ? ['zb-h1'] : [])],
+  });
+  return { resolved, options, loaded, refused: [] };
+}
+
+/** The flags of the run with others, which count as given, too. */
+function withAdded(
+  { flags, profile }: SearchLayoutsOptions,
+  { added, loaded }: { readonly added: Flags; readonly loaded: LoadedFlags | undefined },
+): ParsedFlags {
+  const entries = Object.entries(added) as unknown as readonly (readonly [FlagName, unknown])[];
+  const request = {
+    ...flags.request,
+    given: new Map([...flags.request.given, ...entries]),
+    unused: { 'micro-batch-size': 1, ...flags.request.unused },
+    ...(loaded === undefined ? {} : { loaded }),
+  };
+  return withDeviceOfProfile({ ...flags, ...resolveFlags(request), request }, profile);
+}
+
+function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
+  const { values } = resolved;
+  const heads = values['num-attention-heads']!;
+  const experts = values['num-experts'];
+  const { fixed, ...offered } = offeredLayouts(profile);
+  return {
+    ...offered,
+    numProcesses,
+    gpusPerNode: profile.hardware.gpusPerNode.value,
+    numLayers: values['num-layers']!,
+    headCounts: [heads, values['num-query-groups'] ?? heads],
+    globalBatchSize: values['global-batch-size']!,
+    contexts: contextsOf(resolved),
+    ...(experts === undefined || experts === 0
+      ? {}
+      : {
+          experts: {
+            number: experts,
+            areSplit: values['disable-bias-linear'] === true,
+            ffnHiddenSize:
+              values['moe-ffn-hidden-size'] ?? values['ffn-hidden-size'] ?? 4 * values['hidden-size']!,
+          },
+        }),
+    fixed: { ...fixed, ...fixedLayout(resolved) },
+  };
+}
+
+/** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
+const leastChunk = 1024;
+
+/** Sizes of context parallelism of a GPT, each of which has two chunks of a sequence. */
+function contextsOf({ model, values }: ResolvedFlags): readonly number[] {
+  const length = model === 'bert' ? 0 : values['seq-length']!;
+  const most = Math.floor(length / (2 * leastChunk));
+  return Array.from(
+    { length: Math.max(0, Math.floor(Math.log2(most))) },
+    (_, power) => 2 ** (power + 1),
+  ).filter((size) => length % (2 * size) === 0);
+}
+
+/** Flags as a command line has them; those of candidates are switches that are on, or have one value. */
+const wordsOf = (flags: Flags): string[] =>
+  Object.entries(flags).flatMap(([flag, value]) =>
+    value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
+  );
+
+/** The run of a candidate; undefined where its flags contradict each other. */
+function configured(
+  candidate: LayoutCandidate,
+  { options, resolved, loaded, refused }: Context,
+): { readonly configuration: PretrainingConfiguration; readonly words: string[] } | undefined {
+  const { values, given } = resolved;
+  const added: Flags = {
+    ...candidateFlags(candidate, given),
+    ...(values.device === 'cuda' && !given.has('device') ? { device: 'cuda' } : {}),
+  };
+  try {
+    const flags = withAdded(options, { added, loaded });
+    const configuration = validateConfiguration(flags, { worldSize: options.numProcesses });
+    return { configuration, words: wordsOf(added) };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    refused.push(error);
+    return undefined;
+  }
+}
+
+/**
+ * Estimates of all candidates, but of those with a larger micro-batch than one with which nothing fits: their
+ * passes need not be recorded.
+ */
+async function estimatesOf(
+  candidates: readonly LayoutCandidate[],
+  { mostBytes, ...context }: Context & { readonly mostBytes: number },
+  onEstimate: (numDone: number) => void,
+): Promise<{ readonly estimates: Estimated[]; readonly refine: Estimate }> {
+  const { estimate, refine } =
+    context.options.profile.software.operations === 'recorded'
+      ? recordedEstimates(context)
+      : await listedEstimates(candidates, context);
+  const estimated: Estimated[] = [];
+  const least = new Map<string, { readonly microBatch: number; readonly bytes: number }>();
+  const sorted = [...candidates].sort((a, b) => a.microBatch - b.microBatch);
+  for (const [numDone, candidate] of sorted.entries()) {
+    onEstimate(numDone);
+    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
+    const { context: share, expert = 1, expertTensor = 1 } = candidate;
+    const passes = `${tensor} ${share} ${recomputation} ${sequenceParallel} ${expert} ${expertTensor}`;
+    const known = least.get(passes);
+    if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
+    const each = await estimate(candidate);
+    if (each === undefined) continue;
+    estimated.push({ candidate, ...each });
+    const isSame = known?.microBatch === microBatch;
+    least.set(passes, {
+      microBatch,
+      bytes: isSame ? Math.min(known.bytes, each.memoryBytes) : each.memoryBytes,
+    });
+  }
+  return { estimates: estimated, refine };
+}
+
+/** Candidates of one kind, and kinds, whose order of estimates may change when they are refined. */
+const [perKind, numKinds] = [3, 12];
+
+/** The first candidates of the first kinds with refined estimates, the fastest first. */
+async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
+  const kinds = new Map<string, Estimated[]>();
+  for (const each of sorted) {
+    const key = kindOf(each.candidate);
+    const kind = kinds.get(key) ?? [];
+    if (kind.length === 0 && kinds.size === numKinds) break;
+    kinds.set(key, kind);
+    if (kind.length < perKind) kind.push(each);
+  }
+  const refined: Estimated[] = [];
+  for (const each of [...kinds.values()].flat()) {
+    const nearer = await refine(each.candidate);
+    if (nearer !== undefined) refined.push({ candidate: each.candidate, ...nearer });
+  }
+  return refined.sort((a, b) => a.seconds - b.seconds);
+}
+
+type Estimate = (
+  candidate: LayoutCandidate,
+) => LayoutEstimate | undefined | Promise<LayoutEstimate | undefined>;
+
+interface Estimates {
+  readonly estimate: Estimate;
+  /** Estimates nearer to what a whole plan predicts. */
+  readonly refine: Estimate;
+}
+
+function recordedEstimates(context: Context): Estimates {
+  const { resolved, options } = context;
+  const { numLayers, globalBatchSize } = spaceOf(resolved, options);
+  const { profile, numProcesses } = options;
+  const { 'overlap-grad-reduce': reduction = false, 'overlap-param-gather': gather = false } =
+    resolved.values;
+  const estimates = new RecordedEstimates({
+    profile: profileOfRun({ profile, numProcesses }),
+    overlaps: { reduction, gather },
+    numLayers,
+    globalBatchSize,
+    configure: (candidate) => configured(candidate, context)?.configuration,
+  });
+  return {
+    estimate: (candidate) => estimates.estimate(candidate),
+    refine: (candidate) => estimates.refined(candidate),
+  };
+}
+
+async function listedEstimates(candidates: readonly LayoutCandidate[], context: Context): Promise<Estimates> {
+  const { profile } = context.options;
+  let configuration: PretrainingConfiguration | undefined;
+  for (const candidate of candidates) {
+    configuration = configured(candidate, context)?.configuration;
+    if (configuration !== undefined) break;
+  }
+  if (configuration === undefined) return { estimate: () => undefined, refine: () => undefined };
+  const { model } = await dryRunModel(configuration);
+  const step = listedStep(configuration, { model, profile });
+  const estimates = new ListedEstimates();
+  const estimate: Estimate = (candidate) =>
+    estimates.estimate({
+      ...step,
+      layout: {
+        tensorParallelSize: candidate.tensor,
+        pipelineParallelSize: candidate.pipeline,
+        dataParallelSize: candidate.data,
+        numChunks: candidate.chunks,
+        ...(candidate.schedule === 'none' ? {} : { schedule: candidate.schedule }),
+        microBatchSize: candidate.microBatch,
+        globalBatchSize: step.layout.globalBatchSize,
+        sequenceParallel: candidate.sequenceParallel,
+        recomputation: candidate.recomputation,
+      },
+      profile: {
+        ...step.profile,
+        software: { ...step.profile.software, distributedOptimizer: candidate.distributedOptimizer },
+      },
+    });
+  return { estimate, refine: estimate };
+}
+
+async function planned(
+  candidate: LayoutCandidate,
+  context: Context & { readonly estimate: LayoutEstimate; readonly memoryBytes: number },
+): Promise<FoundLayout | undefined> {
+  const run = configured(candidate, context);
+  if (run === undefined) return undefined;
+  const { options, estimate, memoryBytes } = context;
+  const plan = await planRun(run.configuration, { profile: options.profile, memoryBytes });
+  return {
+    candidate,
+    ...run,
+    plan,
+    estimatedSeconds: estimate.seconds,
+    estimatedBytes: estimate.memoryBytes,
+  };
+}
+
+function nothingDivides(
+  { values }: ResolvedFlags,
+  { numProcesses }: SearchLayoutsOptions,
+): ConfigurationError {
+  const batch = values['global-batch-size'];
+  return new ConfigurationError('MTL_PLAN_LAYOUT', `no layout of ${numProcesses} processes divides the run`, {
+    expected:
+      `tensor-parallel ranks that divide ${values['num-attention-heads']} heads, stages that divide ` +
+      `${values['num-layers']} layers, and data-parallel ranks that divide a global batch of ${batch}`,
+    remedy: 'choose another --num-processes or --global-batch-size, or leave out flags of the layout',
+  });
+}
+
+function nothingFits(
+  estimates: readonly Estimated[],
+  { memoryBytes, numProcesses }: { readonly memoryBytes: number; readonly numProcesses: number },
+): ConfigurationError {
+  const least = estimates.reduce((a, b) => (a.memoryBytes < b.memoryBytes ? a : b));
+  const { tensor, pipeline } = least.candidate;
+  return new ConfigurationError(
+    'MTL_PLAN_LAYOUT',
+    `no layout of ${numProcesses} processes fits into ${formatBytes(memoryBytes)}`,
+    {
+      expected: `about ${formatBytes(least.memoryBytes)}, which tensor ${tensor} x pipeline ${pipeline} takes: the least`,
+      remedy: 'use more processes, GPUs with more memory, or a smaller model',
+    },
+  );
+}

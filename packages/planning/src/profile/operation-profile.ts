@@ -1,0 +1,132 @@
+import { type Operands, observeOperations } from '@mtl/kernels';
+import type { RecordedActivity, StepListener } from '@mtl/pipeline';
+import { type ComputeDtype, type MatmulOperation, matmulBytes } from '@mtl/planner';
+import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
+
+/** Time and work of operations of one kind and of the same sizes, in all profiled steps. */
+export interface ProfiledOperation {
+  /** The native operation's, with its variant. */
+  readonly name: string;
+  readonly dtype: ComputeDtype;
+  /** Sizes of a matmul, `rows x columns x depth`, and which operand is read transposed. */
+  readonly sizes: string | undefined;
+  calls: number;
+  seconds: number;
+  /** FLOPs of all calls; 2 per multiply-add. */
+  flops: number;
+  /** Bytes that all calls have to read and write, each operand once. */
+  bytes: number;
+}
+
+/** Where the time of some steps went on one rank. */
+export interface StepProfile {
+  readonly numSteps: number;
+  /** Seconds of all steps together, from the first pass of each to its end. */
+  readonly seconds: number;
+  /** Seconds in which the rank waited for others. */
+  readonly waitedSeconds: number;
+  readonly operations: readonly ProfiledOperation[];
+}
+
+export interface OperationProfileOptions {
+  /** The steps to profile, by the trainer's numbers, both included. */
+  readonly first: number;
+  readonly last: number;
+  /** Seconds that this rank has waited for others since it started. */
+  readonly waitedSeconds: () => number;
+  /** Told once, after the last step. */
+  readonly onProfile: (profile: StepProfile) => void;
+}
+
+/**
+ * Times every operation of some steps on the host, and counts the FLOPs and bytes that each has to do; of a
+ * GPU, where operations are only enqueued, the times say nothing.
+ */
+export class OperationProfile implements StepListener {
+  readonly #options: OperationProfileOptions;
+  readonly #operations = new Map<string, ProfiledOperation>();
+  #isProfiling = false;
+  #stepStart = 0;
+  #seconds = 0;
+  #waitedAtStart = 0;
+  #waited = 0;
+  /** Milliseconds of writing down, which is no part of a step. */
+  #ownMs = 0;
+
+  constructor(options: OperationProfileOptions) {
+    this.#options = options;
+  }
+
+  beginStep(step: number): void {
+    const { first, last, waitedSeconds } = this.#options;
+    this.#isProfiling = step >= first && step <= last;
+    if (!this.#isProfiling) return;
+    this.#waitedAtStart = waitedSeconds();
+    this.#stepStart = performance.now();
+  }
+
+  span<Result>(_activity: RecordedActivity, body: () => Result): Result {
+    if (!this.#isProfiling) return body();
+    return observeOperations((name, operands, { seconds, flops }) => {
+      const start = performance.now();
+      this.#add(recordedOperation({ name, operands }, flops), { operands, seconds });
+      this.#ownMs += performance.now() - start;
+    }, body);
+  }
+
+  endStep(step: number): void {
+    if (!this.#isProfiling) return;
+    this.#isProfiling = false;
+    const { first, last, waitedSeconds, onProfile } = this.#options;
+    this.#seconds += (performance.now() - this.#stepStart - this.#ownMs) / 1000;
+    this.#ownMs = 0;
+    this.#waited += waitedSeconds() - this.#waitedAtStart;
+    if (step < last) return;
+    onProfile({
+      numSteps: last - first + 1,
+      seconds: this.#seconds,
+      waitedSeconds: this.#waited,
+      operations: [...this.#operations.values()].sort((a, b) => b.seconds - a.seconds),
+    });
+  }
+
+  #add(
+    operation: RecordedOperation,
+    { operands, seconds }: { readonly operands: Operands; readonly seconds: number },
+  ): void {
+    const { name, variant, dtype = 'fp32' } = operation;
+    const sizes = operation.kind === 'matmul' ? sizesOf(operation, operands) : undefined;
+    const key = `${name} ${variant} ${dtype} ${sizes}`;
+    const known = this.#operations.get(key);
+    const entry = known ?? {
+      name: variant === undefined ? name : `${name}, ${variant}`,
+      dtype,
+      sizes,
+      calls: 0,
+      seconds: 0,
+      flops: 0,
+      bytes: 0,
+    };
+    if (known === undefined) this.#operations.set(key, entry);
+    entry.calls += 1;
+    entry.seconds += seconds;
+    entry.flops += flopsOf(operation);
+    entry.bytes += bytesOf(operation);
+  }
+}
+
+function sizesOf({ rows, columns, depth }: MatmulOperation, operands: Operands): string {
+  const sizes = `${rows} x ${columns} x ${Math.round(depth)}`;
+  if (operands.transposeLeft === true) return `${sizes}, left transposed`;
+  return operands.transposeRight === true ? `${sizes}, right transposed` : sizes;
+}
+
+function flopsOf(operation: RecordedOperation): number {
+  if (operation.kind === 'kernel') return 0;
+  if (operation.kind === 'fused-attention') return operation.flops;
+  const { batch, rows, columns, depth } = operation;
+  return 2 * batch * rows * columns * depth;
+}
+
+const bytesOf = (operation: RecordedOperation): number =>
+  operation.kind === 'matmul' ? matmulBytes(operation) : operation.bytes;

@@ -1,0 +1,67 @@
+import { add, cast, matmul, philoxNormal, Tensor, tidy } from '@mtl/kernels';
+import type { ComputeDtype } from '@mtl/planner';
+import type { ProfiledOperation } from './operation-profile.js';
+
+/** Measured peaks of this process on its threads: no operation can be faster for long. */
+export interface Roofline {
+  /** Rate of a matmul of 1,024 x 1,024 x 1,024. */
+  readonly flopsPerSecond: Readonly<Partial<Record<ComputeDtype, number>>>;
+  /** Read and written, of the sum of two tensors that no cache holds. */
+  readonly bytesPerSecond: number;
+}
+
+const matmulSize = 1024;
+/** Float32 elements: 64 MiB a tensor. */
+const sumSize = 2 ** 24;
+const numRepetitions = 5;
+
+const dtypes = { fp32: 'float32', bf16: 'bfloat16', fp16: 'float16' } as const;
+
+/** Measures the roofline for these dtypes, in less than a second on two cores; uses 192 MiB. */
+export function measureRoofline(computed: Iterable<ComputeDtype>): Roofline {
+  const flopsPerSecond: Partial<Record<ComputeDtype, number>> = {};
+  for (const dtype of computed) flopsPerSecond[dtype] = (2 * matmulSize ** 3) / matmulSeconds(dtype);
+  return { flopsPerSecond, bytesPerSecond: (3 * 4 * sumSize) / sumSeconds() };
+}
+
+function matmulSeconds(dtype: ComputeDtype): number {
+  return tidy(() => {
+    const shape = [matmulSize, matmulSize];
+    const tensor = (): Tensor => Tensor.empty({ shape, dtype: dtypes[dtype] });
+    const [output, left, right, normal] = [
+      tensor(),
+      tensor(),
+      tensor(),
+      Tensor.empty({ shape, dtype: 'float32' }),
+    ];
+    // with zeros some processors are faster
+    philoxNormal({ output: normal, standardDeviation: 1, key: [0, 0], globalColumns: matmulSize });
+    for (const input of [left, right]) cast({ output: input, input: normal });
+    return fastest(() => matmul({ output, left, right }));
+  });
+}
+
+function sumSeconds(): number {
+  return tidy(() => {
+    const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [sumSize], dtype: 'float32' }));
+    return fastest(() => add({ output: output!, left: left!, right: right! }));
+  });
+}
+
+function fastest(body: () => void): number {
+  let seconds = Number.POSITIVE_INFINITY;
+  for (let repetition = 0; repetition < numRepetitions; repetition++) {
+    const start = performance.now();
+    body();
+    seconds = Math.min(seconds, (performance.now() - start) / 1000);
+  }
+  return seconds;
+}
+
+type Work = Pick<ProfiledOperation, 'dtype' | 'flops' | 'bytes'>;
+
+/** The least seconds that the roofline allows for this work: those of its FLOPs or of its bytes. */
+export function leastSeconds({ dtype, flops, bytes }: Work, roofline: Roofline): number {
+  const computing = flops === 0 ? 0 : flops / roofline.flopsPerSecond[dtype]!;
+  return Math.max(computing, bytes / roofline.bytesPerSecond);
+}

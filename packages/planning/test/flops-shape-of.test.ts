@@ -1,0 +1,52 @@
+import { fileURLToPath } from 'node:url';
+import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { flopsShapeOf } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { modelFlops } from '@mtl/trainer';
+import { expect, it } from 'vitest';
+import { dryRun } from '../src/dry-run/dry-run.js';
+
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
+const sizes: RunOptions = {
+  checkpoint: { loadHf: fixture('huggingface-gpt2') },
+  data: { dataPath: ['unused'], seqLength: 16, tokenizerType: 'NullTokenizer', vocabSize: 100 },
+  training: { microBatchSize: 2, globalBatchSize: 6, trainIters: 1 },
+  optimizer: { lr: 1e-3 },
+  layout: { threads: 1 },
+};
+
+/** FLOPs of a step: those that a dry run counts, and model FLOPs. */
+async function flopsOf(options: RunOptions) {
+  const flags = flagsOfOptions(mergeOptions(sizes, options));
+  const configuration = validateConfiguration(withLoadedFlags(flags, await readLoadedFlags(flags)));
+  const { model, ranks } = await dryRun(configuration);
+  const shape = flopsShapeOf(configuration, model);
+  return { shape, model, counted: ranks[0]!.flops, inModel: 6 * modelFlops(shape) };
+}
+
+it('has the FLOPs that a run of adapters leaves out', async () => {
+  const [whole, adapted] = [await flopsOf({}), await flopsOf({ lora: { loraRank: 4 } })];
+  const { hiddenSize: H } = whole.model;
+  const { sequenceLength: S } = whole.shape;
+  // queries, keys and values of the first layer and their adapter: nothing needs the gradient of their input
+  const ofFirstInput = 6 * S * (2 * 3 * H * H + 2 * 4 * H);
+  expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
+});
+
+it('counts of the adapters of experts those that a token is sent to', async () => {
+  const ofRank = (loraRank: number) =>
+    flopsOf({
+      checkpoint: { loadHf: fixture('huggingface-mixtral') },
+      lora: { loraRank, loraTargets: ['experts.gate_up_proj', 'experts.down_proj'] },
+    });
+  const [small, large] = [await ofRank(4), await ofRank(8)];
+  const { hiddenSize: H } = small.model;
+  const { sequenceLength: S } = small.shape;
+  // of two layers with two of six experts: A and B of [20, 14] and of [14, 10]
+  expect(small.shape.numAdapterParameters).toBe(2 * 2 * 4 * (H + 20 + 10 + H));
+  // the first adapters' input, which two experts get: nothing needs its gradient
+  const ofFirstInput = 6 * S * 2 * 2 * 4 * H;
+  expect(large.counted - small.counted + ofFirstInput).toBe(large.inModel - small.inModel);
+});

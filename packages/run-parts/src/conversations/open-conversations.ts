@@ -1,0 +1,146 @@
+import {
+  type ConversationConfiguration,
+  type ConversationSamples,
+  checkRequiredFlags,
+  conversationConfiguration,
+  FlagReader,
+  type PretrainingConfiguration,
+  type ResolvedFlags,
+  tokenizerAdvice,
+  tokenizerOf,
+} from '@mtl/configuration';
+import { createTokenizer, type NumberedBatch, type SplitDatasets, type Tokenizer } from '@mtl/data';
+import {
+  type ConversationCounts,
+  ConversationDataset,
+  type ConversationDatasets,
+  type ConversationPart,
+  conversationDatasets,
+  readChatTemplate,
+} from '@mtl/data/conversations';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+
+/** The conversations of a fine-tuning run, read and packed. */
+export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {
+  readonly tokenizer: Tokenizer;
+  readonly samples: ConversationSamples;
+  /** Lines for the user about what was read. */
+  readonly lines: readonly string[];
+}
+
+/**
+ * Reads the conversations that the flags name; undefined where they name none. Every process reads all of
+ * them: what becomes of a conversation depends on nothing but its line, the template and the tokenizer.
+ *
+ * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
+ */
+export async function openConversations(
+  resolved: ResolvedFlags & { readonly argv?: readonly string[] },
+): Promise<OpenedConversations | undefined> {
+  const flags = new FlagReader(resolved);
+  const files = conversationConfiguration(flags);
+  if (files === undefined) return undefined;
+  // before the first one that is missing here would be named alone
+  checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
+  const options = tokenizerOf(flags);
+  if (options === undefined) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', '--train-data is given without a tokenizer', {
+      expected: 'the tokenizer of the model that is fine-tuned',
+      remedy: `name the model with --load-hf DIR or --load DIR, or pass ${tokenizerAdvice.gpt}`,
+    });
+  }
+  const tokenizer = await createTokenizer(options);
+  const template = readChatTemplate(tokenizer);
+  const [sequenceLength, seed] = [flags.required('seq-length'), flags.required('seed')];
+  const found = await conversationDatasets({ ...files, template, tokenizer, sequenceLength, seed });
+  const { train, validation } = found;
+  return {
+    train,
+    validation,
+    tokenizer,
+    samples: {
+      numTrain: numRows(train),
+      numValidation: validation === undefined ? 0 : numRows(validation),
+    },
+    lines: linesOf(files, { ...found, template: template.name }),
+  };
+}
+
+const numRows = ({ packed }: ConversationPart): number => packed.rowOffsets.length - 1;
+
+function linesOf(
+  { long }: ConversationConfiguration,
+  found: ConversationDatasets & { readonly template: string },
+): readonly string[] {
+  const { train, validation, counts, validationCounts, template } = found;
+  const held = validation === undefined ? '' : `, ${validation.numConversations} to evaluate on`;
+  return [
+    `conversations by ${template}: ${train.numConversations} to train on${held}`,
+    `  ${packingOf(train)}`,
+    ...[counts, validationCounts].flatMap((one) => (one === undefined ? [] : notesOf(one, long))),
+  ];
+}
+
+function packingOf(part: ConversationPart): string {
+  const { tokens, isLearnt, sequenceLength } = part.packed;
+  const learnt = isLearnt.reduce((sum, one) => sum + one, 0);
+  const used = (tokens.length - part.numConversations) / (numRows(part) * sequenceLength);
+  const counted = (count: number): string => count.toLocaleString('en-US');
+  return (
+    `${counted(tokens.length)} tokens, ${counted(learnt)} of them the assistant's, in ${counted(numRows(part))} ` +
+    `samples of ${sequenceLength} (${(100 * used).toFixed(1)} % filled)`
+  );
+}
+
+/** Returns notes about conversations that are shortened or left out. */
+function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
+  const { read, truncated, dropped, withoutAnswer, splitTokens } = counts;
+  const flag = `--long-conversations ${long}`;
+  return [
+    ...(truncated > 0
+      ? [`  note: ${truncated} of ${read} conversations are cut to --seq-length (${flag})`]
+      : []),
+    ...(dropped > 0
+      ? [`  note: ${dropped} of ${read} conversations exceed --seq-length and are left out (${flag})`]
+      : []),
+    ...(withoutAnswer > 0
+      ? [`  note: ${withoutAnswer} of ${read} conversations have no token to learn and are left out`]
+      : []),
+    ...(splitTokens > 0
+      ? [
+          `  note: in ${splitTokens} of ${read} conversations an answer begins or ends inside a token, which is learnt; a template ` +
+            'whose generation prompt ends in a line break or a special token keeps them apart',
+        ]
+      : []),
+  ];
+}
+
+/**
+ * The samples of a run that learns from conversations, filled up with empty ones to whole global batches: an
+ * epoch has every conversation once.
+ *
+ * @throws UsageError MTL_CONVERSATIONS where they were not read
+ */
+export function dataOfConversations(
+  { training }: Pick<PretrainingConfiguration, 'training'>,
+  conversations: OpenedConversations | undefined,
+) {
+  if (conversations === undefined) {
+    throw new UsageError('MTL_CONVERSATIONS', 'a training run on conversations is built without them', {
+      expected: 'what openConversations returns for its flags',
+    });
+  }
+  const { globalBatchSize, evalIterations } = training;
+  const { tokenizer, validation } = conversations;
+  const train = samplesOf(conversations.train, globalBatchSize);
+  const valid =
+    validation === undefined || evalIterations === 0 ? undefined : samplesOf(validation, globalBatchSize);
+  const datasets: SplitDatasets<NumberedBatch> = { train, valid, test: undefined };
+  return { datasets, train, tokenizer, dataPath: [] };
+}
+
+function samplesOf({ packed }: ConversationPart, batchSize: number): ConversationDataset {
+  const rows = packed.rowOffsets.length - 1;
+  const numSamples = Math.ceil(rows / batchSize) * batchSize;
+  return new ConversationDataset({ ...packed, kind: 'conversations', numSamples });
+}

@@ -1,0 +1,29 @@
+import type { Tokenizer } from '@mtl/data';
+import { type ChatTemplate, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
+
+/**
+ * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.
+ *
+ * @param of.endTokens default: the end of a document
+ */
+export function stopTokensOf(
+  template: ChatTemplate,
+  of: { readonly tokenizer: Tokenizer; readonly endTokens?: readonly number[] },
+): readonly number[] {
+  const { tokenizer, endTokens = [tokenizer.eod] } = of;
+  const turn = endOfTurn(template, tokenizer);
+  return [...new Set([...(turn === undefined ? [] : [turn.token]), ...endTokens])];
+}
+
+/** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
+export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
+  let template: ChatTemplate | undefined;
+  try {
+    template = findChatTemplate(tokenizer);
+  } catch {
+    // one that cannot be used is reported where conversations are rendered with it
+    return [tokenizer.eod];
+  }
+  const turn = template && endOfTurn(template, tokenizer);
+  return [...new Set([tokenizer.eod, ...(turn === undefined ? [] : [turn.token])])];
+}

@@ -1,0 +1,91 @@
+import { type PretrainingConfiguration, tokenizerAdvice } from '@mtl/configuration';
+import {
+  createTokenizer,
+  mockDataBlend,
+  type NumberedBatch,
+  parseDataPath,
+  type SplitDatasets,
+  type Tokenizer,
+} from '@mtl/data';
+import { ConfigurationError, DataError } from '@mtl/errors';
+import { NumMicroBatches } from '@mtl/optimizer';
+import { recipeOf } from '../models/recipe-of.js';
+
+export interface TrainingData {
+  readonly datasets: SplitDatasets<NumberedBatch>;
+  readonly tokenizer: Tokenizer;
+  /** The words of --data-path, or the prefix of the bundled corpus; none for made-up data. */
+  readonly dataPath: readonly string[];
+}
+
+export interface OpenTrainingDataOptions {
+  /** Where the bundled corpus is prepared. */
+  readonly corpusDirectory: string;
+  /** Indices that cannot be kept are an error, instead of being built again by every run. Default: false. */
+  readonly mustKeepIndices?: boolean;
+  readonly onMessage: (text: string) => void;
+}
+
+/** Tokenizer and datasets of a run: those that --data-path names, or the bundled corpus. */
+export async function openTrainingData(
+  configuration: PretrainingConfiguration,
+  { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
+): Promise<TrainingData> {
+  const { data, training } = configuration;
+  const recipe = recipeOf(configuration);
+  let { dataPath, tokenizer: tokenizerOptions } = data;
+  const isMock = data.mockData === true;
+  if (dataPath.length === 0 && !isMock) {
+    const corpus = await recipe.prepareCorpus({
+      directory: corpusDirectory,
+      tokenizer: tokenizerOptions,
+      onMessage,
+    });
+    dataPath = [corpus.prefix];
+    tokenizerOptions = corpus.tokenizer;
+  }
+  if (tokenizerOptions === undefined) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', '--data-path is given without --tokenizer-type', {
+      expected: 'the tokenizer that the dataset was made with',
+      remedy: `pass ${tokenizerAdvice[configuration.kind]}`,
+    });
+  }
+  const tokenizer = await createTokenizer(tokenizerOptions);
+  const { trainIterations, globalBatchSize, evalIterations, trainSamples, start } = training;
+  const batches = microBatchesOf(configuration);
+  const datasets = recipe.openDatasets(configuration, {
+    blend: isMock ? mockDataBlend : parseDataPath(dataPath),
+    tokenizer,
+    numSamples: {
+      train: trainSamples ?? batches.samplesAfter(trainIterations, start),
+      // every evaluation sees the same samples
+      valid: evalIterations * globalBatchSize,
+      test: 0,
+    },
+    dataCachePath: data.dataCachePath,
+    onCacheEvent: ({ kind, directory, name, reason, milliseconds }) => {
+      if (kind === 'loaded') return;
+      if (kind === 'not-written' && mustKeepIndices) {
+        throw new DataError('MTL_DATA_INDEX_NOT_WRITTEN', `${directory} cannot be written: ${reason}`, {
+          remedy: 'name a directory that can be written to with --data-cache-path, to the training too',
+        });
+      }
+      const why = reason === undefined ? '' : ` (${reason})`;
+      onMessage(`index ${kind}${why} in ${Math.round(milliseconds)} ms: ${directory}/${name}`);
+    },
+  });
+  return { datasets, tokenizer, dataPath };
+}
+
+/** How the global batches of a training run are split into micro-batches. */
+export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
+  const { globalBatchSize, microBatchSize, rampup, start } = training;
+  const { dataParallelSize } = parallel;
+  return new NumMicroBatches({
+    globalBatchSize,
+    microBatchSize,
+    dataParallelSize,
+    consumedSamples: start?.consumedSamples,
+    ...(rampup === undefined ? {} : { rampup }),
+  });
+}

@@ -1,0 +1,58 @@
+import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { gptEmbeddingAndHeadCost } from '@mtl/models';
+import { describe, expect, it } from 'vitest';
+import { balanceAdvice } from './chunk-layers.js';
+
+/** What is reported of a training run of gpt2-124m with 8 micro-batches. */
+function adviceOf(numStages: number, options: RunOptions = {}, vocabularySize = 50_257): string | undefined {
+  const run: RunOptions = {
+    preset: 'gpt2-124m',
+    training: { microBatchSize: 1, globalBatchSize: 8 },
+    layout: { pipelineModelParallelSize: numStages },
+  };
+  const configuration = configure(mergeOptions(run, options), { worldSize: numStages });
+  const model = gptModelOf(configuration.model, vocabularySize);
+  const schedule = scheduleOfStep(configuration.parallel, 8);
+  const work = gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength);
+  return balanceAdvice(configuration, { model, work, schedule });
+}
+
+describe('balanceAdvice', () => {
+  it('says what balanced layers would gain', () => {
+    // by hand: 1F1B of two stages waits for the slower, 3 (6 + 4.46) a micro-batch, and once for the other's
+    // 3 * 6; balanced it is 3 (4 + 4.46) and once 3 * 8, but for 0.01 of an embedding:
+    // (8 * 31.4 + 18) / (8 * 25.4 + 24)
+    expect(adviceOf(2)).toBe(
+      'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
+    );
+  });
+
+  it('counts layers with experts as what a token computes in them', () => {
+    const experts: RunOptions = {
+      model: {
+        disableBiasLinear: true,
+        numExperts: 8,
+        moeRouterTopk: 4,
+        moeLayerFreq: '([0]*6+[1]*6)',
+        moeFfnHiddenSize: 3072,
+      },
+    };
+    const advice = adviceOf(2, experts, 1000);
+    // by hand: 24 H^2 and 4 S H a token, against 72 H^2 and 4 S H: 0.55 and 1.45
+    expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
+    expect(advice).toContain('balanced (8, 4)');
+  });
+
+  it.each<[string, number, RunOptions]>([
+    ['balanced layers', 2, { layout: { pipelineModelParallelLayout: 'balanced' } }],
+    ['given numbers', 2, { layout: { pipelineModelParallelLayout: 'Ettttttt|tttttL' } }],
+    ['one stage', 1, {}],
+  ])('says nothing of %s', (_, numStages, options) => {
+    expect(adviceOf(numStages, options)).toBeUndefined();
+  });
+
+  it('says nothing where it would gain little', () => {
+    expect(adviceOf(2, {}, 1000)).toBeUndefined();
+  });
+});

@@ -1,0 +1,235 @@
+import { bertModelOf, bertOf } from '@mtl/configuration';
+import {
+  buildBertDatasets,
+  maskingVocabulary,
+  mostRoomForMasked,
+  type SampleDataset,
+  type Tokenizer,
+} from '@mtl/data';
+import { readHuggingFaceBert, type WriteHuggingFaceBertOptions, writeHuggingFaceBert } from '@mtl/formats';
+import {
+  type BertModelConfiguration,
+  type BertStage,
+  bertEmbeddingAndHeadCost,
+  bertMatmuls,
+  bertParameterNames,
+  buildBertStages,
+  type MaskedStageBatch,
+  type MaskedTokenBatch,
+  numBertParameters,
+} from '@mtl/models';
+import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
+import type { ModelSample } from '../samples/sample-continuation.js';
+import type { ModelRecipe, ShowOptions } from './model-recipe.js';
+import { stageBatches } from './stage-batches.js';
+
+/** How a BERT is trained. */
+export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
+  kind: 'bert',
+  prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
+  openDatasets: (configuration, options) => {
+    const { data, model, training } = configuration;
+    const { sentenceOrderHead, maskProbability, shortSequenceProbability } = bertOf(configuration);
+    return buildBertDatasets({
+      ...options,
+      sequenceLength: model.sequenceLength,
+      seed: training.seed,
+      splitWeights: data.split,
+      sentencePairs: sentenceOrderHead,
+      shortSequenceProbability,
+      masking: { probability: maskProbability },
+    });
+  },
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  placeholderBatch: (configuration) => {
+    const { model, training } = configuration;
+    const { sentenceOrderHead, maskProbability: probability } = bertOf(configuration);
+    const { sequenceLength } = model;
+    const batchSize = training.microBatchSize;
+    const numMasked = mostRoomForMasked({ batchSize, sequenceLength, probability });
+    const ids = new Int32Array(batchSize * sequenceLength);
+    return {
+      batchSize,
+      sequenceLength,
+      tokens: ids,
+      tokenTypes: ids,
+      lengths: new Int32Array(batchSize).fill(sequenceLength),
+      maskedPositions: new Int32Array(numMasked),
+      maskedLabels: new Int32Array(numMasked),
+      maskedWeights: new Float32Array(numMasked).fill(1),
+      numMasked,
+      sentenceOrderLabels: sentenceOrderHead ? new Int32Array(batchSize) : undefined,
+      sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+    };
+  },
+  modelOf: bertModelOf,
+  numParameters: numBertParameters,
+  numActiveParameters: () => undefined,
+  parameterNames: bertParameterNames,
+  matmulsOf: (configuration, model) => ({
+    ...bertMatmuls(model),
+    headShare: bertOf(configuration).maskProbability,
+  }),
+  embeddingAndHeadCost: (configuration, model) =>
+    bertEmbeddingAndHeadCost(model, {
+      sequenceLength: configuration.model.sequenceLength,
+      maskedShare: bertOf(configuration).maskProbability,
+    }),
+  buildStages: buildBertStages,
+  losses: ({ sentenceOrderHead }) => [
+    { name: 'lm_loss', per: 'token', count: ({ numMasked }) => numMasked ?? 0 },
+    ...(sentenceOrderHead
+      ? [
+          {
+            ...({ name: 'sop_loss', per: 'sample' } as const),
+            count: ({ batchSize }: MaskedStageBatch) => batchSize,
+          },
+        ]
+      : []),
+  ],
+  openHuggingFace: (configuration, directory) =>
+    readHuggingFaceBert({
+      directory,
+      makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
+      // where the flags ask for the head, the directory decides
+      ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
+    }),
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceBert({
+      ...options,
+      ...(tokenizer === undefined ? {} : bertTokenizerSettings(tokenizer)),
+    }),
+  show: async (options) => await filledMasks(options),
+};
+
+/** Every layer must know where the packed samples begin and end. */
+function outlineOf(
+  dataset: SampleDataset<MaskedStageBatch>,
+): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
+  const { sequenceLength } = dataset;
+  if (dataset.lengthOf === undefined) return undefined;
+  return (samples) => ({
+    batchSize: samples.length,
+    sequenceLength,
+    lengths: Int32Array.from(samples, (sample) => dataset.lengthOf!(sample)),
+    sampleNumbers: Float64Array.from(samples),
+  });
+}
+
+/** Masks that are shown, each of another sample, and those from which they are chosen. */
+const numMasks = { shown: 4, tried: 32 };
+const numMasksOfBrief = { shown: 2, tried: 8 };
+/** Words shown in the place of a mask, each with its probability. */
+const numWords = 5;
+/** Tokens shown on either side of a mask. */
+const numAround = 10;
+
+/** A mask of a sample, and what a model puts there. */
+interface Filled {
+  readonly batch: MaskedTokenBatch;
+  /** Index of the mask among those of the sample. */
+  readonly index: number;
+  /** [V] */
+  readonly probabilities: Float32Array;
+}
+
+/**
+ * Fills some masks of held-out text, for a first look at what a BERT has learned. They are those of the first
+ * samples about whose word the context tells the model most: where its probability is most times its mean
+ * over all those masks. Returns undefined where no stage holds the whole model.
+ */
+async function filledMasks(
+  options: ShowOptions<MaskedStageBatch, BertStage>,
+): Promise<ModelSample | undefined> {
+  const { part, tokenizer, datasets, isBrief } = options;
+  const stage = part.stages.get(0);
+  const dataset = datasets.valid ?? datasets.train;
+  if (stage === undefined || !stage.isLast || dataset === undefined) return undefined;
+  const { mask } = maskingVocabulary(tokenizer);
+  const { shown, tried } = isBrief ? numMasksOfBrief : numMasks;
+  const all: Filled[] = [];
+  for (let number = 0; number < dataset.length && all.length < tried; number++) {
+    // what datasets give is never only an outline
+    const batch = dataset.sample(number) as MaskedTokenBatch;
+    const index = loneliestMask(batch, mask);
+    if (index === undefined) continue;
+    const { maskedLogits } = stage.predict(batch);
+    const { vocabularySize } = stage.model;
+    const logits = maskedLogits.subarray(index * vocabularySize, (index + 1) * vocabularySize);
+    all.push({ batch, index, probabilities: softmax(logits) });
+  }
+  const lines = mostTold(all, shown).map((filled) => lineOf(filled, tokenizer));
+  if (lines.length === 0) return undefined;
+  const label = `Masks filled (of ${all.length}, those that the words around tell most about)`;
+  return { label, text: `${label}:\n${lines.join('\n')}` };
+}
+
+/** The masks with the largest pointwise mutual information of word and context, the largest first. */
+function mostTold(all: readonly Filled[], count: number): readonly Filled[] {
+  const told = ({ batch, index, probabilities }: Filled): number => {
+    const word = batch.maskedLabels[index]!;
+    const sum = all.reduce((total, other) => total + other.probabilities[word]!, 0);
+    return probabilities[word]! / sum;
+  };
+  return all.toSorted((one, other) => told(other) - told(one)).slice(0, count);
+}
+
+function lineOf({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): string {
+  const best = Array.from(probabilities.keys())
+    .sort((a, b) => probabilities[b]! - probabilities[a]!)
+    .slice(0, numWords)
+    .map((token) => `${wordOf(tokenizer, token)} ${(100 * probabilities[token]!).toFixed(1)} %`);
+  const truth = wordOf(tokenizer, batch.maskedLabels[index]!);
+  return `... ${textAround(batch, { index, tokenizer })} ...\n    ${best.join(', ')} (it was: ${truth})`;
+}
+
+/** The token that really shows `[MASK]` farthest from others that do and from the ends of the sample. */
+function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
+  const positions = batch.maskedPositions.subarray(0, batch.numMasked);
+  const shown = Array.from(positions.keys()).filter((index) => batch.tokens[positions[index]!] === mask);
+  const distance = (index: number): number =>
+    Math.min(
+      ...shown
+        .filter((other) => other !== index)
+        .map((other) => Math.abs(positions[other]! - positions[index]!)),
+      positions[index]!,
+      batch.lengths[0]! - 1 - positions[index]!,
+    );
+  return shown.sort((one, other) => distance(other) - distance(one))[0];
+}
+
+function textAround(
+  batch: MaskedTokenBatch,
+  { index, tokenizer }: { index: number; tokenizer: Tokenizer },
+): string {
+  const at = batch.maskedPositions[index]!;
+  const start = Math.max(1, at - numAround);
+  const end = Math.min(batch.lengths[0]! - 1, at + numAround + 1);
+  const text = (from: number, to: number): string => tokenizer.decode(batch.tokens.subarray(from, to));
+  return [text(start, at), '[____]', text(at + 1, end)].join(' ');
+}
+
+function wordOf(tokenizer: Tokenizer, token: number): string {
+  return tokenizer.decode([token]);
+}
+
+/** [V] */
+function softmax(logits: Float32Array): Float32Array {
+  const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
+  const weights = logits.map((value) => Math.exp(value - largest));
+  const total = weights.reduce((sum, value) => sum + value, 0);
+  return weights.map((value) => value / total);
+}
+
+/** The tokenizer settings of a BERT in a Hugging Face directory. */
+export function bertTokenizerSettings({
+  options,
+  padId,
+}: Pick<Tokenizer, 'options' | 'padId'>): Pick<WriteHuggingFaceBertOptions, 'paddingToken' | 'lowersCase'> {
+  const type = options?.type;
+  const isWordPiece = type === 'BertWordPieceLowerCase' || type === 'BertWordPieceCase';
+  return {
+    ...(padId === undefined ? {} : { paddingToken: padId }),
+    ...(isWordPiece ? { lowersCase: type === 'BertWordPieceLowerCase' } : {}),
+  };
+}

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { checkTokenizerFits } from './training-model.js';
+
+it('refuses tokens without rows in the model, and names how to give it rows', () => {
+  const model = { vocabularySize: 100 };
+  const check = (vocabularySize: number) => () =>
+    checkTokenizerFits({ tokenizer: { name: 'HuggingFaceTokenizer', vocabularySize }, model, from: 'hf' });
+  expect(check(100)).not.toThrow();
+  expect(check(103)).toThrow(
+    expect.objectContaining({
+      code: 'MTL_TOKENIZER_MODEL',
+      message: 'the HuggingFaceTokenizer has 103 tokens, the model of hf knows only 100',
+      remedy: expect.stringContaining('resize_token_embeddings(103)'),
+    }),
+  );
+});

@@ -1,0 +1,196 @@
+import { broadcastJson } from '@mtl/comm/internal';
+import { gptModelOf } from '@mtl/configuration';
+import { buildGptDatasets, type NumberedBatch, type SampleDataset } from '@mtl/data';
+import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
+import {
+  balancingLossNames,
+  buildGptStages,
+  type ExpertVariants,
+  expertsSpecificationOf,
+  GptLanguageModel,
+  type GptModelConfiguration,
+  type GptStage,
+  gptEmbeddingAndHeadCost,
+  gptMatmuls,
+  gptParameterNames,
+  hasExperts,
+  numActiveParameters,
+  numLayerWeights,
+  numLossTokens,
+  numParameters,
+  type StageBatch,
+  type TransformerConfiguration,
+} from '@mtl/models';
+import type { LossKind } from '@mtl/trainer';
+import { endTokensOf } from '../conversations/turn-tokens.js';
+import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
+import { type ModelSample, sampleContinuation } from '../samples/sample-continuation.js';
+import { type ConversationPrompt, sampleConversation } from '../samples/sample-conversation.js';
+import { endAtSentence, samplePrompt, splitContinuation } from '../samples/sample-prompt.js';
+import type { ModelRecipe, ShowOptions } from './model-recipe.js';
+import { stageBatches } from './stage-batches.js';
+
+/** How a GPT is trained. */
+export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
+  kind: 'gpt',
+  prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
+  openDatasets: ({ data, model, training }, { tokenizer, ...options }) =>
+    buildGptDatasets({
+      ...options,
+      sequenceLength: model.sequenceLength,
+      seed: training.seed,
+      splitWeights: data.split,
+      padId: tokenizer.padId,
+      vocabularySize: tokenizer.vocabularySize,
+      tokenizerIdentifiers: tokenizer.identifiers,
+      endOfDocument: tokenizer.eod,
+      eodMaskLoss: data.eodMaskLoss,
+      resetPositionIds: data.resetPositionIds,
+      resetAttentionMask: data.resetAttentionMask,
+    }),
+  batches: (options) => stageBatches(options, outlineOf(options.dataset)),
+  placeholderBatch: ({ data, model, training }) => {
+    const { sequenceLength } = model;
+    const batchSize = training.microBatchSize;
+    const ids = new Int32Array(batchSize * sequenceLength);
+    return {
+      batchSize,
+      sequenceLength,
+      tokens: ids,
+      labels: ids,
+      lossMask: new Float32Array(ids.length).fill(1),
+      positionIds: ids,
+      keyStart: data.resetAttentionMask ? ids : undefined,
+      sampleNumbers: Float64Array.from({ length: batchSize }, (_, index) => index),
+    };
+  },
+  modelOf: ({ model }, vocabularySize) => gptModelOf(model, vocabularySize),
+  numParameters,
+  numActiveParameters: (model) => (model.numExperts === undefined ? undefined : numActiveParameters(model)),
+  parameterNames: gptParameterNames,
+  matmulsOf: (_, model) => ({
+    ...gptMatmuls(model),
+    heldWeights: model.numExperts === undefined ? undefined : numLayerWeights(model),
+  }),
+  embeddingAndHeadCost: (configuration, model) =>
+    gptEmbeddingAndHeadCost(model, configuration.model.sequenceLength),
+  buildStages: buildGptStages,
+  losses: (model) => [{ name: 'lm_loss', per: 'token', count: numLossTokens }, ...expertLosses(model)],
+  openHuggingFace: ({ model }, directory) =>
+    readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: model.makeVocabSizeDivisibleBy }),
+  saveHuggingFace: ({ tokenizer, ...options }) =>
+    writeHuggingFaceGpt({ ...options, endTokens: tokenizer === undefined ? [] : endTokensOf(tokenizer) }),
+  show: gptSample,
+};
+
+/** Where attention stops at documents, every layer must know where they end. */
+function outlineOf(
+  dataset: SampleDataset<StageBatch>,
+): ((samples: readonly number[]) => StageBatch) | undefined {
+  if (dataset.createBatch(1).keyStart !== undefined) return undefined;
+  const { sequenceLength } = dataset;
+  return (samples) => ({
+    batchSize: samples.length,
+    sequenceLength,
+    keyStart: undefined,
+    sampleNumbers: Float64Array.from(samples),
+  });
+}
+
+/** New tokens at the end of a run, and of a brief sample. */
+const mostTokens = 120;
+const mostTokensOfBrief = 48;
+
+type GptShowOptions = ShowOptions<StageBatch, GptStage>;
+
+/** A prompt to continue; `text` is that of a conversation so far. */
+type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
+
+/**
+ * Continues a held-out text, or answers the first messages of a conversation, for a first look at what a GPT
+ * has learned. Returns undefined where there is nothing to continue.
+ */
+async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
+  const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
+  // ids alone are nothing to read
+  if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
+  const { stages, placement, pipeline } = part;
+  // stages in the middle read no data
+  const own = pipeline.isFirst ? await promptOf(options) : undefined;
+  const prompt =
+    pipelineGroup === undefined ? own : broadcastJson(pipelineGroup, own, { root: placement[0]! });
+  if (prompt === undefined) return undefined;
+  const { tokens, stopTokens, text } = prompt;
+  const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
+  const model = new GptLanguageModel(whole);
+  // the start of a conversation may fill the context
+  if (tokens.length >= model.maximumContext) return undefined;
+  const maxNewTokens = isBrief ? mostTokensOfBrief : mostTokens;
+  const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens, seed: 1 };
+  const answer = await sampleContinuation(sampling);
+  const shown = (from: readonly number[]): string => {
+    const whole = tokenizer.decode([...from, ...answer.tokens]).trimStart();
+    return answer.isEnded ? whole : endAtSentence(whole);
+  };
+  if (text !== undefined) {
+    const label = 'A conversation';
+    const completion = tokenizer.decode(answer.tokens);
+    return { label, text: `${label}:\n${text}\nassistant: ${shown([])}`, prompt: text, completion };
+  }
+  const label = 'A sample';
+  const split = splitContinuation(tokenizer, { prompt: tokens, continuation: answer.tokens });
+  return { label, text: `${label}:\n${shown(tokens)}`, ...split };
+}
+
+async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions): Promise<Prompt | undefined> {
+  const { conversations } = configuration.data;
+  if (conversations !== undefined) {
+    const { trainData, validationData } = conversations;
+    return await sampleConversation(validationData[0] ?? trainData[0]!, tokenizer);
+  }
+  const tokens = samplePrompt({ dataset: datasets.valid ?? datasets.train, tokenizer });
+  return tokens && { tokens };
+}
+
+/** The size of a micro-batch. */
+type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
+
+/** Divisors of balancing losses in the global batch, and how many of them a micro-batch has. */
+const meansOver = {
+  aux_loss: { per: 'micro-batch', count: () => 1 },
+  seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
+  global_aux_loss: {
+    per: 'token',
+    count: ({ batchSize, sequenceLength }: Sized) => batchSize * sequenceLength,
+  },
+} as const;
+
+/**
+ * The losses that the routers of a model make, each a mean over its layers and over what it is of; together
+ * they count by their sum over layers, as in Megatron-LM, which reports such a mean as well.
+ */
+export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
+  if (model.numExperts === undefined) return [];
+  const numLayers = layersWithExperts(model).length;
+  const { balancingLosses, zLossCoefficient } = expertsSpecificationOf(model);
+  const kinds = balancingLosses.map(({ type, coefficient }) => ({
+    ...meansOver[type],
+    name: balancingLossNames[type],
+    coefficient,
+  }));
+  const z =
+    zLossCoefficient === undefined
+      ? []
+      : [{ ...meansOver.global_aux_loss, name: balancingLossNames.z, coefficient: zLossCoefficient }];
+  return [...kinds, ...z].map(({ name, per, count, coefficient }) => ({
+    name,
+    per,
+    count: (batch) => numLayers * count(batch),
+    weight: numLayers * coefficient,
+    isAuxiliary: true,
+  }));
+}
+
+/** The global indices of the layers with experts; none of a model that has none. */
+export const layersWithExperts = (model: TransformerConfiguration & ExpertVariants): readonly number[] =>
+  Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) => hasExperts(model, layer));

@@ -1,0 +1,46 @@
+import { isAdapter, type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
+import {
+  type ExpertVariants,
+  type GptModelConfiguration,
+  gptParameters,
+  type LoraSpecification,
+  type TransformerConfiguration,
+} from '@mtl/models';
+
+type MaybeAdapted = { readonly lora?: LoraConfiguration | undefined };
+
+/** The adapters that a run trains, in its model; undefined where it trains the model itself. */
+export function loraOf(
+  { lora }: MaybeAdapted,
+  model: TransformerConfiguration,
+): LoraSpecification | undefined {
+  // the flags are those of a GPT
+  return lora && loraSpecificationOf(lora, model as GptModelConfiguration);
+}
+
+/** How many parameters the adapters of a run have; undefined where it trains the model itself. */
+export function numAdapterParameters(
+  configuration: MaybeAdapted,
+  model: TransformerConfiguration,
+): number | undefined {
+  return adaptersOf(configuration, model)?.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** How many of them a token is multiplied with: of those of experts as many as it is sent to. */
+export function numActiveAdapterParameters(
+  configuration: MaybeAdapted,
+  model: TransformerConfiguration & ExpertVariants,
+): number | undefined {
+  const { numExperts = 1, moeRouterTopk = 2 } = model;
+  return adaptersOf(configuration, model)?.reduce(
+    (sum, { size, placement }) =>
+      sum + (placement.view === 'expert' ? (size / numExperts) * moeRouterTopk : size),
+    0,
+  );
+}
+
+function adaptersOf(configuration: MaybeAdapted, model: TransformerConfiguration) {
+  const lora = loraOf(configuration, model);
+  if (lora === undefined) return undefined;
+  return gptParameters(model as GptModelConfiguration, { lora }).filter(({ name }) => isAdapter(name));
+}

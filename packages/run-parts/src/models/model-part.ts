@@ -1,0 +1,245 @@
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
+import {
+  type ParallelConfiguration,
+  type PretrainingConfiguration,
+  type ScheduleConfiguration,
+  scheduleOfStep,
+  type TrainingConfiguration,
+} from '@mtl/configuration';
+import { contextPartition } from '@mtl/context-parallel';
+import { type DType, hasValues } from '@mtl/kernels';
+import type {
+  BuildStagesOptions,
+  EmbeddingAndHeadCost,
+  ExpertLoad,
+  Stages,
+  TransformerConfiguration,
+} from '@mtl/models';
+import { type StoreName, stores } from '@mtl/optimizer';
+import {
+  GraphedStage,
+  type GraphedStageOptions,
+  Pipeline,
+  type PipelineRecorder,
+  type Stage,
+} from '@mtl/pipeline';
+import type { TrainingProcesses } from '../ranks/training-processes.js';
+import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
+import { loraOf } from './lora-of.js';
+
+/** See `ExpertParallel`. */
+export type AssumedRouting = NonNullable<
+  NonNullable<BuildStagesOptions<never>['expertParallel']>['assumedRouting']
+>;
+
+export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
+  readonly configuration: Pick<PretrainingConfiguration, 'lora'> & {
+    readonly parallel: ScheduleConfiguration &
+      Pick<
+        ParallelConfiguration,
+        | 'device'
+        | 'layerLayout'
+        | 'sequenceParallel'
+        | 'cpCommType'
+        | 'moeTokenDispatcherType'
+        | 'cudaGraphs'
+        | 'overlapGradReduce'
+        | 'useDistributedOptimizer'
+      >;
+    readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
+  };
+  readonly model: Model;
+  /** Costs of embedding and head, in layers. */
+  readonly work: EmbeddingAndHeadCost;
+  readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
+  readonly processes: TrainingProcesses;
+  readonly dtype: DType;
+  /** Routing that a dry run assumes. */
+  readonly assumedRouting?: AssumedRouting | undefined;
+  readonly recorder: PipelineRecorder | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/** A rank's part of a model, and how it runs with the others'. */
+export interface ModelPart<Batch, Chunk> {
+  readonly stages: ReadonlyMap<number, Chunk>;
+  readonly parameters: readonly Parameter[];
+  /** Parameters by the units that a stage uses together, see `Stages`. */
+  readonly units: readonly ParameterUnit[];
+  readonly pipeline: Pipeline<Batch>;
+  /** The pipeline rank of each chunk. */
+  readonly placement: readonly number[];
+  /** Gives back what passes hold between steps; parameters are their owner's. */
+  dispose(): void;
+}
+
+/** Splits a model as the flags ask, and builds this rank's part. All ranks call it. */
+export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
+  options: ModelPartOptions<Model, Chunk>,
+): ModelPart<Batch, Chunk> {
+  const { configuration, model, work, processes, dtype, recorder, onMessage } = options;
+  const { parallel, training } = configuration;
+  const { device } = parallel;
+  const schedule = (numMicroBatches: number) => scheduleOfStep(parallel, numMicroBatches);
+  const step = schedule(training.numMicroBatches);
+  const { placement } = step;
+  const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
+  // messages are those of the first rank
+  if (placement.length > 1 && processes.isFirst) {
+    const counts = layers.map(({ start, end }) => end - start);
+    onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
+    const advice = balanceAdvice(configuration, { model, work, schedule: step });
+    if (advice !== undefined) onMessage(advice);
+  }
+  const { tp, cp, cpHeads, cpRing, sequences, pp, dp, ep, etp, experts } = processes.groups;
+  const { stages, parameters, units } = options.buildStages({
+    model,
+    lora: loraOf(configuration, model),
+    device,
+    dtype,
+    layers,
+    placement,
+    rank: processes.coordinates.pp,
+    seed: training.seed,
+    recomputation: training.recompute,
+    sequence:
+      cp &&
+      contextPartition({
+        group: cp,
+        groupWithTensor: sequences,
+        communication: parallel.cpCommType ?? ['p2p'],
+        levels: cpHeads && cpRing && { heads: cpHeads, ring: cpRing },
+      }),
+    tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
+    expertParallel: {
+      spread: ep,
+      sharing: etp,
+      all: experts,
+      dispatcher: parallel.moeTokenDispatcherType,
+      assumedRouting: options.assumedRouting,
+    },
+  });
+  const { numMicroBatches } = training;
+  const { releasesValues } = stores[storeOf(parallel)];
+  // gradients are summed over processes that share sequences as well
+  const isReplicated = dp !== undefined || cp !== undefined;
+  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated, releasesValues, onMessage })
+    ? graphedStages(stages, {
+        device,
+        onMessage,
+        onRefusal: refusalOf(processes, onMessage),
+        ...(isReplicated ? amongReplicas(parameters, { overlaps: parallel.overlapGradReduce }) : {}),
+      })
+    : undefined;
+  const pipeline = new Pipeline<Batch>({
+    schedule,
+    dtype,
+    device,
+    recorder,
+    group: pp,
+    // a dry run has one rank, which knows what the others hold
+    placement: hasValues(device) ? undefined : placement,
+    stages: graphed ?? stages,
+    replicas: parallel.sequenceParallel ? undefined : tp,
+  });
+  const dispose = (): void => {
+    for (const stage of stages.values()) stage.dispose();
+    for (const stage of graphed?.values() ?? []) stage.dispose();
+  };
+  return { stages, parameters, units, pipeline, placement, dispose };
+}
+
+/**
+ * Returns what data parallelism adds to passes: gathers that end when a parameter is read, reductions that
+ * backward starts.
+ */
+function amongReplicas(
+  parameters: readonly Parameter[],
+  { overlaps }: { readonly overlaps: boolean },
+): Pick<GraphedStageOptions<never>, 'beforePasses' | 'lastRunsEagerly'> {
+  return {
+    beforePasses: () => {
+      for (const parameter of parameters) void parameter.data;
+    },
+    lastRunsEagerly: overlaps,
+  };
+}
+
+function graphedStages<Batch>(
+  stages: ReadonlyMap<number, Stage<Batch>>,
+  options: Omit<GraphedStageOptions<Batch>, 'stage' | 'onRefusal'> & {
+    readonly onRefusal: (text: string) => void;
+  },
+): ReadonlyMap<number, GraphedStage<Batch>> {
+  // of each chunk the same
+  const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
+  return new Map(
+    [...stages].map(([chunk, stage]) => [
+      chunk,
+      new GraphedStage({ ...options, onMessage, onRefusal, stage }),
+    ]),
+  );
+}
+
+function onceEach(say: (text: string) => void): (text: string) => void {
+  const said = new Set<string>();
+  return (text) => {
+    if (!said.has(text)) say(text);
+    said.add(text);
+  };
+}
+
+/**
+ * Returns the listener that is told why passes of this rank are not recorded. Other ranks do not know it:
+ * messages are rank 0's.
+ */
+function refusalOf(
+  { groups, isFirst }: TrainingProcesses,
+  onMessage: (text: string) => void,
+): (text: string) => void {
+  if (isFirst) return onMessage;
+  return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
+}
+
+/** A chunk of a model on a rank. */
+export interface ModelChunk<Batch> extends Stage<Batch> {
+  readonly parameters: readonly Parameter[];
+  /** The rows that the experts of its layers get; absent: it has no experts. */
+  readonly expertLoads?: readonly ExpertLoad[];
+  /** Gives back what passes share, between passes; parameters are their owner's. */
+  dispose(): void;
+}
+
+interface RecordsPassesOptions {
+  readonly parallel: { readonly cudaGraphs: boolean; readonly overlapGradReduce: boolean };
+  readonly numMicroBatches: number;
+  /** True where other ranks have the same parameters. */
+  readonly isReplicated: boolean;
+  /** True where parameters have their values only while a layer uses them. */
+  readonly releasesValues: boolean;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Decides if passes of a training run are recorded as CUDA graphs. A message tells why not where they were
+ * asked for: a recorded pass reads all parameters from where they were, and the micro-batch that starts
+ * reductions runs outside of the graph.
+ */
+export function recordsPasses(options: RecordsPassesOptions): boolean {
+  const { parallel, numMicroBatches, isReplicated, releasesValues, onMessage } = options;
+  if (!parallel.cudaGraphs) return false;
+  if (releasesValues) {
+    onMessage('--cuda-graphs has no effect where parameters are sharded: their memory changes');
+    return false;
+  }
+  if (numMicroBatches > 1 || !isReplicated || !parallel.overlapGradReduce) return true;
+  onMessage('--cuda-graphs has no effect with --overlap-grad-reduce and one micro-batch a step');
+  return false;
+}
+
+/** How a run keeps its parameters. */
+export function storeOf({
+  useDistributedOptimizer,
+}: Pick<ParallelConfiguration, 'useDistributedOptimizer'>): StoreName {
+  return useDistributedOptimizer ? 'zero1' : 'replicated';
+}

@@ -1,0 +1,112 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ProcessGroup } from '@mtl/comm';
+import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
+import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type { HuggingFaceOrigin, TokenizerFileSource, WritableDtype } from '@mtl/formats';
+import type {
+  BuildStagesOptions,
+  EmbeddingAndHeadCost,
+  LoraSpecification,
+  Stages,
+  TransformerConfiguration,
+} from '@mtl/models';
+import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
+import type { PreparedCorpus } from '../corpus/default-corpus.js';
+import type { ModelSample } from '../samples/sample-continuation.js';
+import type { ModelChunk, ModelPart } from './model-part.js';
+import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
+
+/** A Hugging Face directory that was opened. */
+export interface HuggingFaceModel<Model> {
+  readonly directory: string;
+  readonly configuration: Model;
+  /** The tokenizer's files that are there: name to path. */
+  readonly tokenizerFiles: Readonly<Record<string, string>>;
+  /** Messages for the user. */
+  readonly notices?: readonly string[];
+  /** Further fields that came with the model and are written again with it. */
+  readonly origin?: HuggingFaceOrigin;
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+export interface SaveHuggingFaceOptions<Model> {
+  readonly directory: string;
+  readonly model: Model;
+  readonly tensors: readonly LogicalTensor[];
+  /** Undefined where the model came without one. */
+  readonly tokenizer: Tokenizer | undefined;
+  readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
+  /** Dtype that weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype;
+  /** Origin of a model that came from a Hugging Face directory. */
+  readonly origin?: HuggingFaceOrigin | undefined;
+}
+
+/** Inputs of a sample, at evaluations and at the end of a run. */
+export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
+  readonly configuration: PretrainingConfiguration;
+  readonly part: ModelPart<Batch, Chunk>;
+  readonly tokenizer: Tokenizer;
+  /** Held-out data if there are any, else what was trained on. */
+  readonly datasets: SplitDatasets<Batch>;
+  /** The stages of the model; undefined where one process has them all. */
+  readonly pipelineGroup: ProcessGroup | undefined;
+  /** True while the run goes on: little is shown, in little time. */
+  readonly isBrief: boolean;
+}
+
+/** Options of datasets of every kind of model, in addition to the tokenizer. */
+export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
+
+/**
+ * Everything that depends on the kind of model that a training run trains.
+ *
+ * @typeParam Model its architecture
+ * @typeParam Batch its micro-batches
+ * @typeParam Chunk its stages
+ */
+export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
+  readonly kind: ModelKind;
+  /** The bundled corpus, prepared for it. */
+  prepareCorpus(options: {
+    readonly directory: string;
+    readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
+    readonly onMessage: (text: string) => void;
+  }): Promise<PreparedCorpus>;
+  openDatasets(
+    configuration: PretrainingConfiguration,
+    options: DatasetsOptions & { readonly tokenizer: Tokenizer },
+  ): SplitDatasets<Batch>;
+  /** This rank's micro-batches. */
+  batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
+  /** A micro-batch of a dry run: any tokens, that fill their sequences. */
+  placeholderBatch(configuration: PretrainingConfiguration): Batch;
+  /** The architecture that flags and a vocabulary describe. */
+  modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
+  numParameters(model: Model): number;
+  /** Parameters that a token uses; undefined where it uses all. */
+  numActiveParameters(model: Model): number | undefined;
+  /** Adapters included. */
+  parameterNames(
+    model: Model,
+    options?: { readonly lora?: LoraSpecification | undefined },
+  ): readonly string[];
+  /** Returns the sizes that the model's own part of the FLOPs depends on. */
+  matmulsOf(
+    configuration: PretrainingConfiguration,
+    model: Model,
+  ): Pick<ModelFlopsShape, 'weights' | 'heldWeights' | 'attentionFeatures' | 'headShare'>;
+  embeddingAndHeadCost(configuration: PretrainingConfiguration, model: Model): EmbeddingAndHeadCost;
+  buildStages(options: BuildStagesOptions<Model>): Stages<Chunk>;
+  losses(model: Model): readonly LossKind<Batch>[];
+  openHuggingFace(
+    configuration: PretrainingConfiguration,
+    directory: string,
+  ): Promise<HuggingFaceModel<Model>>;
+  saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
+  /** Returns a sample of what the model has learned, as text; every rank of the first replica calls it. */
+  show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
+}
+
+/** A recipe for code that does not ask of which kind the model is. */
+export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>;

@@ -1,0 +1,156 @@
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
+import type {
+  CheckpointConfiguration,
+  OptimizerConfiguration,
+  ParallelConfiguration,
+  PretrainingConfiguration,
+  TrainingConfiguration,
+} from '@mtl/configuration';
+import type { NumberedBatch } from '@mtl/data';
+import { type Device, type DType, hostInformation } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import {
+  Adamw,
+  createStores,
+  ModelOptimizer,
+  type ModelOptimizerOptions,
+  Muon,
+  muonWith,
+} from '@mtl/optimizer';
+import type { TrainingProcesses } from '../ranks/training-processes.js';
+import { type ModelChunk, type ModelPart, type ModelPartOptions, modelPart, storeOf } from './model-part.js';
+import { recipeOf } from './recipe-of.js';
+
+/** A rank's part of the model of a run. */
+export type PartOfRun = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
+
+/** A run as far as its model's parts follow from it. */
+interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, never>, 'onMessage'> {
+  readonly configuration: PretrainingConfiguration;
+  readonly processes: TrainingProcesses;
+}
+
+/**
+ * This rank's stages of a run's model, and the pipeline that runs them with those of the others. All ranks
+ * call it.
+ */
+export function partOfRun(
+  { configuration, processes, onMessage }: PartedRun,
+  parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder' | 'assumedRouting'>,
+): PartOfRun {
+  const { embeddingAndHeadCost, buildStages } = recipeOf(configuration);
+  return modelPart({
+    configuration,
+    processes,
+    onMessage,
+    buildStages,
+    ...parts,
+    dtype: dtypeOfPrecision[configuration.training.precision],
+    work: embeddingAndHeadCost(configuration, parts.model),
+  });
+}
+
+/** Memory of the parameters of a rank's part with initial values, and the optimizer of them. */
+export function optimizerOfRun(
+  { configuration, processes }: Omit<PartedRun, 'onMessage'>,
+  { part }: { readonly part: PartOfRun },
+): ModelOptimizer {
+  const { device } = configuration.parallel;
+  const dtype = dtypeOfPrecision[configuration.training.precision];
+  return optimizerOfPart(part, { configuration, processes, device, dtype });
+}
+
+/** The part of a configuration that the optimizer follows from. */
+interface OptimizedConfiguration {
+  readonly optimizer: Pick<
+    OptimizerConfiguration,
+    'adamBeta1' | 'adamBeta2' | 'adamEpsilon' | 'muon' | 'decoupledLearningRate' | 'weightDecay' | 'clipGrad'
+  >;
+  /** Default: the schedule is the configuration's. */
+  readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
+  readonly parallel: Pick<
+    ParallelConfiguration,
+    'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
+  >;
+  readonly training: Pick<TrainingConfiguration, 'seed'>;
+}
+
+interface TrainingOptimizerOptions {
+  readonly configuration: OptimizedConfiguration;
+  readonly parameters: readonly Parameter[];
+  /** The parameters of each chunk of this rank. */
+  readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
+  /** Parameters by the units that the model uses together. */
+  readonly units: readonly ParameterUnit[];
+  readonly processes: TrainingProcesses;
+  readonly device: Device;
+  readonly dtype: DType;
+  /** Default true; false where every weight is loaded before it is read. */
+  readonly initializes?: boolean;
+}
+
+/** `trainingOptimizer` of this rank's part of a model. */
+export function optimizerOfPart<Batch>(
+  part: Pick<ModelPart<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
+  options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
+): ModelOptimizer {
+  const { parameters, units, stages } = part;
+  const chunks = new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters]));
+  return trainingOptimizer({ ...options, parameters, units, chunks });
+}
+
+/** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
+export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
+  const { parameters, chunks, units, processes, device, dtype, initializes = true } = options;
+  const { optimizer, parallel, training, checkpoint } = options.configuration;
+  const mayDecouple = optimizer.decoupledLearningRate !== undefined || checkpoint?.schedule === 'checkpoint';
+  const { groups } = processes;
+  const stores = createStores(parameters, {
+    kind: storeOf(parallel),
+    device,
+    dtype,
+    groups,
+    chunks,
+    units,
+    seed: initializes ? training.seed : undefined,
+  });
+  return new ModelOptimizer(stores, {
+    optimizer: updateRule(optimizer, { device, dtype }),
+    isDecoupled: mayDecouple ? ({ isVocabularyTable }) => isVocabularyTable : undefined,
+    weightDecay: optimizer.weightDecay,
+    clipGrad: optimizer.clipGrad,
+    groups,
+    overlapGradientReduction: parallel.overlapGradReduce,
+    overlapParameterGather: parallel.overlapParamGather,
+    // a CPU's matmuls into zeros and onto zeros may sum in other orders, so there all are added
+    writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
+  });
+}
+
+function updateRule(
+  { adamBeta1, adamBeta2, adamEpsilon, muon }: OptimizedConfiguration['optimizer'],
+  model: { readonly device: Device; readonly dtype: DType },
+): ModelOptimizerOptions['optimizer'] {
+  const adamw = new Adamw({ beta1: adamBeta1, beta2: adamBeta2, epsilon: adamEpsilon });
+  if (muon === undefined) return adamw;
+  const dtype = muon.dtype ?? newtonSchulzDtype(model);
+  return muonWith({ muon: new Muon({ ...muon, dtype }), auxiliary: adamw });
+}
+
+/**
+ * bfloat16 for models in 16 bits where the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A model in
+ * float32 keeps the precision that makes layouts comparable.
+ */
+function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
+  if (dtype === 'float32') return 'float32';
+  const isGpu = device === 'cuda' || device === 'meta-cuda';
+  return isGpu || hostInformation().instructionSet === 'avx512' ? 'bfloat16' : 'float32';
+}
+
+/** The dtype that a model computes in, by the name of its precision. */
+export const dtypeOfPrecision: Readonly<Record<'fp32' | 'bf16' | 'fp16', DType>> = {
+  fp32: 'float32',
+  bf16: 'bfloat16',
+  fp16: 'float16',
+};

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { recordsPasses } from './model-part.js';
+
+const asked = { cudaGraphs: true, overlapGradReduce: true };
+const alone = { parallel: asked, numMicroBatches: 1, isReplicated: true, releasesValues: false };
+
+it.each([
+  ['the last of several micro-batches starts reductions', { ...alone, numMicroBatches: 2 }, true],
+  ['reductions wait for the step', { ...alone, parallel: { ...asked, overlapGradReduce: false } }, true],
+  ['there is nothing to reduce', { ...alone, isReplicated: false }, true],
+  ['it was not asked for', { ...alone, parallel: { ...asked, cudaGraphs: false } }, false],
+])('passes are recorded or not, without a word, where %s', (_, options, expected) => {
+  const said: string[] = [];
+  expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(expected);
+  expect(said).toEqual([]);
+});
+
+it('passes that read sharded parameters are not recorded, and that is said', () => {
+  const said: string[] = [];
+  const options = { ...alone, numMicroBatches: 2, releasesValues: true };
+  expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(false);
+  expect(said).toEqual(['--cuda-graphs has no effect where parameters are sharded: their memory changes']);
+});
+
+it('passes that all start reductions are not recorded, and that is said', () => {
+  const said: string[] = [];
+  expect(recordsPasses({ ...alone, onMessage: (text) => said.push(text) })).toBe(false);
+  expect(said).toEqual(['--cuda-graphs has no effect with --overlap-grad-reduce and one micro-batch a step']);
+});

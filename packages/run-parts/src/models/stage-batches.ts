@@ -1,0 +1,41 @@
+import {
+  type BatchLoaderOptions,
+  createBatchLoader,
+  type NumberedBatch,
+  sampleMicroBatches,
+} from '@mtl/data';
+
+/** A stream of micro-batches that can be closed. */
+export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
+  close(): Promise<void>;
+}
+
+export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchLoaderOptions<Batch> {
+  /** True where the first or the last stage of the pipeline is here. */
+  readonly needsTokens: boolean;
+}
+
+/**
+ * The micro-batches of a data-parallel rank as a stage needs them: stages between the first and the last read
+ * no data.
+ *
+ * @param outlineOf what stages between the ends get of some samples; undefined where every layer must know
+ *   the data
+ */
+export function stageBatches<Batch extends NumberedBatch>(
+  { needsTokens, ...options }: StageBatchesOptions<Batch>,
+  outlineOf: ((samples: readonly number[]) => Batch) | undefined,
+): StageBatches<Batch> {
+  if (needsTokens || outlineOf === undefined) return createBatchLoader(options);
+  const { dataset, sampler } = options;
+  const micro = sampleMicroBatches({ totalSamples: dataset.length, ...sampler });
+  const done = { done: true, value: undefined } as const;
+  return {
+    next: async () => {
+      const next = micro.next();
+      return next.done === true ? done : { done: false, value: outlineOf(next.value) };
+    },
+    return: async () => done,
+    close: async () => {},
+  };
+}

@@ -1,0 +1,115 @@
+import {
+  differingFlags,
+  type PretrainingConfiguration,
+  pickFields,
+  withAskedPositions,
+} from '@mtl/configuration';
+import type { Tokenizer } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  denseModelOf,
+  expertVariantsOf,
+  type GptModelConfiguration,
+  type TransformerConfiguration,
+} from '@mtl/models';
+import { checkHuggingFaceTarget } from './hugging-face-targets.js';
+import type { HuggingFaceModel } from './model-recipe.js';
+import { recipeOf } from './recipe-of.js';
+
+/** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
+export async function openHuggingFace(
+  configuration: PretrainingConfiguration,
+): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
+  const { loadHuggingFace, saveHuggingFace } = configuration.checkpoint;
+  if (saveHuggingFace !== undefined) checkHuggingFaceTarget(saveHuggingFace);
+  if (loadHuggingFace === undefined) return undefined;
+  return await recipeOf(configuration).openHuggingFace(configuration, loadHuggingFace);
+}
+
+/**
+ * The architecture to train: that of the flags, which have it from --load or --load-hf where one is read,
+ * with the vocabulary of that model or of the tokenizer.
+ *
+ * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
+ */
+export function trainingModel(
+  run: PretrainingConfiguration,
+  options: {
+    readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
+    readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  },
+): TransformerConfiguration {
+  const { tokenizer, huggingFace } = options;
+  const { model: flags } = run;
+  const from = huggingFace?.directory ?? run.checkpoint.load;
+  const known = huggingFace?.configuration.vocabularySize ?? flags.vocabularySize;
+  if (known !== undefined) checkTokenizerFits({ tokenizer, model: { vocabularySize: known }, from });
+  if (huggingFace === undefined) return recipeOf(run).modelOf(run, known ?? tokenizer.vocabularySize);
+  const { directory } = huggingFace;
+  const asked = recipeOf(run).modelOf(run, huggingFace.configuration.vocabularySize);
+  const configuration = withAskedPositions(run, { model: huggingFace.configuration, asked });
+  refuseOtherSizes(run, { configuration, directory });
+  if (flags.sequenceLength > configuration.maxPositionEmbeddings) {
+    throw new ConfigurationError(
+      'MTL_SEQUENCE_LENGTH',
+      `--seq-length ${flags.sequenceLength} with ${directory}, which has ${configuration.maxPositionEmbeddings} positions`,
+      {
+        expected: `at most ${configuration.maxPositionEmbeddings}`,
+        remedy: `pass --seq-length ${configuration.maxPositionEmbeddings}`,
+      },
+    );
+  }
+  const experts = run.checkpoint.upcycle === true ? expertVariantsOf(asked as GptModelConfiguration) : {};
+  return { ...configuration, ...experts, ...pickFields(asked, ['learning']) };
+}
+
+/** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
+function refuseOtherSizes(
+  run: PretrainingConfiguration,
+  {
+    configuration,
+    directory,
+  }: Pick<HuggingFaceModel<TransformerConfiguration>, 'configuration' | 'directory'>,
+): void {
+  if (run.checkpoint.upcycle === true && (configuration as GptModelConfiguration).numExperts !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} holds a mixture of experts already`, {
+      expected: 'a dense model',
+      remedy: 'leave --moe-use-upcycling out',
+    });
+  }
+  const whole = recipeOf(run).modelOf(run, configuration.vocabularySize);
+  const asked = run.checkpoint.upcycle === true ? denseModelOf(whole as GptModelConfiguration) : whole;
+  const differing = differingFlags(run.kind, { one: configuration, other: asked });
+  if (differing === undefined) return;
+  throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {
+    expected: `${differing.one}, the sizes of the model there`,
+    remedy: differing.toGetOne,
+  });
+}
+
+/**
+ * Refuses a tokenizer with ids that the model has no rows for; fewer are right, as some models are padded.
+ *
+ * @throws ConfigurationError MTL_TOKENIZER_MODEL
+ */
+export function checkTokenizerFits(options: {
+  readonly tokenizer: { readonly name?: string; readonly vocabularySize: number };
+  readonly model: { readonly vocabularySize: number };
+  /** Where the model is from. */
+  readonly from: string | undefined;
+}): void {
+  const { tokenizer, model, from } = options;
+  const needed = tokenizer.vocabularySize;
+  if (needed <= model.vocabularySize) return;
+  const name = tokenizer.name ?? 'tokenizer';
+  throw new ConfigurationError(
+    'MTL_TOKENIZER_MODEL',
+    `the ${name} has ${needed} tokens, the model of ${from} knows only ${model.vocabularySize}`,
+    {
+      expected: 'the tokenizer that the model was trained with',
+      remedy:
+        'leave --tokenizer-type and --tokenizer-model out; if these are the tokens of the model, give it rows for them with the ' +
+        `transformers library, resize_token_embeddings(${needed}) and save_pretrained, and pass the result as --load-hf`,
+    },
+  );
+}

@@ -1,0 +1,69 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { NumberedBatch } from '@mtl/data';
+import { LearningRateSchedule, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import {
+  type LearningRate,
+  type LossKind,
+  Trainer,
+  type TrainerExtension,
+  type TrainerOptions,
+  type TrainingProgress,
+} from '@mtl/trainer';
+import { microBatchesOf } from './data/training-data.js';
+import type { PartOfRun } from './models/part-of-run.js';
+
+export interface NewTrainerOptions {
+  readonly configuration: PretrainingConfiguration;
+  /** This rank's part of the model. */
+  readonly part: Pick<PartOfRun, 'pipeline'>;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly losses: readonly LossKind<NumberedBatch>[];
+  /** See `TrainerOptions`. */
+  readonly lossesOfAbsentRanks?: readonly string[];
+  /** This rank's micro-batches. */
+  readonly batches: AsyncIterator<NumberedBatch>;
+  readonly progress: TrainingProgress | undefined;
+  /** Extensions of the loop, in order; undefined ones are left out. */
+  readonly extensions: readonly (TrainerExtension | undefined)[];
+  readonly flopsPerSample: number;
+}
+
+/** The loop of a training run over this rank's micro-batches. */
+export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
+  const { configuration, part, optimizer, lossScaler, losses, lossesOfAbsentRanks = [], batches } = parts;
+  const { progress, extensions } = parts;
+  const { training, parallel, model } = configuration;
+  return new Trainer({
+    pipeline: part.pipeline,
+    optimizer,
+    lossScaler,
+    losses,
+    lossesOfAbsentRanks,
+    batches,
+    ...learningRatesOf(configuration),
+    microBatches: microBatchesOf(configuration),
+    device: parallel.device,
+    sequenceLength: model.sequenceLength,
+    flopsPerSample: parts.flopsPerSample,
+    trainIterations: training.trainIterations,
+    iterationsToSkip: new Set(training.iterationsToSkip),
+    extensions: extensions.filter((extension) => extension !== undefined),
+    ...(progress === undefined ? {} : { progress }),
+  });
+}
+
+function learningRatesOf({
+  optimizer: { learningRate, decoupledLearningRate },
+}: PretrainingConfiguration): Pick<TrainerOptions<NumberedBatch>, 'learningRate' | 'decoupledLearningRate'> {
+  const { unit, ...options } = learningRate;
+  const rateOf = (extremes: typeof decoupledLearningRate): LearningRate => {
+    const schedule = new LearningRateSchedule({ ...options, ...extremes });
+    return ({ numUpdates, consumedSamples }) =>
+      schedule.at(unit === 'samples' ? consumedSamples : numUpdates);
+  };
+  return {
+    learningRate: rateOf(undefined),
+    decoupledLearningRate: decoupledLearningRate && rateOf(decoupledLearningRate),
+  };
+}

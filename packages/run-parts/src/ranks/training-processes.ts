@@ -1,0 +1,131 @@
+import {
+  createMeshGroups,
+  type GroupDeclaration,
+  type MeshAxis,
+  type MeshCoordinates,
+  type ProcessMesh,
+  type World,
+} from '@mtl/comm';
+import { broadcastJson } from '@mtl/comm/internal';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
+import { Tensor } from '@mtl/kernels';
+import type { ParallelGroups } from '@mtl/optimizer';
+
+export interface TrainingProcessesOptions {
+  /** Undefined for a process alone. */
+  readonly world: World | undefined;
+  readonly parallel: AxisSizes;
+  /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
+  readonly ends?: readonly [number, number] | undefined;
+  /**
+   * Keeps groups of several strategies apart though they have the same members, so that a dry run counts what
+   * each sends. Default false: they share a communicator.
+   */
+  readonly areApart?: boolean;
+}
+
+/**
+ * The processes of a training run as one of them sees them: where it stands, its groups, and how they wait
+ * for each other.
+ */
+export class TrainingProcesses {
+  readonly mesh: ProcessMesh;
+  readonly coordinates: MeshCoordinates;
+  /** Empty for a process alone. */
+  readonly groups: ParallelGroups;
+  /** Rank 0: the one that reports. */
+  readonly isFirst: boolean;
+
+  constructor({ world, parallel, ends, areApart = false }: TrainingProcessesOptions) {
+    this.mesh = meshOfRun(parallel);
+    const rank = world?.rank ?? 0;
+    this.coordinates = this.mesh.coordinatesOf(rank);
+    this.isFirst = rank === 0;
+    this.groups =
+      world === undefined || world.size === 1
+        ? {}
+        : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
+  }
+
+  /** Rank 0's value, which must be JSON, on all ranks. */
+  agree<Value>(value: Value): Value {
+    const { world } = this.groups;
+    return world === undefined ? value : broadcastJson(world, value);
+  }
+
+  /**
+   * Runs a task of this rank and waits until all ranks have done theirs, however long these take: none is
+   * silent for longer than `intervalMs`, so that the time-out of operations stays what finds a rank that
+   * hangs.
+   */
+  async together<Result>(task: () => Promise<Result>, { intervalMs = 2000 } = {}): Promise<Result> {
+    const { world } = this.groups;
+    if (world === undefined) return await task();
+    const running = task();
+    let isDone = false;
+    const ended = running.then(() => {
+      isDone = true;
+    });
+    for (;;) {
+      await withinMilliseconds(ended, intervalMs);
+      using numBusy = Tensor.from([isDone ? 0 : 1], { shape: [1], dtype: 'int32' });
+      world.allReduce(numBusy).wait();
+      if (numBusy.item() === 0) return await running;
+    }
+  }
+
+  /**
+   * Prepares something that may be on storage of all hosts or of each: rank 0 first, then the first rank of
+   * every other host, which finds what rank 0 has made or makes it, then all others, which find it.
+   */
+  async prepare<Result>(
+    task: () => Promise<Result>,
+    { isFirstOnHost }: { isFirstOnHost: boolean },
+  ): Promise<Result> {
+    const phase = this.isFirst ? 0 : isFirstOnHost ? 1 : 2;
+    let result: Result | undefined;
+    for (const current of [0, 1, 2]) {
+      await this.together(async () => {
+        if (current === phase) result = await task();
+      });
+    }
+    return result as Result;
+  }
+}
+
+/** The groups of a process that its run's strategies need, made by all in the same order. */
+function groupsAlong(
+  world: World,
+  {
+    mesh,
+    parallel,
+    ends,
+    areApart,
+  }: Pick<TrainingProcessesOptions, 'ends' | 'parallel'> & {
+    readonly mesh: ProcessMesh;
+    readonly areApart: boolean;
+  },
+): ParallelGroups {
+  const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
+    'axes' in declaration ? declaration.axes : declaration;
+  const declared = Object.entries(groupsOfRun(mesh, { ends, parallel })).filter(([, { declaration }]) =>
+    axesOf(declaration).some((axis) => mesh.sizes[axis] > 1),
+  );
+  const parts = areApart ? [...new Set(declared.map(([, { plannedAs }]) => plannedAs))] : [undefined];
+  const created = parts.map((part) => {
+    const own = declared.filter(([, { plannedAs }]) => part === undefined || plannedAs === part);
+    const declarations = own.map(([name, { declaration }]) => [name, declaration] as const);
+    const { close: _, ...groups } = createMeshGroups(world, mesh, Object.fromEntries(declarations));
+    return groups;
+  });
+  return Object.assign({}, ...created, { world: world.group });
+}
+
+/** Resolves when a promise does, or after a time; rejects when it does. */
+async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const elapsed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([promise, elapsed]).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,52 @@
+import type { Tokenizer } from '@mtl/data';
+import { generateAll, type Sampling } from '@mtl/inference';
+import type { GptLanguageModel } from '@mtl/models';
+
+/** A sample of what a model has learned. */
+export interface ModelSample {
+  /** Name of the sample, such as `A sample`. */
+  readonly label: string;
+  /** For people: the label, and under it what the model made, with what it was given. */
+  readonly text: string;
+  /** The prompt of a GPT; in a conversation a line for each message. */
+  readonly prompt?: string;
+  /** All that it wrote; `text` may end at the last whole sentence before. */
+  readonly completion?: string;
+}
+
+interface SampleContinuationOptions {
+  readonly model: GptLanguageModel;
+  readonly tokenizer: Tokenizer;
+  /** Tokens that it begins with, at least one. */
+  readonly prompt: readonly number[];
+  readonly maxNewTokens: number;
+  readonly seed: number;
+  /** Tokens that end it, which are left out. Default: the end of a document. */
+  readonly stopTokens?: readonly number[] | undefined;
+}
+
+/** A generated continuation. */
+interface SampledContinuation {
+  readonly tokens: readonly number[];
+  /** True where the model ended it; else it has the most tokens allowed. */
+  readonly isEnded: boolean;
+}
+
+/** Continues a text that begins with the prompt, for a first look at what a model has learned. */
+export async function sampleContinuation(options: SampleContinuationOptions): Promise<SampledContinuation> {
+  const { model, tokenizer, prompt, seed, stopTokens = [tokenizer.eod] } = options;
+  const maxNewTokens = Math.max(1, Math.min(options.maxNewTokens, model.maximumContext - prompt.length));
+  const [sample] = await generateAll({
+    model,
+    prompts: [prompt],
+    maxNewTokens,
+    sampling: defaultSampling,
+    seed,
+    stopTokens,
+  });
+  const { tokens, finishReason } = sample!;
+  return { tokens: tokens.filter((token) => !stopTokens.includes(token)), isEnded: finishReason === 'stop' };
+}
+
+/** How a text is continued unless other sampling is asked for: at the end of a run, and by `mtl generate`. */
+export const defaultSampling = { temperature: 0.8, topP: 0.95 } as const satisfies Sampling;

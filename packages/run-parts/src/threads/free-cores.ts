@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { ConfigurationError } from '@mtl/errors';
+
+interface MeasureFreeCoresOptions {
+  /** Where MTL_FREE_CORES is looked for: process.env. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Cores that this process may use. */
+  readonly cores: number;
+  readonly read?: (path: string) => string | undefined;
+  readonly windowMs?: number;
+  /** Milliseconds of a clock. Default: `performance.now`. */
+  readonly now?: () => number;
+}
+
+/**
+ * Cores that other processes leave to this one, from the idle time in /proc/stat over a short window plus
+ * what this process used itself; undefined where the system does not report it. MTL_FREE_CORES, a number or
+ * `all`, takes the place of the measurement: for machines such as those of CI, where results must not depend
+ * on what else runs.
+ *
+ * @throws ConfigurationError MTL_FREE_CORES
+ */
+export async function measureFreeCores(options: MeasureFreeCoresOptions): Promise<number | undefined> {
+  const { variables, cores, read = readText, windowMs = 300, now = () => performance.now() } = options;
+  const given = variables.MTL_FREE_CORES;
+  if (given !== undefined && given !== '') return freeCoresOf(given, cores);
+  const before = sample(read, now);
+  if (before === undefined) return undefined;
+  await new Promise((resolve) => setTimeout(resolve, windowMs));
+  const after = sample(read, now);
+  if (after === undefined) return undefined;
+  const seconds = (after.ms - before.ms) / 1000;
+  return Math.min(cores, (after.idle - before.idle + after.own - before.own) / seconds);
+}
+
+function freeCoresOf(given: string, cores: number): number {
+  if (given === 'all') return cores;
+  const free = Number(given);
+  if (free > 0) return Math.min(cores, free);
+  throw new ConfigurationError('MTL_FREE_CORES', `MTL_FREE_CORES=${given}: not a number of cores`, {
+    expected: 'a number above 0, or all',
+    remedy: 'unset it to have free cores measured, or name the threads with --threads',
+  });
+}
+
+/** Seconds that the cores of this process were idle, and that it has used itself, by a moment. */
+function sample(read: (path: string) => string | undefined, now: () => number) {
+  const lines = read('/proc/stat')?.split('\n') ?? [];
+  const allowed = allowedCores(read('/proc/self/status'));
+  let idle = 0;
+  let known = false;
+  for (const line of lines) {
+    const [, core, counts] = /^cpu(\d+) (.*)/.exec(line) ?? [];
+    if (core === undefined || !(allowed?.has(Number(core)) ?? true)) continue;
+    const numbers = counts!.split(' ').map(Number);
+    known ||= numbers.some((count) => count > 0);
+    // user nice system idle iowait ..., in hundredths of a second; what the host of a virtual machine took
+    // (steal) is not idle
+    idle += (numbers[3]! + numbers[4]!) / 100;
+  }
+  if (!known) return undefined;
+  const { user, system } = process.cpuUsage();
+  return { idle, own: (user + system) / 1e6, ms: now() };
+}
+
+/** From `Cpus_allowed_list: 0-3,8`; undefined where it is not known. */
+function allowedCores(status: string | undefined): ReadonlySet<number> | undefined {
+  const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(status ?? '')?.[1];
+  if (list === undefined) return undefined;
+  return new Set(
+    list.split(',').flatMap((range) => {
+      const [first, last = first] = range.split('-').map(Number);
+      return Array.from({ length: last! - first! + 1 }, (_, index) => first! + index);
+    }),
+  );
+}
+
+/** Cores that this process may use: its affinity and the quota of its control group, at least 1. */
+export function coresOfProcess(read: (path: string) => string | undefined = readText): number {
+  const quota = quotaOf(read);
+  return Math.max(1, Math.min(availableParallelism(), Math.floor(quota ?? Number.POSITIVE_INFINITY)));
+}
+
+/** Cores' worth of time that the control group may use; undefined for no limit. */
+function quotaOf(read: (path: string) => string | undefined): number | undefined {
+  const root = '/sys/fs/cgroup';
+  const [limit, period] = read(`${root}/cpu.max`)?.split(/\s+/) ?? [
+    read(`${root}/cpu/cpu.cfs_quota_us`),
+    read(`${root}/cpu/cpu.cfs_period_us`),
+  ];
+  const cores = Number(limit) / Number(period);
+  return cores > 0 && Number.isFinite(cores) ? cores : undefined;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}

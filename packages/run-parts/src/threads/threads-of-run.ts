@@ -1,0 +1,145 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { setNumThreads } from '@mtl/kernels';
+import { coresOfProcess, measureFreeCores } from './free-cores.js';
+
+interface ThreadsOfTrainingOptions {
+  readonly configuration: Pick<PretrainingConfiguration, 'parallel' | 'training'>;
+  /** Model FLOPs of one sample, forward and backward. */
+  readonly flopsPerSample: number;
+  /** Processes of the training run on this host. */
+  readonly localSize: number;
+  /** The checkpoint that training resumes from. */
+  readonly resumed: Checkpoint | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Chooses the threads of this rank, gives them to its kernels, and prints them with the reason. Where several
+ * processes share a host each keeps its share of the cores, whatever else runs: they would measure each
+ * other.
+ *
+ * @throws ConfigurationError MTL_FREE_CORES
+ */
+export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Promise<ThreadChoice> {
+  const { configuration, flopsPerSample, localSize, resumed, onMessage } = options;
+  const { parallel } = configuration;
+  const { worldSize, device } = parallel;
+  const cores = coresOfRank(localSize);
+  const isOnHost = device === 'cpu';
+  const choice = await chooseThreads({
+    given: parallel.threads,
+    recorded: resumed?.manifest.worldSize === worldSize ? recordedThreads(resumed) : undefined,
+    flopsPerMicroBatch: flopsPerMicroBatch(configuration, flopsPerSample),
+    cores,
+    measureFreeCores: async () =>
+      isOnHost && worldSize === 1 ? await measureFreeCores({ variables: process.env, cores }) : undefined,
+  });
+  setThreadsOfRank(choice.count, { localSize });
+  onMessage(`threads ${choice.count}: ${choice.reason}`);
+  return choice;
+}
+
+/**
+ * Model FLOPs that a rank's threads compute of a micro-batch. Kernels of a GPU are not the host's work: its
+ * threads do the rest of a step, as many as there are cores.
+ */
+export function flopsPerMicroBatch(
+  { parallel, training }: ThreadsOfTrainingOptions['configuration'],
+  flopsPerSample: number,
+): number {
+  const { tensorModelParallelSize, pipelineModelParallelSize, device } = parallel;
+  if (device !== 'cpu') return Number.POSITIVE_INFINITY;
+  const shares = tensorModelParallelSize * pipelineModelParallelSize;
+  return (flopsPerSample * training.microBatchSize) / shares;
+}
+
+/** The threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */
+function recordedThreads({ state }: Checkpoint): number | undefined {
+  const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
+  return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
+}
+
+/**
+ * Model FLOPs of a micro-batch that one thread needs for another to pay
+ * (docs/decisions/2026-11-22-threads.md).
+ */
+export const flopsPerThread = 5e9;
+
+export interface ChooseThreadsOptions {
+  /** --threads. */
+  readonly given: number | undefined;
+  /** Threads that the checkpoint was trained with from which training resumes. */
+  readonly recorded: number | undefined;
+  /** Model FLOPs of a micro-batch on this rank, forward and backward (`modelFlops`). */
+  readonly flopsPerMicroBatch: number;
+  /** Cores that this process may use: its share of the host's. */
+  readonly cores: number;
+  /**
+   * How many of them other processes leave free, measured only where it matters; undefined where it cannot be
+   * measured.
+   */
+  readonly measureFreeCores: () => Promise<number | undefined>;
+}
+
+/** How many threads the kernels of a process get, and why. */
+export interface ThreadChoice {
+  readonly count: number;
+  /** Completes the sentence `threads 1: ...`. */
+  readonly reason: string;
+}
+
+/**
+ * Chooses the threads of a training run before its first step; they stay the same to its end, since results
+ * are repeatable at one number of threads. In order: what the flag names, what the checkpoint was trained
+ * with, and then as many as have `flopsPerThread` of a micro-batch each, on cores that are free.
+ */
+export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
+  const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
+  if (given !== undefined) return { count: given, reason: 'as --threads says' };
+  if (recorded !== undefined && recorded <= cores) {
+    return { count: recorded, reason: 'as the checkpoint was trained with, so that results repeat' };
+  }
+  const fewer =
+    recorded === undefined ? '' : `; the checkpoint was trained with ${recorded}, results differ by rounding`;
+  const worthwhile = Math.max(1, Math.floor(flopsPerMicroBatch / flopsPerThread));
+  if (cores === 1) return { count: 1, reason: `one core for this process${fewer}` };
+  if (worthwhile === 1) {
+    const size = `${flopsPerMicroBatch.toExponential(1)} FLOPs a micro-batch`;
+    return { count: 1, reason: `more would slow down a model of ${size}${fewer}` };
+  }
+  const free = await measureFreeCores();
+  if (free !== undefined && free < cores - toleratedLoad) {
+    // of a core that others use a fifth of, a thread has enough
+    const usable = Math.max(1, Math.floor(free + toleratedLoad));
+    const count = Math.min(worthwhile, usable);
+    return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
+  }
+  if (worthwhile < cores) {
+    return {
+      count: worthwhile,
+      reason: `more than ${worthwhile} would slow down a model of this size${fewer}`,
+    };
+  }
+  return { count: cores, reason: `one for each core of this process${fewer}` };
+}
+
+/** The part of a core that others may use while it counts as free. */
+const toleratedLoad = 0.2;
+
+/** A process's share of the cores of its host. */
+const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
+
+/** Gives the kernels of a process their threads: as many as asked, or its share of the host's cores. */
+export function setThreadsOfRank(
+  threads: number | undefined,
+  { localSize }: { readonly localSize: number },
+): ThreadChoice {
+  const count = threads ?? coresOfRank(localSize);
+  setNumThreads(count, {
+    // processes of a host would all pin theirs to the same cores
+    pin: localSize === 1,
+  });
+  const reason = threads === undefined ? 'one for each core of this process' : 'as --threads says';
+  return { count, reason };
+}

@@ -1,0 +1,55 @@
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import {
+  createTokenizer,
+  openBertDataset,
+  prepareDataset,
+  trainWordPiece,
+  writeTokenizerJson,
+} from '@mtl/data';
+import { defaultCorpusFiles } from '@mtl/run-parts';
+
+/** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
+const vocabularySize = 8192;
+
+/**
+ * BERT samples with the padding that they have in a training run. `corpus`: a text file whose documents are
+ * its paragraphs, so short that most samples end early; default: the addresses, which fill all samples but
+ * those that the mapping draws short.
+ */
+export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
+  const files = corpus === undefined ? defaultCorpusFiles() : [corpus];
+  const name = corpus === undefined ? 'addresses' : `${basename(corpus)}-${statSync(corpus).size}`;
+  mkdirSync(directory, { recursive: true });
+  const tokenizerModel = join(directory, `${name}.tokenizer.json`);
+  if (!existsSync(tokenizerModel)) {
+    async function* texts() {
+      for (const file of files) yield await readFile(file, 'utf8');
+    }
+    writeTokenizerJson(tokenizerModel, await trainWordPiece({ texts: texts(), vocabularySize }));
+  }
+  const tokenizer = { type: 'HuggingFaceTokenizer', tokenizerModel };
+  const outputPrefix = join(directory, name);
+  const prefix = `${outputPrefix}_text_sentence`;
+  if (!existsSync(`${prefix}.idx`)) {
+    const textDocuments = corpus === undefined ? 'file' : 'paragraph';
+    await prepareDataset({ inputs: files, outputPrefix, tokenizer, textDocuments, splitSentences: true });
+  }
+  return openBertDataset({
+    prefix,
+    split: 'train',
+    sequenceLength,
+    numSamples,
+    seed: 1234,
+    cacheDirectory: false,
+    tokenizer: await createTokenizer(tokenizer),
+  });
+}
+
+/** The samples [start, start + batchSize) as a micro-batch. */
+export function batchOf(dataset, { start, batchSize }) {
+  const batch = dataset.createBatch(batchSize);
+  for (let row = 0; row < batchSize; row++) dataset.fillRow({ sample: start + row, batch, row });
+  return dataset.finishBatch(batch);
+}

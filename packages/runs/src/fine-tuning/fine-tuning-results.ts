@@ -1,0 +1,81 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { writeFileAtomically } from '@mtl/data';
+import { CheckpointError } from '@mtl/errors';
+import type { TaskMetrics } from './tasks.js';
+
+/** How a model did on one set. */
+export interface SetResult extends TaskMetrics {
+  /** Mean over the samples, in nats. */
+  readonly loss: number;
+}
+
+/** The results of an epoch. */
+export interface EpochResult {
+  readonly epoch: number;
+  readonly iteration: number;
+  /** By the names of the sets. */
+  readonly sets: Readonly<Record<string, SetResult>>;
+}
+
+/** The results of a seed. */
+export interface SeedResult {
+  readonly seed: number;
+  readonly epochs: readonly EpochResult[];
+  /** The files with predictions of the last epoch. */
+  readonly predictions: readonly string[];
+  /** True once the last epoch is done. */
+  readonly isDone: boolean;
+}
+
+/** The results of a seed that an interrupted run left behind; undefined where there are none. */
+export function readSeedResult(path: string): SeedResult | undefined {
+  if (!existsSync(path)) return undefined;
+  try {
+    // of a model that has diverged JSON keeps no NaN
+    return JSON.parse(readFileSync(path, 'utf8'), (_, value: unknown) => value ?? Number.NaN) as SeedResult;
+  } catch (cause) {
+    throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
+      remedy: 'remove it: its seed is evaluated again from the last checkpoint',
+      exitCode: 2,
+      cause,
+    });
+  }
+}
+
+/** Writes JSON for users, and for a resumed run. */
+export function writeResult(path: string, result: unknown): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileAtomically(path, [`${JSON.stringify(result, undefined, 2)}\n`]);
+}
+
+/**
+ * For every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al. 2019, table
+ * 5). Of seeds that were not finished nothing counts.
+ */
+export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<string, TaskMetrics>> {
+  const last = seeds.filter(({ isDone }) => isDone).flatMap(({ epochs }) => epochs.at(-1) ?? []);
+  const [first] = last;
+  if (first === undefined) return {};
+  return Object.fromEntries(
+    Object.entries(first.sets).map(([set, metrics]) => [
+      set,
+      Object.fromEntries(
+        Object.keys(metrics).map((name) => [name, median(last.map(({ sets }) => sets[set]![name]!))]),
+      ),
+    ]),
+  );
+}
+
+function median(values: readonly number[]): number {
+  if (values.some(Number.isNaN)) return Number.NaN;
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+}
+
+/** The folder with the checkpoints and results of a seed. */
+export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
+
+/** The file with the results of a seed. */
+export const resultPath = (directory: string): string => join(directory, 'result.json');

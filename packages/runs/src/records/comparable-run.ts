@@ -1,0 +1,109 @@
+import type { RunRecord, RunStart } from './run-record.js';
+
+/** A value of a run that is compared with those of other runs. */
+export interface ComparableValue {
+  /** Equal for values that mean the same, such as two paths of files with the same content. */
+  readonly key: string;
+  /** The value for people. */
+  readonly shown: unknown;
+}
+
+/** The part of a run that is compared with others. */
+export interface ComparableRun {
+  /** True where flags have the values in force. A run of an older version tells only what it was given. */
+  readonly isResolved: boolean;
+  readonly flags: Readonly<Record<string, ComparableValue>>;
+  /** Further conditions of the run: commit, versions, threads, layout, datasets. */
+  readonly conditions: Readonly<Record<string, ComparableValue>>;
+}
+
+/**
+ * Flags that explain no difference of two runs: places, those of one start, and what a condition or another
+ * flag tells.
+ */
+const notCompared = new Set([
+  ...['save', 'save-hf', 'save-lora', 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
+  ...['override-opt-param-scheduler', 'use-checkpoint-opt-param-scheduler', 'use-checkpoint-args'],
+  ...['metrics-jsonl', 'tensorboard-dir', 'profile-steps', 'profile-trace', 'data-cache-path'],
+  ...['wandb-project', 'wandb-exp-name', 'wandb-entity'],
+  ...['mlflow-tracking-uri', 'mlflow-experiment-name', 'mlflow-run-name'],
+  ...['verbose', 'no-eval-samples', 'compare-with-plan', 'dry-run'],
+  ...['exit-interval', 'exit-duration-in-mins'],
+  // conditions
+  ...['threads', 'device', 'num-processes', 'train-data'],
+  // --train-iters
+  ...['epochs', 'train-samples'],
+]);
+
+/** Flags of the weights at first: a resumed run is given its checkpoint in their place. */
+const ofFirstStart = ['load-hf', 'load-lora', 'finetune'];
+
+/** The flags among `flags` that tell one training run from another. */
+export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
+}
+
+/** Returns what is compared of the run with this record, as its last start had it. */
+export function comparableRun({ starts }: RunRecord): ComparableRun {
+  const [first, last] = [starts[0]!, starts.at(-1)!];
+  const origin = last.iteration > 0 ? first : last;
+  const flags: Record<string, unknown> = { ...comparedFlags(last.resolved ?? last.flags) };
+  for (const name of ofFirstStart) flags[name] = (origin.resolved ?? origin.flags)[name];
+  // with --train-iters
+  const { preset: _, 'train iterations': trainIterations, ...conditions } = conditionsOf(last);
+  flags['train-iters'] = trainIterations;
+  return {
+    isResolved: last.resolved !== undefined,
+    flags: comparableValues(flags, (name) =>
+      ofFirstStart.includes(name) ? contentOf(origin, name) : contentOf(last, name),
+    ),
+    conditions: comparableValues(
+      { ...conditions, datasets: last.datasets.map(nameOfDataset).join(' ') },
+      (name) => (name === 'datasets' ? (conditions.datasets as string) : undefined),
+    ),
+  };
+}
+
+/** Values with a key; what has no value is left out. */
+function comparableValues(
+  values: Readonly<Record<string, unknown>>,
+  keyOf: (name: string) => string | undefined,
+): Readonly<Record<string, ComparableValue>> {
+  const stated = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(
+    stated.map(([name, value]) => [name, { key: keyOf(name) ?? JSON.stringify(value), shown: value }]),
+  );
+}
+
+/** Returns what tells the content apart that a flag names; undefined where its value itself does. */
+function contentOf({ contents, flags, resolved }: RunStart, name: string): string | undefined {
+  if (name !== 'data-path') return contents?.[name];
+  // the datasets are a condition: only their weights are left
+  const words = (resolved ?? flags)[name];
+  return Array.isArray(words)
+    ? words.filter((word) => word !== '' && Number.isFinite(+word)).join(' ')
+    : undefined;
+}
+
+function nameOfDataset(dataset: RunStart['datasets'][number]): string {
+  const path = 'prefix' in dataset ? dataset.prefix : dataset.path;
+  return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
+}
+
+/** Returns the conditions of a start besides its flags, by name; one line of text or a number each. */
+export function conditionsOf(start: RunStart): Readonly<Record<string, unknown>> {
+  return {
+    model: start.model,
+    preset: start.preset,
+    task: start.task,
+    commit: start.commit,
+    ...start.versions,
+    'instruction set': start.instructionSet,
+    device: start.device,
+    threads: start.threads.count,
+    processes: start.layout.worldSize,
+    'data-parallel': start.layout.data,
+    'train iterations': start.trainIterations,
+    datasets: start.datasets.map(({ sampledSha256 }) => sampledSha256.slice(0, 12)).join(' '),
+  };
+}

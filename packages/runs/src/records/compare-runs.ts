@@ -1,0 +1,94 @@
+import { type ComparableRun, comparableRun } from './comparable-run.js';
+import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
+import type { RunInformation } from './read-run.js';
+
+/** A value of both runs; undefined where one has none. */
+export interface Difference {
+  readonly name: string;
+  readonly values: readonly [unknown, unknown];
+}
+
+/** The losses of two runs. */
+export interface LossComparison {
+  /** Steps that both have. */
+  readonly commonSteps: number;
+  /** The first common step with another loss, to the last bit; undefined where all are equal. */
+  readonly firstDifference: number | undefined;
+  /** The largest relative difference of the losses of a step. */
+  readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
+  /** At the last step that both have. */
+  readonly last:
+    | { readonly iteration: number; readonly losses: readonly [number | null, number | null] }
+    | undefined;
+  /** At the last evaluation that both have. */
+  readonly validation: LossComparison['last'];
+}
+
+export interface RunComparison {
+  /**
+   * Flags that differ in the values in force, by the last starts. Places, and flags of one start such as
+   * --exit-interval, are not compared, and files by their content.
+   */
+  readonly flags: readonly Difference[];
+  /** Further differences of the last start: commit, versions, threads, layout, datasets. */
+  readonly conditions: readonly Difference[];
+  readonly losses: LossComparison;
+}
+
+/** Compares the last starts and the curves of two runs. */
+export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
+  const [one, other] = runs.map(({ record }) => record && comparableRun(record)) as [Compared, Compared];
+  const areResolved = one?.isResolved !== false && other?.isResolved !== false;
+  return {
+    flags: differences([one?.flags, other?.flags], { inBoth: !areResolved }),
+    conditions: differences([one?.conditions, other?.conditions], { inBoth: false }),
+    losses: compareLosses(runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)))),
+  };
+}
+
+type Compared = ComparableRun | undefined;
+
+/** `inBoth`: what only one of them has may follow from other flags in the other, which does not tell it. */
+function differences(
+  [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],
+  { inBoth }: { readonly inBoth: boolean },
+): Difference[] {
+  const names = [...new Set([...Object.keys(one), ...Object.keys(other)])].sort();
+  return names
+    .filter((name) => keyIn(one, name) !== keyIn(other, name))
+    .filter((name) => !inBoth || (name in one && name in other))
+    .map((name) => ({ name, values: [one[name]?.shown, other[name]?.shown] }));
+}
+
+/** A switch that is not given is off. */
+const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
+
+function compareLosses(records: readonly MetricsRecord[][]): LossComparison {
+  const steps = commonLosses(records, undefined);
+  const validation = commonLosses(records, 'validation').at(-1);
+  const different = steps.filter(({ losses: [one, other] }) => one !== other);
+  const relative = different.flatMap(({ iteration, losses: [one, other] }) =>
+    one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],
+  );
+  return {
+    commonSteps: steps.length,
+    firstDifference: different[0]?.iteration,
+    largest: relative.reduce<LossComparison['largest']>(
+      (most, next) => (most === undefined || next.relative > most.relative ? next : most),
+      undefined,
+    ),
+    last: steps.at(-1),
+    validation,
+  };
+}
+
+function commonLosses([one, other]: readonly MetricsRecord[][], type: string | undefined) {
+  const others = new Map(
+    other!.filter((record) => record.type === type).map((record) => [record.iteration, record]),
+  );
+  return one!.flatMap((record) => {
+    const match = record.type === type ? others.get(record.iteration) : undefined;
+    if (match === undefined) return [];
+    return [{ iteration: record.iteration, losses: [record.lm_loss, match.lm_loss] as const }];
+  });
+}

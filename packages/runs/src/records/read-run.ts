@@ -1,0 +1,106 @@
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { ConfigurationError } from '@mtl/errors';
+import { lastMetrics, type MetricsRecord, metricsPath } from './metrics-records.js';
+import { type RunRecord, type RunState, readRunRecord, runRecordPath, stateOfRun } from './run-record.js';
+
+/** A run as its folder shows it. */
+export interface RunInformation {
+  readonly name: string;
+  readonly directory: string;
+  readonly state: RunState;
+  /** The last step in metrics.jsonl, or undefined before the first. */
+  readonly step: MetricsRecord | undefined;
+  /** The last evaluation in metrics.jsonl. */
+  readonly validation: MetricsRecord | undefined;
+  /** Bytes on disk. */
+  readonly bytes: number;
+  /** Undefined for a run of an older version. */
+  readonly record: RunRecord | undefined;
+}
+
+/** Tells if a folder holds a run: its record, its metrics or a checkpoint. */
+export function isRun(directory: string): boolean {
+  if (existsSync(runRecordPath(directory)) || existsSync(metricsPath(directory))) return true;
+  try {
+    return readdirSync(directory).some((name) => checkpointPattern.test(name));
+  } catch {
+    return false;
+  }
+}
+
+const checkpointPattern = /^iter_\d{7,}$/;
+
+/**
+ * Reads what a run folder shows.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
+ */
+export async function readRun(directory: string): Promise<RunInformation> {
+  const record = readRunRecord(directory);
+  return {
+    name: basename(resolve(directory)),
+    directory,
+    record,
+    bytes: bytesOnDisk(directory),
+    state: (await OwnedDirectory.isOwned(directory)) ? 'running' : stateOfRun(record),
+    ...lastMetrics(metricsPath(directory)),
+  };
+}
+
+/** Links count, what they name does not. What is removed meanwhile counts as nothing. */
+function bytesOnDisk(path: string): number {
+  try {
+    const status = lstatSync(path);
+    const own = status.blocks * 512;
+    if (!status.isDirectory()) return own;
+    return readdirSync(path).reduce((sum, name) => sum + bytesOnDisk(join(path, name)), own);
+  } catch {
+    return 0;
+  }
+}
+
+/** Where runs are that name no directory. */
+export const runsDirectory = 'runs';
+
+/**
+ * The runs in a directory by name, or the one that it is.
+ *
+ * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
+ */
+export async function listRuns(directory: string): Promise<RunInformation[]> {
+  if (!existsSync(directory)) throw noRun(directory, `${directory}: no such directory or run`);
+  if (isRun(directory)) return [await readRun(directory)];
+  const names = readdirSync(directory).sort();
+  const paths = names.map((name) => join(directory, name)).filter(isRun);
+  return await Promise.all(paths.map(readRun));
+}
+
+/**
+ * The folder of a run that a word names: a path, or a name in `runs`.
+ *
+ * @throws ConfigurationError MTL_RUN_NONE
+ */
+export function runDirectoryOf(name: string): string {
+  const found = [name, join(runsDirectory, name)].find(isRun);
+  if (found !== undefined) return found;
+  throw noRun(name, existsSync(name) ? `${name} holds no run` : `${name}: no such run`);
+}
+
+/**
+ * The directory that a word names: a path, or the folder of a run by its name in `runs`. What does not exist
+ * stays as it is.
+ */
+export function directoryOfRuns(word: string): string {
+  const named = join(runsDirectory, word);
+  return !existsSync(word) && isRun(named) ? named : word;
+}
+
+function noRun(name: string, message: string): ConfigurationError {
+  return new ConfigurationError('MTL_RUN_NONE', message, {
+    expected: `what --save of a training run named, or the name of a run in ${runsDirectory}`,
+    remedy: 'mtl runs DIR lists the runs in a directory',
+    details: { name },
+  });
+}

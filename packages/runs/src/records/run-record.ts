@@ -1,0 +1,189 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import type { TrackedRun } from '@mtl/tracking';
+import { z } from 'zod';
+
+const text = z.string();
+const count = z.int().nonnegative();
+
+/** A dataset that a run was trained on, told apart from others without reading all of it. */
+const datasetSchema = z.object({
+  prefix: text,
+  idxBytes: count,
+  binBytes: count,
+  /** SHA-256 of both sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal digits. */
+  sampledSha256: text,
+});
+
+/** A file or folder of a fine-tuning's task, likewise. */
+const taskDataSchema = z.object({
+  path: text,
+  /** Bytes of all files in a folder. */
+  bytes: count,
+  /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
+  sampledSha256: text,
+});
+
+const startSchema = z.object({
+  /** ISO 8601, UTC. */
+  time: text,
+  host: text,
+  pid: count,
+  /** The words of the command line, Node.js and the program included, and where it was given. */
+  command: z.array(text),
+  workingDirectory: text,
+  model: text,
+  preset: text,
+  /** The task of a fine-tuning; absent in pretraining. */
+  task: text.optional(),
+  /** Every flag with a value. */
+  flags: z.record(text, z.unknown()),
+  /**
+   * Flags that tell this run from others, with the values in force: what follows from other flags, too.
+   * Absent in records of older versions.
+   */
+  resolved: z.record(text, z.unknown()).optional(),
+  /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
+  contents: z.record(text, text).optional(),
+  /** The iteration that it went on from; 0 for the first step. */
+  iteration: count,
+  trainIterations: count,
+  /**
+   * Commit of the checkout that the program was run from, with `-dirty` where files were changed; null
+   * without one.
+   */
+  commit: text.nullable(),
+  versions: z.object({ mtl: text, node: text, onednn: text }),
+  instructionSet: text,
+  device: text,
+  /** CPU threads of rank 0, and why so many. */
+  threads: z.object({ count, reason: text }),
+  layout: z.object({
+    worldSize: count,
+    tensor: count,
+    pipeline: count,
+    data: count,
+    /**
+     * Processes over which the experts of a layer are divided, and that share one; absent without experts.
+     */
+    expert: count.optional(),
+    expertTensor: count.optional(),
+  }),
+  datasets: z.array(z.union([datasetSchema, taskDataSchema])),
+  /** Absent while it runs, and for ever where the process was killed. */
+  end: z
+    .object({
+      time: text,
+      /** `done`, `failed`, or why it was stopped: a signal, `exit-interval`, `deadline`, `data`. */
+      reason: text,
+      iteration: count,
+      /** Code and message of the error that ended it. */
+      error: text.optional(),
+    })
+    .optional(),
+});
+
+const schema = z.object({
+  format: z.literal('mtl-run'),
+  version: z.literal(1),
+  /** The first start, and one for each resumption and restart. */
+  starts: z.array(startSchema).min(1),
+});
+
+/** The facts about a run in addition to its curves: run.json in its folder. */
+export type RunRecord = z.infer<typeof schema>;
+/** A start of a run. */
+export type RunStart = RunRecord['starts'][number];
+
+/** A dataset in a record. */
+export type DatasetRecord = z.infer<typeof datasetSchema>;
+/** A file or folder of a task in a record. */
+export type TaskDataRecord = z.infer<typeof taskDataSchema>;
+
+/** The record in a run folder. */
+export const runRecordPath = (directory: string): string => join(directory, 'run.json');
+
+/**
+ * The record of a run; undefined where its folder has none.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD for one that cannot be read
+ */
+export function readRunRecord(directory: string): RunRecord | undefined {
+  const path = runRecordPath(directory);
+  let content: string;
+  try {
+    content = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw unreadable(path, (error as Error).message, error);
+  }
+  return parseRunRecord(content, { path });
+}
+
+/**
+ * The record of a run in the text of its run.json.
+ *
+ * `path`: what errors call it
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD
+ */
+export function parseRunRecord(text: string, { path }: { readonly path: string }): RunRecord {
+  try {
+    return schema.parse(JSON.parse(text));
+  } catch (error) {
+    const why =
+      error instanceof z.ZodError ? z.prettifyError(error).split('\n')[0]! : (error as Error).message;
+    throw unreadable(path, why, error);
+  }
+}
+
+/**
+ * Writes the record of a run, whole or not at all.
+ *
+ * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+ */
+export function writeRunRecord(directory: string, record: RunRecord): void {
+  const path = runRecordPath(directory);
+  try {
+    writeFileSync(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`);
+    renameSync(`${path}.new`, path);
+  } catch (error) {
+    throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(error as Error).message}`, {
+      expected: 'a file that can be written',
+      remedy: 'free space on that disk, or save elsewhere with --save',
+      exitCode: 1,
+      cause: error,
+    });
+  }
+}
+
+function unreadable(path: string, why: string, cause: unknown): ConfigurationError {
+  return new ConfigurationError('MTL_RUN_RECORD', `${path}: ${why}`, {
+    expected: 'a record that a training run wrote, of version 1',
+    remedy: `move ${path} away: checkpoints and metrics do not need it`,
+    cause,
+  });
+}
+
+/**
+ * `running`: a process owns the folder. `finished`: the last iteration was reached, or the
+ * validation loss had stopped falling. `stopped`: it ended in
+ * order before that and can be resumed. `failed`: an error or a signal that cannot be caught ended it.
+ * `unknown`: it has no record.
+ */
+export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
+
+/** The state that the record of a run tells, where no process owns its folder. */
+export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'running'> {
+  if (record === undefined) return 'unknown';
+  const reason = record.starts.at(-1)!.end?.reason;
+  if (reason === 'done' || reason === 'early-stopping') return 'finished';
+  return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
+}
+
+/** Returns what tracking services are told about the run of a record. */
+export function trackedRun({ starts }: RunRecord): TrackedRun {
+  const { flags, host } = starts.at(-1)!;
+  return { flags, host, startedAt: Date.parse(starts[0]!.time) };
+}

@@ -1,0 +1,39 @@
+import { ConfigurationError } from '@mtl/errors';
+import { type DeliveryResult, sendKeptMetrics, trackingCredentials } from '@mtl/tracking';
+import { metricsPath } from './metrics-records.js';
+import { readRun } from './read-run.js';
+import { trackedRun } from './run-record.js';
+
+export interface SendRunOptions {
+  /** The run folder. */
+  readonly directory: string;
+  /** Where keys are. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Sends the metrics of a run that has ended to the tracking services that did not take them while it ran.
+ *
+ * @returns a result for each service
+ * @throws ConfigurationError MTL_RUN_RUNNING for a run under way, which sends them itself; MTL_RUN_RECORD,
+ *   MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
+ */
+export async function sendRun(options: SendRunOptions): Promise<readonly DeliveryResult[]> {
+  const { directory, environment, onMessage } = options;
+  const { state, record } = await readRun(directory);
+  if (state === 'running') {
+    throw new ConfigurationError('MTL_RUN_RUNNING', `${directory} is a run under way`, {
+      expected: 'a run that has ended: one under way sends its metrics itself',
+      remedy: 'wait for its end',
+    });
+  }
+  return await sendKeptMetrics({
+    directory,
+    metricsPath: metricsPath(directory),
+    run: record === undefined ? { flags: {}, host: '', startedAt: 0 } : trackedRun(record),
+    outcome: state === 'finished' || state === 'stopped' ? state : 'failed',
+    credentials: trackingCredentials(environment),
+    onMessage,
+  });
+}

@@ -1,0 +1,167 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { OwnedDirectory, prepareSaveDirectory } from '@mtl/checkpoint';
+import type { Flags } from '@mtl/configuration';
+import { CheckpointError, MtlError } from '@mtl/errors';
+import type { Job, TrainingProcesses } from '@mtl/run-parts';
+import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
+
+export interface SaveDirectoryOptions {
+  readonly checkpoint: RunPlaces;
+  readonly job: Job;
+  readonly processes: TrainingProcesses;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * The directory of --save, which belongs to this run from its start to its end: no other run saves there.
+ * All ranks call its methods alike; rank 0 does the work.
+ */
+export class SaveDirectory {
+  readonly #options: SaveDirectoryOptions;
+  #owned: OwnedDirectory | undefined;
+
+  constructor(options: SaveDirectoryOptions) {
+    this.#options = options;
+  }
+
+  /** The owned directory, on rank 0. */
+  get owned(): OwnedDirectory | undefined {
+    return this.#owned;
+  }
+
+  /**
+   * Owns the directory if it exists, before data is opened or a checkpoint is taken from it: another run may
+   * not write there any more.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when it
+   *   holds checkpoints of other runs that this one does not continue
+   */
+  async ownExisting(): Promise<void> {
+    const { checkpoint, job } = this.#options;
+    const { save } = checkpoint;
+    await this.#onFirst(async () => {
+      if (save === undefined || !existsSync(save)) return;
+      await this.#own(save);
+      await refuseOtherRuns(checkpoint, job);
+    });
+  }
+
+  /**
+   * Owns the directory, made when missing.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED, _DENIED, _IO
+   */
+  async own(): Promise<void> {
+    const { save } = this.#options.checkpoint;
+    await this.#onFirst(async () => {
+      if (save !== undefined && this.#owned === undefined) await this.#own(save);
+    });
+  }
+
+  /**
+   * Makes sure, before the first step, that a training run can save, and that it saves over no other one.
+   *
+   * @param options.numBytes of one checkpoint
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save holds checkpoints of
+   *   other runs that this one does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can
+   *   be saved there
+   */
+  async prepare({ numBytes }: { readonly numBytes: number }): Promise<void> {
+    const { checkpoint, job } = this.#options;
+    const { save } = checkpoint;
+    if (save === undefined) return;
+    await this.#onFirst(async () => {
+      await prepareSaveDirectory({ directory: save, numBytes });
+      if (this.#owned === undefined) await this.#own(save);
+      await refuseOtherRuns(checkpoint, job);
+    });
+  }
+
+  async release(): Promise<void> {
+    await this.#owned?.release();
+    this.#owned = undefined;
+  }
+
+  async #own(directory: string): Promise<void> {
+    const { job, onMessage } = this.#options;
+    this.#owned = await OwnedDirectory.own({
+      directory,
+      job: job.id,
+      restartCount: job.restartCount,
+      onNotice: (notice) => onMessage(`  note: ${notice}`),
+    });
+  }
+
+  async #onFirst(task: () => Promise<void>): Promise<void> {
+    const { processes } = this.#options;
+    await processes.together(async () => {
+      if (processes.isFirst) await task().catch(nameFlag);
+    });
+  }
+}
+
+/** Users who passed no --save learn that it exists. */
+function nameFlag(error: unknown): never {
+  if (!MtlError.isInstance(error) || error.remedy?.includes('--save') === true) throw error;
+  if (error.remedy?.includes('--load') === true) throw error;
+  const { code, message, expected, remedy, details, exitCode } = error;
+  throw new CheckpointError(code, message, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy: `${remedy === undefined ? '' : `${remedy}; or `}name another place with --save`,
+    details,
+    exitCode,
+    cause: error,
+  });
+}
+
+interface ChooseSaveDirectoryOptions {
+  readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
+  readonly preset: string;
+  /** Start of the job, at a restart the first one, so that the job finds what it saved. */
+  readonly startedAt: Date;
+  /** The process that started the job: tells apart runs that start in the same second. */
+  readonly processId: number;
+}
+
+/**
+ * Where a run saves: --save; without it the directory of --load, whose training run it continues; or a new
+ * one, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step a run does not continue at the newest
+ * checkpoint of the directory of --load, and its own would take that one's place.
+ */
+export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
+  const { flags, preset, startedAt, processId } = options;
+  if (flags.save !== undefined) return flags.save;
+  const continues = flags.finetune !== true && flags['ckpt-step'] === undefined;
+  if (flags.load !== undefined && continues) return flags.load;
+  const time = startedAt.toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
+  return join('runs', `${preset}-${time}-${processId}`);
+}
+
+/** Where a run saves, and what it continues. */
+interface RunPlaces {
+  readonly save?: string | undefined;
+  readonly load?: string | undefined;
+  readonly finetune?: boolean | undefined;
+}
+
+/**
+ * Refuses a --save that holds checkpoints of runs that this one does not continue.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
+ */
+export async function refuseOtherRuns(
+  { save, load, finetune }: RunPlaces,
+  job: { readonly id?: string | undefined; readonly restartCount: number },
+): Promise<void> {
+  if (save === undefined) return;
+  const isLoaded = isSamePlace(load, save);
+  if (isLoaded && finetune !== true) return;
+  await refuseCheckpoints(save, {
+    remedy: isLoaded
+      ? `choose another directory with --save: --finetune starts at iteration 0, and ${save} would hold checkpoints of two runs`
+      : `continue that training run with --load ${save}, or choose another directory`,
+    // what an earlier attempt of this job saved
+    exceptJob: job.restartCount > 0 ? job.id : undefined,
+  });
+}

@@ -1,0 +1,118 @@
+import { architectureFlags, type PretrainingConfiguration, tokenizerFlagsOf } from '@mtl/configuration';
+import type { Tokenizer } from '@mtl/data';
+import type { TransformerConfiguration } from '@mtl/models';
+import {
+  descriptionOfRun,
+  flopsShapeOf,
+  numAdapterParameters,
+  recipeOf,
+  type ThreadChoice,
+  threadsOfTraining,
+} from '@mtl/run-parts/internal';
+import { modelFlops } from '@mtl/trainer';
+import { modelFlopsText } from '@mtl/trainer/internal';
+import { RunLog } from '../records/run-log.js';
+import { type DataOfRun, fingerprintsOf } from './data-of-run.js';
+import type { StartOfRun } from './load-start.js';
+import type { OpenedRun } from './open-run.js';
+import { PlanComparison } from './plan-comparison.js';
+import { flagsWithSchedule } from './resumed-configuration.js';
+import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
+
+/** Who is told of a run, on this rank. */
+export interface BegunReports {
+  /** run.json in the run folder, on rank 0 of a run that has one. */
+  readonly log: RunLog | undefined;
+  readonly reporters: TrainingReporters;
+  /** Chosen for the run, and in force. */
+  readonly threads: ThreadChoice;
+}
+
+/**
+ * Prepares the directory of --save, says what is trained, chooses the threads, and opens run.json, metrics
+ * and services. All ranks call it.
+ *
+ * @throws those of `SaveDirectory.prepare`, `threadsOfTraining`, `RunLog.start` and `openTrainingReporters`
+ */
+export async function beginReports(
+  run: OpenedRun,
+  parts: {
+    readonly start: StartOfRun;
+    readonly model: TransformerConfiguration;
+    readonly data: DataOfRun;
+  },
+): Promise<BegunReports> {
+  const { processes, saveDirectory, local, stream, onMessage } = run;
+  const { start, model, data } = parts;
+  const { configuration, progress } = start;
+  const numParameters = recipeOf(configuration).numParameters(model);
+  const flopsShape = flopsShapeOf(configuration, model);
+  const numAdapted = numAdapterParameters(configuration, model);
+  // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
+  const numTrained = numAdapted ?? numParameters;
+  const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
+  await saveDirectory.prepare({ numBytes });
+  const iteration = progress?.iteration ?? 0;
+  const numActive = recipeOf(configuration).numActiveParameters(model);
+  const described = { iteration, numParameters, numActive, numAdapted, ...data };
+  for (const line of descriptionOfRun(configuration, described)) onMessage(line);
+  const threads = await threadsOfTraining({
+    configuration: run.configuration,
+    flopsPerSample: modelFlops(flopsShape),
+    localSize: local.size,
+    resumed: start.resumed,
+    onMessage,
+  });
+  const flopsFormula = modelFlopsText(flopsShape);
+  if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula), threads };
+  const log = RunLog.start({
+    directory: configuration.checkpoint.save,
+    configuration: {
+      ...run.configuration,
+      training: configuration.training,
+      resolved: resolvedFlags({ configuration, model, tokenizer: data.tokenizer }),
+    },
+    datasets: () => fingerprintsOf(configuration, data),
+    threads,
+    iteration,
+    onMessage,
+  });
+  const reporting = { configuration, stream, flopsFormula, resume: progress, log };
+  const reporters = await openTrainingReporters(reporting);
+  return { log, threads, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
+}
+
+/** The reporters, and one that compares the steps with the plan of the run. */
+function withPlan(
+  reporters: TrainingReporters,
+  { plan, processes: { groups } }: OpenedRun,
+): TrainingReporters {
+  const write = (text: string): void => {
+    for (const reporter of reporters.all) reporter.message?.(text);
+  };
+  const comparison = new PlanComparison({ plan: plan!, groups, write });
+  return { ...reporters, all: [...reporters.all, comparison], comparison };
+}
+
+interface ResolvedFlagsOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: Pick<Tokenizer, 'options'>;
+}
+
+/**
+ * The flags of a run with the values in force, also of those that follow from others and of those that a
+ * checkpoint gives: equal for runs that train alike, however they were started.
+ */
+export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
+  const { configuration, model, tokenizer } = options;
+  const { flags, kind, optimizer, training } = configuration;
+  return {
+    ...flagsWithSchedule(flags, optimizer),
+    ...architectureFlags({ kind, model }),
+    ...(tokenizer.options === undefined ? {} : tokenizerFlagsOf(tokenizer.options)),
+    'seq-length': configuration.model.sequenceLength,
+    'global-batch-size': training.globalBatchSize,
+    'train-iters': training.trainIterations,
+  };
+}

@@ -1,0 +1,78 @@
+import { broadcastJson } from '@mtl/comm/internal';
+import {
+  type ParsedFlags,
+  type PretrainingConfiguration,
+  validateConfiguration,
+  withLoadedFlags,
+} from '@mtl/configuration';
+import {
+  type JoinedProcesses,
+  joinProcesses,
+  loadModelBlocks,
+  type OpenedConversations,
+  openConversations,
+} from '@mtl/run-parts';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { refuseOtherRuns } from '../save-directory.js';
+import { trackingOfRun } from './tracking-of-run.js';
+
+/** Joins the processes that the environment describes, over what the flags ask for. */
+export async function joinJob(
+  { values }: ParsedFlags,
+  onMessage: (text: string) => void,
+): Promise<JoinedProcesses> {
+  return await joinProcesses({
+    variables: process.env,
+    timeoutMinutes: values['distributed-timeout-minutes'],
+    device: values.device,
+    allowTf32: values['allow-tf32'],
+    backend: values['distributed-backend'],
+    onMessage,
+  });
+}
+
+/**
+ * The flags with what --load or --load-hf knows, which the first rank reads for all; the blocks that flags
+ * name are there from now on.
+ */
+export async function withFlagsOfLoad(
+  flags: ParsedFlags,
+  { world }: Pick<JoinedProcesses, 'world'>,
+): Promise<ParsedFlags> {
+  await loadModelBlocks(flags);
+  if (flags.values.load === undefined && flags.values['load-hf'] === undefined) return flags;
+  const own = isFirst(world) ? await readLoadedFlags(flags) : undefined;
+  return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
+}
+
+/** The training run of a job's processes, before anything of it is built. */
+export interface ConfiguredJob {
+  readonly configuration: PretrainingConfiguration;
+  /** Where the run learns from conversations. */
+  readonly conversations: OpenedConversations | undefined;
+}
+
+/**
+ * Checks the flags of a job, those of the loaded model among them, and reads its conversations, by whose
+ * number --epochs counts steps.
+ *
+ * @throws ConfigurationError, DataError and CheckpointError for what would fail later
+ */
+export async function configureJob(
+  flags: ParsedFlags,
+  { world, job }: JoinedProcesses,
+): Promise<ConfiguredJob> {
+  const { load, finetune, save, 'train-data': trainData } = flags.values;
+  // tokenizing conversations may take minutes
+  if (trainData !== undefined && save !== undefined) await refuseOtherRuns({ save, load, finetune }, job);
+  const conversations = await openConversations(flags);
+  const configuration = validateConfiguration(flags, {
+    worldSize: world?.size ?? 1,
+    conversations: conversations?.samples,
+  });
+  if (isFirst(world)) trackingOfRun(configuration, process.env); // refused before anything is built
+  return { configuration, conversations };
+}
+
+/** Tells if this rank reads, reports and writes for all. */
+export const isFirst = (world: JoinedProcesses['world']): boolean => world === undefined || world.rank === 0;

@@ -1,0 +1,117 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import type {
+  MicroBatchSamplerOptions,
+  NumberedBatch,
+  SampleDataset,
+  SplitDatasets,
+  Tokenizer,
+} from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { openTrainingData, type PartOfRun, type TrainingProcesses } from '@mtl/run-parts';
+import { dataOfConversations, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
+import { datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
+import type { RunStart } from '../records/run-record.js';
+import type { StartOfRun } from './load-start.js';
+import type { OpenedRun } from './open-run.js';
+
+/** The data that a run learns from, and that it is evaluated on. */
+export interface DataOfRun {
+  readonly datasets: SplitDatasets<NumberedBatch>;
+  readonly train: SampleDataset<NumberedBatch>;
+  readonly tokenizer: Tokenizer;
+  /** The words of --data-path; none of conversations. */
+  readonly dataPath: readonly string[];
+}
+
+/**
+ * Documents that the flags name, prepared by the first rank of a host, or the conversations that were read.
+ * All ranks call it.
+ *
+ * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
+ */
+export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
+  const { configuration, conversations, onMessage } = run;
+  if (configuration.data.conversations === undefined) return await documentsOfRun(run);
+  const data = dataOfConversations(configuration, conversations);
+  for (const line of conversations?.lines ?? []) onMessage(line);
+  return data;
+}
+
+async function documentsOfRun({
+  configuration,
+  corpusDirectory,
+  processes,
+  local,
+  onMessage,
+}: OpenedRun): Promise<DataOfRun> {
+  const data = await processes.prepare(
+    () => openTrainingData(configuration, { corpusDirectory, onMessage }),
+    { isFirstOnHost: local.rank === 0 },
+  );
+  const { train } = data.datasets;
+  if (train !== undefined) return { ...data, train };
+  throw new ConfigurationError(
+    'MTL_SPLIT',
+    `--split ${configuration.data.split} leaves nothing to train on`,
+    {
+      expected: 'a first number above 0, such as 969,30,1',
+    },
+  );
+}
+
+/** Checksums of what a run is trained on, for its record. */
+export function fingerprintsOf(
+  { data }: Pick<PretrainingConfiguration, 'data'>,
+  { dataPath }: Pick<DataOfRun, 'dataPath'>,
+): RunStart['datasets'] {
+  return data.conversations?.trainData.map(taskDataFingerprint) ?? datasetFingerprints(dataPath);
+}
+
+/**
+ * This rank's micro-batches, from the first sample that is not yet consumed. They are read by a thread of
+ * their own, and lie sequence first.
+ */
+export function batchesOfRun(
+  { configuration, processes }: OpenedRun,
+  {
+    data,
+    part: { pipeline },
+    start: { progress },
+  }: {
+    readonly data: Pick<DataOfRun, 'train'>;
+    readonly part: Pick<PartOfRun, 'pipeline'>;
+    readonly start: Pick<StartOfRun, 'progress'>;
+  },
+): StageBatches<NumberedBatch> {
+  const consumedSamples = progress?.consumedSamples ?? 0;
+  return recipeOf(configuration).batches({
+    dataset: data.train,
+    needsTokens: pipeline.isFirst || pipeline.isLast,
+    sampler: trainingSamplerOf(configuration, { processes, consumedSamples }),
+  });
+}
+
+/** Which samples this rank's micro-batches are made of. */
+export function samplerOf(
+  { training, parallel }: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  return {
+    kind: 'single',
+    microBatchSize: training.microBatchSize,
+    consumedSamples: of.consumedSamples ?? 0,
+    dataParallelRank: of.processes.coordinates.dp,
+    dataParallelSize: parallel.dataParallelSize,
+  };
+}
+
+/** Returns the order of samples: documents have theirs, conversations one of its own for every epoch. */
+export function trainingSamplerOf(
+  configuration: PretrainingConfiguration,
+  of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },
+): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
+  const sampler = samplerOf(configuration, of);
+  if (configuration.data.conversations === undefined) return sampler;
+  const { seed, globalBatchSize: epochMultiple } = configuration.training;
+  return { ...sampler, kind: 'cyclic', seed, epochMultiple };
+}

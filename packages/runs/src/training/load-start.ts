@@ -1,0 +1,108 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
+import { type HuggingFaceOrigin, type LoraDirectory, readLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import { checkHuggingFaceTarget, loraOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
+import { loadTraining } from '@mtl/saved-models/internal';
+import type { TrainingProgress } from '@mtl/trainer';
+import type { OpenedRun } from './open-run.js';
+import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+
+/** Where a run begins: at its first step with the weights that it found, or where a checkpoint stopped. */
+export interface StartOfRun {
+  /** The configuration in force: that of the run, with what its checkpoint keeps. */
+  readonly configuration: PretrainingConfiguration;
+  /** Undefined for a run that begins at its first step. */
+  readonly progress: TrainingProgress | undefined;
+  /**
+   * The checkpoint that training resumes from, with its settings and the states of the trainer's extensions.
+   */
+  readonly resumed: Checkpoint | undefined;
+  /** Path of the checkpoint where it has everything that training resumes from. */
+  readonly resumedFrom: string | undefined;
+  /** Fields that came with the model from a Hugging Face directory, through checkpoints too. */
+  readonly origin: HuggingFaceOrigin | undefined;
+}
+
+/**
+ * Reads the weights and, where the run goes on, the state of the optimizer: of a run that its launcher has
+ * restarted what it has saved itself, otherwise what --load or --load-hf names. All ranks call it.
+ *
+ * @throws those of `loadTraining` and `resumedConfiguration`
+ */
+export async function loadStart(
+  run: OpenedRun,
+  parts: {
+    readonly model: TransformerConfiguration;
+    readonly optimizer: ModelOptimizer;
+    readonly lossScaler: LossScaler;
+  },
+): Promise<StartOfRun> {
+  const { configuration, huggingFace, processes, job, commandLine, onMessage } = run;
+  const { kind, checkpoint } = configuration;
+  const { save } = checkpoint;
+  const { model, optimizer, lossScaler } = parts;
+  let origin = huggingFace?.origin;
+  let resumed:
+    | (ResumedConfiguration & { readonly checkpoint: Checkpoint; readonly withOptimizer: boolean })
+    | undefined;
+  const progress = await loadTraining({
+    checkpoint,
+    huggingFace,
+    onMessage,
+    optimizer,
+    lossScaler,
+    processes,
+    model: { kind, model },
+    adapters: await openAdapters(configuration, model),
+    parameterNames: recipeOf(configuration).parameterNames(model, { lora: loraOf(configuration, model) }),
+    restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
+    onOpen: ({ state }) => {
+      origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
+    },
+    onResume: (found, taken) => {
+      const compared = { configuration, checkpoint: found, commandLine };
+      resumed = { checkpoint: found, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
+    },
+  });
+  const inForce = goingOnFrom(resumed?.configuration ?? configuration, progress);
+  optimizer.weightDecay = inForce.optimizer.weightDecay;
+  for (const note of resumed?.notes ?? []) onMessage(note);
+  return {
+    configuration: inForce,
+    progress,
+    resumed: resumed?.checkpoint,
+    resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
+    origin,
+  };
+}
+
+/**
+ * A configuration with the steps that its run takes from where it really goes on: the flags know that of the
+ * checkpoint of --load alone, while a run that is restarted goes on from what it has saved itself.
+ */
+function goingOnFrom(
+  configuration: PretrainingConfiguration,
+  progress: TrainingProgress | undefined,
+): PretrainingConfiguration {
+  const { trainSamples } = configuration.training;
+  if (progress === undefined || trainSamples === undefined) return configuration;
+  const { iteration, consumedSamples } = progress;
+  const start = { iteration, consumedSamples };
+  const training = { ...configuration.training, start };
+  const begun = { ...configuration, training };
+  const trainIterations = microBatchesOf(begun).iterationsFor(trainSamples, start);
+  return { ...begun, training: { ...training, trainIterations } };
+}
+
+/** Opens what --load-lora names, and checks before the run that --save-lora can be written after it. */
+async function openAdapters(
+  { checkpoint: { loadLora, saveLora }, lora }: Pick<PretrainingConfiguration, 'checkpoint' | 'lora'>,
+  model: TransformerConfiguration,
+): Promise<LoraDirectory | undefined> {
+  if (saveLora !== undefined) checkHuggingFaceTarget(saveLora, 'save-lora');
+  if (loadLora === undefined) return undefined;
+  // the flags are those of a GPT
+  return await readLoraDirectory({ directory: loadLora, model: model as GptModelConfiguration, lora });
+}

@@ -1,0 +1,170 @@
+import { hostname } from 'node:os';
+import type { ProcessGroup, World } from '@mtl/comm';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import {
+  documentsOfSamples,
+  type MicroBatchSamplerOptions,
+  type NumberedBatch,
+  type SampleDataset,
+  sampleMicroBatches,
+} from '@mtl/data';
+import { memoryStatistics, Tensor } from '@mtl/kernels';
+import type { ParallelGroups } from '@mtl/optimizer';
+import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
+import { layersWithExperts } from '@mtl/run-parts/internal';
+import {
+  DeviceClock,
+  ExpertBalance,
+  HostClock,
+  type LossKind,
+  Ranks,
+  RankWatch,
+  type RankWatchOptions,
+  SpikeGuard,
+  type SpikeGuardOptions,
+} from '@mtl/trainer';
+import { nameOfTotal } from '@mtl/trainer/internal';
+
+/** How often ranks tell what they compute, and are compared. Default: as in every run. */
+export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
+
+/**
+ * Returns the watch that finds slow ranks; undefined for a process alone, and for GPUs that communicate
+ * through memory of the host: what their hosts wait is not communication alone.
+ */
+export function rankWatchOf(
+  { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
+  {
+    processes,
+    hosts,
+    world: joined,
+    times,
+  }: {
+    readonly processes: TrainingProcesses;
+    readonly hosts: readonly string[];
+    /** The processes of the run, which on GPUs measure how long these wait for communication. */
+    readonly world: World | undefined;
+    readonly times?: RankWatchTimes | undefined;
+  },
+): RankWatch | undefined {
+  const { groups, mesh } = processes;
+  const { world } = groups;
+  const { device } = parallel;
+  const clock =
+    joined?.deviceWaits !== undefined
+      ? new DeviceClock({ waits: joined.deviceWaits })
+      : device === 'cpu'
+        ? new HostClock({ waitedSeconds: () => waitedSeconds(groups) })
+        : undefined;
+  if (world === undefined || clock === undefined) return undefined;
+  const first = Array.from({ length: mesh.sizes.pp }, (_, pp) => mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp }));
+  return new RankWatch({
+    world,
+    hosts,
+    clock,
+    peers: first.map((rank) => mesh.groupOf(rank, ['tp', 'cp', 'dp'])),
+    interval: logging.logInterval,
+    peakBytes: () => memoryStatistics(device).peakBytes,
+    ...times,
+  });
+}
+
+interface SpikeGuardOfOptions {
+  /** Losses of the model. */
+  readonly losses: readonly LossKind<NumberedBatch>[];
+  readonly dataset: SampleDataset<NumberedBatch>;
+  /** Which samples the training run reads, in their order. */
+  readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
+  /** True where this rank reports, and so must know where samples come from. */
+  readonly reports: boolean;
+}
+
+/** Returns the guard that notices spikes, as the flags ask; undefined where none are to be noticed. */
+export function spikeGuardOf(
+  { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
+  { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
+): SpikeGuard | undefined {
+  const { policy, gradientNormSkipThreshold, rerunMode } = spikes;
+  const isUsed = policy !== 'ignore' || gradientNormSkipThreshold !== undefined || rerunMode !== undefined;
+  if (!isUsed) return undefined;
+  const sourcesOf: SpikeGuardOptions['sourcesOf'] = (step) =>
+    documentsOfSamples(dataset, samplesOfStep({ ...sampler, totalSamples: dataset.length }, step));
+  return new SpikeGuard({
+    ...spikes,
+    nameOfTotal: nameOfTotal(losses),
+    ...(reports ? { sourcesOf } : {}),
+  });
+}
+
+/** The samples that all data-parallel ranks together read in a step. */
+export function samplesOfStep(
+  sampler: MicroBatchSamplerOptions,
+  step: { readonly consumedSamples: number; readonly globalBatchSize: number },
+): readonly number[] {
+  const { microBatchSize, dataParallelSize = 1 } = sampler;
+  const microBatches = sampleMicroBatches({
+    ...sampler,
+    // epochs of the same samples as those of the ranks
+    epochMultiple: sampler.epochMultiple ?? microBatchSize * dataParallelSize,
+    consumedSamples: step.consumedSamples,
+    microBatchSize: 1,
+    dataParallelRank: 0,
+    dataParallelSize: 1,
+  });
+  return Array.from({ length: step.globalBatchSize }, () => microBatches.next().value ?? []).flat();
+}
+
+/**
+ * Returns the extension that counts the loads of experts and moves their biases; undefined for a model
+ * without experts.
+ */
+export function expertBalanceOf(
+  { logging }: Pick<PretrainingConfiguration, 'logging'>,
+  {
+    model,
+    part,
+    processes,
+  }: {
+    readonly model: Parameters<typeof layersWithExperts>[0];
+    readonly part: Pick<PartOfRun, 'stages'>;
+    readonly processes: TrainingProcesses;
+  },
+): ExpertBalance | undefined {
+  const layers = layersWithExperts(model);
+  if (layers.length === 0) return undefined;
+  return new ExpertBalance({
+    loads: [...part.stages.values()].flatMap(({ expertLoads = [] }) => expertLoads),
+    layers: layers.map((layer) => `decoder.layers.${layer}.mlp`),
+    numExperts: model.numExperts!,
+    ranks: new Ranks({ groups: processes.groups }),
+    interval: logging.logInterval,
+  });
+}
+
+/** Longest name that is gathered: what Linux allows (HOST_NAME_MAX). */
+const mostBytes = 64;
+
+/** The names of the hosts of all members of a group, by rank. All of them call it. */
+export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
+  if (group === undefined) return [name];
+  const bytes = new Uint8Array(mostBytes);
+  new TextEncoder().encodeInto(name, bytes);
+  using input = Tensor.from(bytes, { shape: [mostBytes], dtype: 'uint8' });
+  using output = Tensor.zeros({ shape: [mostBytes * group.size], dtype: 'uint8', device: 'cpu' });
+  group.allGather({ output, input }).wait();
+  const all = output.read<'uint8'>();
+  return Array.from({ length: group.size }, (_, rank) => {
+    const padded = all.subarray(rank * mostBytes, (rank + 1) * mostBytes);
+    const end = padded.indexOf(0);
+    return new TextDecoder().decode(padded.subarray(0, end < 0 ? mostBytes : end));
+  });
+}
+
+/** Seconds for which this process has waited in the communication of its groups. */
+export function waitedSeconds(groups: ParallelGroups): number {
+  const distinct = new Set(
+    Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),
+  );
+  const operations = [...distinct].flatMap((group) => Object.values(group.statistics()));
+  return operations.reduce((sum, { waitedSeconds }) => sum + waitedSeconds, 0);
+}

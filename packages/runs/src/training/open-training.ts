@@ -1,0 +1,276 @@
+import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
+import {
+  checkHuggingFaceArchitecture,
+  type PretrainingConfiguration,
+  saveConfiguration,
+} from '@mtl/configuration';
+import type { NumberedBatch, Tokenizer } from '@mtl/data';
+import { MtlError } from '@mtl/errors';
+import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';
+import { type ModelSample, recipeOf, type StageBatches, trainingModel } from '@mtl/run-parts/internal';
+import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
+import { type Trainer, weightTensors } from '@mtl/trainer';
+import type { RunLog } from '../records/run-log.js';
+import { type BegunReports, beginReports } from './begin-reports.js';
+import { batchesOfRun, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
+import { loadStart, type StartOfRun } from './load-start.js';
+import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
+import { timeMatmulsOfRun } from './time-matmuls.js';
+import { trainerOfRun } from './trainer-of-run.js';
+import { Training } from './training.js';
+import { trainingProfiler } from './training-profiler.js';
+import type { TrainingReporters } from './training-reporters.js';
+
+/** The training of a model on documents or conversations. */
+export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
+
+/** The parts of a run on documents or conversations. */
+export interface PretrainingParts {
+  readonly data: DataOfRun;
+  readonly model: TransformerConfiguration;
+  /** This rank's part of the model. */
+  readonly part: PartOfRun;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly start: StartOfRun;
+  readonly reports: BegunReports;
+  /** This rank's micro-batches. */
+  readonly batches: StageBatches<NumberedBatch>;
+  readonly trainer: Trainer<NumberedBatch>;
+}
+
+/**
+ * Opens the training run that a configuration describes: data, model, optimizer, what --load names, reports.
+ * With several processes each calls it.
+ */
+export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
+  const run = await openRun(options);
+  try {
+    return await trainingOfRun(run);
+  } catch (error) {
+    await run.saveDirectory.release();
+    throw error;
+  }
+}
+
+/** `openTraining` of a run whose processes are there; apps/gpt-train has the same steps one by one. */
+export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
+  const data = await dataOfRun(run);
+  const model = await modelOfRun(run, { data });
+  const profiler = trainingProfiler(run);
+  const part = partOfRun(run, { model, recorder: profiler });
+  const optimizer = optimizerOfRun(run, { part });
+  const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
+  const start = await loadStart(run, { model, optimizer, lossScaler });
+  const reports = await beginReports(run, { start, model, data });
+  const batches = batchesOfRun(run, { data, part, start });
+  const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
+  const trainer = trainerOfRun(run, { ...parts, profiler });
+  return pretraining(run, { ...parts, trainer });
+}
+
+/** The run with its evaluations, checkpoints, samples and exports, ready for its steps. */
+export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
+  const { processes, saveDirectory, world, closesWorld } = run;
+  const { data, model, part, optimizer, start, reports, trainer } = parts;
+  const { configuration, resumedFrom, origin } = start;
+  const { checkpoint, training } = configuration;
+  const { tokenizer, datasets, dataPath } = data;
+  const { log, reporters, threads } = reports;
+  const onMessage = (text: string): void => {
+    for (const reporter of reporters.all) reporter.message?.(text);
+  };
+  const isFirstReplica = processes.coordinates.dp === 0;
+  // data-parallel ranks hold the same model: the first of them is enough, unless it lacks experts of others
+  const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
+    if (!isFirstReplica && !areExpertsOfReplicasShared(processes)) return undefined;
+    const sample = await recipeOf(configuration).show({
+      configuration,
+      part,
+      tokenizer,
+      datasets,
+      isBrief,
+      pipelineGroup: processes.groups.pp,
+    });
+    return isFirstReplica ? sample : undefined;
+  };
+  /** A short sample of the model as it is; at the end there is a longer one. */
+  const afterwards = async (): Promise<void> => {
+    const { isDone, progress } = trainer;
+    if (isDone || checkpoint.save === undefined) return;
+    const { iteration } = progress;
+    await sampleAtEvaluation({ iteration, show: () => show({ isBrief: true }), log, onMessage });
+  };
+  return new Training({
+    ...parts,
+    configuration,
+    processes,
+    tokenizer,
+    threads,
+    log,
+    reporters,
+    show,
+    resumedFrom,
+    exitInterval: training.exitInterval,
+    deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
+    save: {
+      directory: checkpoint.save,
+      owner: saveDirectory,
+      interval: checkpoint.saveInterval,
+      keepLast: checkpoint.keepLast,
+      inBackground: checkpoint.asyncSave,
+      configurationFor: (directory) =>
+        saveConfiguration({
+          directory,
+          configuration,
+          model,
+          tokenizer,
+          threads: threads.count,
+          data: { dataPath, split: configuration.data.split },
+          huggingFace: origin,
+        }),
+    },
+    evaluation: evaluationOf(run, { ...parts, afterwards }),
+    onEnd: async ({ checkpointPath, isUnchanged }) =>
+      await processes.together(async () => {
+        if (!processes.isFirst || isUnchanged === true) return;
+        const heldWeights = () => weightTensors(optimizer);
+        await writeExports({
+          configuration,
+          model,
+          tokenizer,
+          origin,
+          checkpointPath,
+          heldWeights,
+          onMessage,
+        });
+      }),
+    ownWorld: closesWorld === true ? world : undefined,
+  });
+}
+
+/** How the run is evaluated; undefined without data that were held out. */
+function evaluationOf(
+  { processes }: OpenedRun,
+  {
+    start: { configuration },
+    data,
+    part: { pipeline },
+    afterwards,
+  }: Pick<PretrainingParts, 'start' | 'data' | 'part'> & { readonly afterwards: () => Promise<void> },
+) {
+  const dataset = data.datasets.valid;
+  if (dataset === undefined) return undefined;
+  const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = configuration.training;
+  const { dataParallelSize } = configuration.parallel;
+  const needsTokens = pipeline.isFirst || pipeline.isLast;
+  const sampler = samplerOf(configuration, { processes });
+  return {
+    interval: evalInterval,
+    numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
+    open: () => recipeOf(configuration).batches({ dataset, sampler, needsTokens, thread: 'main' }),
+    ...(configuration.logging.samplesAtEvaluations ? { afterwards } : {}),
+  };
+}
+
+/**
+ * Tells if experts of a layer are divided over data-parallel ranks, each of which then needs others to
+ * compute.
+ */
+const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
+  mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);
+
+/**
+ * The architecture that a run trains, checked against what it is to be written as; with --time-matmuls its
+ * matmuls are timed. All ranks call it.
+ *
+ * @throws those of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
+ */
+export async function modelOfRun(
+  { configuration, huggingFace, processes, onMessage }: OpenedRun,
+  { data: { tokenizer } }: { readonly data: { readonly tokenizer: Pick<Tokenizer, 'vocabularySize'> } },
+): Promise<TransformerConfiguration> {
+  const model = trainingModel(configuration, { tokenizer, huggingFace });
+  if (configuration.checkpoint.saveHuggingFace !== undefined)
+    checkHuggingFaceArchitecture({ kind: configuration.kind, model });
+  await timeMatmulsOfRun(configuration, { model, processes, onMessage, variables: process.env });
+  return model;
+}
+
+interface SampleAtEvaluationOptions {
+  readonly iteration: number;
+  /** Returns a sample of the model; the ranks of a replica get the same, or the same error. */
+  readonly show: () => Promise<ModelSample | undefined>;
+  /** Log of rank 0. */
+  readonly log: RunLog | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Adds what the model writes to samples.jsonl in the run folder. All ranks call it. A model without a sample
+ * is trained on: a message says why there is none.
+ */
+async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
+  const { iteration, show, log, onMessage } = options;
+  try {
+    const sample = await show();
+    if (sample !== undefined) log?.sample({ iteration, ...sample });
+  } catch (error) {
+    const isHarmless =
+      MtlError.isInstance(error) && ['MTL_LOGITS_NOT_FINITE', 'MTL_RUN_RECORD'].includes(error.code);
+    if (!isHarmless) throw error;
+    onMessage(`  note: no sample at iteration ${iteration}: ${error.message}`);
+  }
+}
+
+interface WriteExportsOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: Tokenizer;
+  /** Fields that came with the model from a Hugging Face directory. */
+  readonly origin: HuggingFaceOrigin | undefined;
+  /** The last checkpoint, which has all weights whatever the layout; undefined for a run that saves none. */
+  readonly checkpointPath: string | undefined;
+  /** The weights of this process, which has all of them where there is no checkpoint. */
+  readonly heldWeights: () => readonly LogicalTensor[];
+  /** Gets the name of each directory that was written. */
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Writes what a run leaves to other programs: with --save-lora its adapters as PEFT loads them, with
+ * --save-hf its weights as a Hugging Face directory, adapters merged, tokenizer included.
+ *
+ * @throws CheckpointError as `writeLoraDirectory` and the writer of the model's kind
+ */
+async function writeExports(options: WriteExportsOptions): Promise<void> {
+  const { configuration, tokenizer, origin, checkpointPath, onMessage } = options;
+  const { lora, checkpoint } = configuration;
+  const { saveLora, saveHuggingFace, loadHuggingFace } = checkpoint;
+  if (saveLora === undefined && saveHuggingFace === undefined) return;
+  const tensors =
+    checkpointPath === undefined
+      ? options.heldWeights()
+      : savedWeights(await Checkpoint.open(checkpointPath));
+  // adapters are those of a GPT
+  const model = options.model as GptModelConfiguration;
+  if (saveLora !== undefined) {
+    // without adapters the flag is refused
+    const adapters = { lora: lora!, baseModel: loadHuggingFace };
+    await writeLoraDirectory({ ...adapters, directory: saveLora, model, tensors });
+    onMessage(`wrote ${saveLora}`);
+  }
+  if (saveHuggingFace === undefined) return;
+  await recipeOf(configuration).saveHuggingFace({
+    directory: saveHuggingFace,
+    model: options.model,
+    tokenizer,
+    tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
+    tokenizerFiles: await exportedTokenizerFiles(tokenizer.options, options.model),
+    origin,
+  });
+  onMessage(`wrote ${saveHuggingFace}`);
+}

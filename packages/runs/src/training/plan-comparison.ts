@@ -1,0 +1,197 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import { operationStatistics } from '@mtl/kernels';
+import type { ParallelGroups } from '@mtl/optimizer';
+import { openProfile } from '@mtl/planner';
+import { planRun, type RunPlan } from '@mtl/planning';
+import { medianWithSpread } from '@mtl/planning/internal';
+import type { StepMetrics, TrainingReporter } from '@mtl/trainer';
+import { waitedSeconds } from './loop-extensions.js';
+
+/**
+ * Plans the run that --compare-with-plan compares, on the calibrated profile of this machine.
+ *
+ * @throws ConfigurationError `MTL_PROFILE_NAME` where nothing was calibrated; `MTL_CALIBRATE_DEVICE` for a
+ *   run on GPUs, which cannot be calibrated yet
+ */
+export async function planToCompare(
+  configuration: PretrainingConfiguration,
+  variables: Readonly<Record<string, string | undefined>>,
+): Promise<RunPlan> {
+  const { device } = configuration.parallel;
+  if (device !== 'cpu') {
+    throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `--compare-with-plan on device ${device}`, {
+      expected: '--device cpu: mtl calibrate does not measure GPUs yet',
+      remedy: 'leave --compare-with-plan out',
+    });
+  }
+  return await planRun(configuration, { profile: openProfile({ variables }) });
+}
+
+/** Steps in which memory is allocated and primitives are made. */
+const numWarmUpSteps = 4;
+/** Steps after which the comparison is printed. */
+const numSteadySteps = 10;
+/** A part that is slower by less of the step is not named. */
+const leastDifference = 0.02;
+
+/** Seconds of a step on this rank. */
+interface StepParts {
+  readonly matmuls: number;
+  readonly attention: number;
+  /** Waiting for other ranks. */
+  readonly communication: number;
+  /** Other kernels, the optimizer, and what the host does besides. */
+  readonly rest: number;
+}
+
+export interface PlanComparisonOptions {
+  readonly plan: RunPlan;
+  readonly groups: ParallelGroups;
+  readonly write: (text: string) => void;
+}
+
+/** Compares the steps of a run with its plan, and names what is slower. */
+export class PlanComparison implements TrainingReporter {
+  readonly #options: PlanComparisonOptions;
+  readonly #steps: StepParts[] = [];
+  #before: Totals;
+  #numSteps = 0;
+  #peakBytes = 0;
+
+  constructor(options: PlanComparisonOptions) {
+    this.#options = options;
+    this.#before = totalsOf(options.groups);
+  }
+
+  step({ stepMs, peakBytes, isLeftOut }: StepMetrics): void {
+    const now = totalsOf(this.#options.groups);
+    const [matmuls, attention, communication] = (['matmuls', 'attention', 'communication'] as const).map(
+      (part) => now[part] - this.#before[part],
+    ) as [number, number, number];
+    this.#before = now;
+    this.#peakBytes = peakBytes;
+    if (isLeftOut === true) return;
+    this.#numSteps += 1;
+    if (this.#numSteps <= numWarmUpSteps) return;
+    const rest = Math.max(0, stepMs / 1000 - matmuls - attention - communication);
+    this.#steps.push({ matmuls, attention, communication, rest });
+    if (this.#steps.length === numSteadySteps) this.#options.write(this.text());
+  }
+
+  /** The comparison of all steady steps so far. */
+  text(): string {
+    if (this.#steps.length === 0) return `plan: no step after the first ${numWarmUpSteps} to compare with it`;
+    const { plan } = this.#options;
+    const measured = medianParts(this.#steps);
+    return comparisonText({
+      numSteps: this.#steps.length,
+      rows: rowsOf(measured, plan),
+      measuredBytes: this.#peakBytes,
+      plannedBytes: Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes)),
+    });
+  }
+}
+
+interface Totals {
+  readonly matmuls: number;
+  readonly attention: number;
+  readonly communication: number;
+}
+
+/** Seconds since the start of the process. */
+function totalsOf(groups: ParallelGroups): Totals {
+  let [matmuls, attention] = [0, 0];
+  for (const { name, seconds, flops } of operationStatistics()) {
+    if (name.includes('attention')) attention += seconds;
+    else if (flops > 0) matmuls += seconds;
+  }
+  return { matmuls, attention, communication: waitedSeconds(groups) };
+}
+
+function medianParts(steps: readonly StepParts[]): StepParts {
+  const of = (part: keyof StepParts): number => medianWithSpread(steps.map((step) => step[part])).median;
+  return {
+    matmuls: of('matmuls'),
+    attention: of('attention'),
+    communication: of('communication'),
+    rest: of('rest'),
+  };
+}
+
+interface ComparedPart {
+  readonly name: string;
+  readonly measured: number;
+  readonly planned: number;
+}
+
+/**
+ * By kind of operation; of a pipeline, whose stages differ, what the first rank computes and how long it
+ * waits.
+ */
+function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
+  const { bubble } = breakdown;
+  const communication =
+    breakdown.tensorCommunication +
+    breakdown.contextCommunication +
+    breakdown.expertCommunication +
+    breakdown.pipelineCommunication +
+    breakdown.dataCommunication;
+  if (simulation.ranks.length > 1) {
+    const waiting = communication + simulation.ranks[0]!.idle / 1000;
+    const computing = measured.matmuls + measured.attention + measured.rest;
+    return [
+      { name: 'computation', measured: computing, planned: iterationSeconds - waiting },
+      { name: 'communication and bubble', measured: measured.communication, planned: waiting },
+    ];
+  }
+  const rest = breakdown.kernels + breakdown.optimizer + breakdown.host;
+  return [
+    { name: 'matmuls', measured: measured.matmuls, planned: breakdown.matmuls },
+    { name: 'attention', measured: measured.attention, planned: breakdown.attention },
+    { name: 'other kernels and host', measured: measured.rest, planned: rest },
+    { name: 'communication', measured: measured.communication, planned: communication + bubble },
+  ].filter((row) => row.measured + row.planned > 0.001 * iterationSeconds);
+}
+
+export interface ComparisonTextOptions {
+  /** Steps that were measured. */
+  readonly numSteps: number;
+  readonly rows: readonly ComparedPart[];
+  readonly measuredBytes: number;
+  readonly plannedBytes: number;
+}
+
+/** The comparison as lines of text; parts add up to the step. */
+export function comparisonText({
+  numSteps,
+  rows,
+  measuredBytes,
+  plannedBytes,
+}: ComparisonTextOptions): string {
+  const total = (of: 'measured' | 'planned'): number => rows.reduce((sum, row) => sum + row[of], 0);
+  const whole = { name: 'step', measured: total('measured'), planned: total('planned') };
+  const width = Math.max(...rows.map(({ name }) => name.length)) + 2;
+  const line = ({ name, measured, planned }: ComparedPart): string =>
+    `${name.padEnd(width)}  ${milliseconds(measured)}  planned ${milliseconds(planned)}  ${change(measured, planned)}`;
+  const slower = rows
+    .filter(({ measured, planned }) => measured - planned > leastDifference * whole.planned)
+    .sort((a, b) => b.measured - b.planned - (a.measured - a.planned))
+    .map(({ name, measured, planned }) => `${name} (+${milliseconds(measured - planned).trim()})`);
+  const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  return [
+    `compared with the plan, medians of ${numSteps} steps:`,
+    `  ${line(whole)}`,
+    ...rows.map((row) => `    ${line({ ...row, name: row.name.padEnd(width - 2) }).replace(/ {2}$/, '')}`),
+    `  memory: at most ${mebibytes(measuredBytes)}, planned ${mebibytes(plannedBytes)}`,
+    `  slower than planned: ${slower.join(', ') || `nothing by ${100 * leastDifference} % of the step`}`,
+  ].join('\n');
+}
+
+const milliseconds = (seconds: number): string => `${(1000 * seconds).toFixed(1)} ms`.padStart(10);
+
+function change(measured: number, planned: number): string {
+  if (planned < 1e-6) return '';
+  const part = measured / planned - 1;
+  return `${part < 0 ? '' : '+'}${(100 * part).toFixed(1)} %`;
+}

@@ -1,0 +1,246 @@
+import type { Checkpoint } from '@mtl/checkpoint';
+import {
+  type ConfigurationJson,
+  type FlagName,
+  learningDifferences,
+  type OptimizerConfiguration,
+  type PretrainingConfiguration,
+  type SavedConfiguration,
+} from '@mtl/configuration';
+import { CheckpointError } from '@mtl/errors';
+
+const override = '--override-opt_param-scheduler';
+const useCheckpoint = '--use-checkpoint-opt_param-scheduler';
+
+export interface ResumedConfigurationOptions {
+  readonly configuration: PretrainingConfiguration;
+  /** That training continues from. */
+  readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
+  /** True where the optimizer's state is taken from it, and the schedule with it. */
+  readonly withOptimizer: boolean;
+  /** The command that started the run, for the remedy. */
+  readonly commandLine?: string | undefined;
+}
+
+export interface ResumedConfiguration {
+  /** With the schedule in force. */
+  readonly configuration: PretrainingConfiguration;
+  /** Differences from the checkpoint's run; empty when there are none. */
+  readonly notes: readonly string[];
+}
+
+type Resolved = ConfigurationJson['resolved'];
+
+/** One value that two runs have. */
+interface Difference {
+  readonly flag: string;
+  readonly before: string;
+  readonly now: string;
+}
+
+/**
+ * Compares the settings of a run with those of the checkpoint that it resumes. Another learning rate schedule
+ * or weight decay is refused unless flags say whose is meant (Megatron-LM's rule); what else changes how the
+ * model learns is listed, and the new value is used. Checkpoints that record no training settings (converted
+ * ones, and those of fine-tuning) are not compared.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
+ */
+export function resumedConfiguration(options: ResumedConfigurationOptions): ResumedConfiguration {
+  const { checkpoint, withOptimizer } = options;
+  const saved = (checkpoint.state.configuration ?? {}) as Partial<SavedConfiguration>;
+  const before = saved.trainedOn === undefined ? {} : saved;
+  const schedule = withOptimizer
+    ? resumedSchedule(options, before.resolved && scheduleBefore(before.resolved))
+    : { configuration: options.configuration, changes: [] };
+  const { configuration } = schedule;
+  const changes = [...schedule.changes, ...learningDifferences(before, configuration)];
+  const notes =
+    changes.length === 0
+      ? []
+      : [
+          `  settings that differ from those of ${checkpoint.path} (old -> new):`,
+          ...changes.map(({ flag, before, now }) => `    --${flag} ${before} -> ${now}`),
+        ];
+  return { configuration, notes };
+}
+
+/**
+ * Returns the schedule of the checkpoint's run; older versions warmed up over parts of steps where there were
+ * conversations.
+ */
+function scheduleBefore({ data, optimizer }: Resolved): Schedule {
+  const { learningRate } = optimizer;
+  if (data?.conversations === undefined || learningRate === undefined) return optimizer;
+  const warmupSteps = Math.floor(learningRate.warmupSteps ?? 0);
+  return { ...optimizer, learningRate: { ...learningRate, warmupSteps } };
+}
+
+function resumedSchedule(
+  options: ResumedConfigurationOptions,
+  before: Schedule | undefined,
+): { readonly configuration: PretrainingConfiguration; readonly changes: readonly Difference[] } {
+  const { configuration, checkpoint } = options;
+  const { schedule } = configuration.checkpoint;
+  if (typeof before?.learningRate?.maxLearningRate !== 'number') {
+    if (schedule !== 'checkpoint') return { configuration, changes: [] };
+    throw new CheckpointError('MTL_CHECKPOINT_SCHEDULE', `${checkpoint.path} records no schedule`, {
+      expected: 'a checkpoint that a training run saved',
+      remedy: `leave ${useCheckpoint} out`,
+      exitCode: 2,
+    });
+  }
+  const changes = differences(scheduleSettings(before), scheduleSettings(configuration.optimizer));
+  if (changes.length === 0 || schedule === 'override') return { configuration, changes };
+  const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
+  if (schedule !== 'checkpoint' || !isSameUnit) throw refusal({ ...options, before, changes });
+  const { decoupledLearningRate: _, ...optimizer } = configuration.optimizer;
+  const { learningRate, decoupledLearningRate, weightDecay } = before;
+  const decoupled = decoupledLearningRate && { decoupledLearningRate };
+  return {
+    configuration: {
+      ...configuration,
+      optimizer: { ...optimizer, learningRate, ...decoupled, weightDecay },
+      flags: flagsWithSchedule(configuration.flags, before),
+    },
+    changes: changes.map(({ flag, before, now }) => ({
+      flag,
+      before: now,
+      now: `${before} (the checkpoint's)`,
+    })),
+  };
+}
+
+function differences(
+  before: readonly ScheduleSetting[],
+  now: readonly ScheduleSetting[],
+): readonly Difference[] {
+  const flags = [...new Set([...before, ...now].map(({ flag }) => flag))];
+  const textOf = (settings: readonly ScheduleSetting[], name: FlagName): string => {
+    const value = settings.find(({ flag }) => flag === name)?.value;
+    return value === undefined ? 'none' : shown(value);
+  };
+  return flags.flatMap((flag) => {
+    const change = { flag, before: textOf(before, flag), now: textOf(now, flag) };
+    return change.before === change.now ? [] : [change];
+  });
+}
+
+/** A share of the steps need not be a whole number of them. */
+const shown = (value: string | number): string =>
+  typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
+
+function refusal(
+  options: ResumedConfigurationOptions & {
+    readonly before: Schedule;
+    readonly changes: readonly Difference[];
+  },
+): CheckpointError {
+  const { configuration, checkpoint, before, changes, commandLine } = options;
+  const listed = (which: 'before' | 'now'): string =>
+    changes
+      .filter((change) => change[which] !== 'none')
+      .map((change) => `--${change.flag} ${change[which]}`)
+      .join(' ');
+  const decay = decayFlagOf(before);
+  const isLength = changes.some(({ flag }) => flag === decay) && configuration.flags[decay] === undefined;
+  const isSameUnit = before.learningRate.unit === configuration.optimizer.learningRate.unit;
+  const keeping = isSameUnit ? remedyOfKeeping({ changes, decay, isLength }) : undefined;
+  const add = (flags: string): string =>
+    commandLine === undefined ? ` add ${flags}` : `\n    ${commandLine} ${flags}`;
+  const kept = keeping === undefined ? '' : `to keep the checkpoint's schedule:${add(keeping)}\n  `;
+  const whole = isLength ? `; the decay lasts as long as training (no --${decay})` : '';
+  return new CheckpointError(
+    'MTL_CHECKPOINT_SCHEDULE',
+    `${checkpoint.path} was trained with ${listed('before')}, and this run has ${listed('now')}${whole}`,
+    {
+      expected: 'the schedule of the checkpoint, or a flag that selects one of the two',
+      remedy: `${kept}to use the schedule of this command line:${add(override)}`,
+      details: { changes },
+      exitCode: 2,
+    },
+  );
+}
+
+/**
+ * Where only the length of the decay followed --train-iters, the flag for it; else the checkpoint's values.
+ */
+function remedyOfKeeping(options: {
+  readonly changes: readonly Difference[];
+  readonly decay: FlagName;
+  readonly isLength: boolean;
+}): string {
+  const { changes, decay, isLength } = options;
+  // a warm-up given as a share follows the length of the decay
+  const isLengthAlone = changes.every(({ flag }) => flag === decay || flag.startsWith('lr-warmup-'));
+  const length = changes.find(({ flag }) => flag === decay);
+  return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
+}
+
+/** The settings of a schedule: Megatron-LM keeps these with a checkpoint. */
+type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
+
+/** One value of a schedule, by the flag that sets it. */
+interface ScheduleSetting {
+  readonly flag: FlagName;
+  readonly value: string | number | undefined;
+}
+
+const stepFlags = {
+  iterations: { warmup: 'lr-warmup-iters', decay: 'lr-decay-iters', wsdDecay: 'lr-wsd-decay-iters' },
+  samples: { warmup: 'lr-warmup-samples', decay: 'lr-decay-samples', wsdDecay: 'lr-wsd-decay-samples' },
+} as const;
+
+/** The flag for the length of the decay. */
+const decayFlagOf = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
+
+/** The values of a schedule, those that have no effect left out. */
+function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
+  const { learningRate, decoupledLearningRate, weightDecay } = schedule;
+  const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
+  const { warmup, decay, wsdDecay } = stepFlags[unit];
+  const settings: readonly ScheduleSetting[] = [
+    { flag: 'lr', value: learningRate.maxLearningRate },
+    { flag: 'min-lr', value: learningRate.minLearningRate ?? 0 },
+    { flag: 'decoupled-lr', value: decoupledLearningRate?.maxLearningRate },
+    { flag: 'decoupled-min-lr', value: decoupledLearningRate?.minLearningRate },
+    { flag: 'lr-warmup-init', value: learningRate.initialLearningRate ?? 0 },
+    { flag: warmup, value: learningRate.warmupSteps ?? 0 },
+    { flag: 'lr-decay-style', value: decayStyle },
+    // a constant rate has no end
+    { flag: decay, value: decayStyle === 'constant' ? undefined : learningRate.decaySteps },
+    { flag: wsdDecay, value: wsdDecaySteps },
+    { flag: 'lr-wsd-decay-style', value: wsdDecayStyle },
+    { flag: 'weight-decay', value: weightDecay },
+  ];
+  return settings.filter(({ value }) => value !== undefined);
+}
+
+const replaced: readonly FlagName[] = [
+  ...([
+    'lr',
+    'min-lr',
+    'decoupled-lr',
+    'decoupled-min-lr',
+    'lr-warmup-init',
+    'lr-warmup-fraction',
+    'lr-decay-style',
+  ] as const),
+  ...(['lr-wsd-decay-style', 'weight-decay'] as const),
+  ...Object.values(stepFlags).flatMap((flags) => Object.values(flags)),
+];
+
+/** Flags of a run whose schedule was replaced by another one: what is saved makes that schedule again. */
+export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
+  const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));
+  const settings = scheduleSettings(schedule).map(({ flag, value }) => [flag, value] as const);
+  const { warmup } = stepFlags[schedule.learningRate.unit];
+  const { warmupSteps = 0, decaySteps } = schedule.learningRate;
+  const written = Object.fromEntries([...kept, ...settings]) as Record<string, unknown>;
+  if (!Number.isInteger(warmupSteps)) {
+    // a share of the decay steps need not be a whole number of them
+    delete written[warmup];
+    written['lr-warmup-fraction'] = warmupSteps / decaySteps;
+  }
+  return written as Flags;
+}

@@ -1,0 +1,185 @@
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { broadcastJson } from '@mtl/comm/internal';
+import {
+  type Flags,
+  foldNotices,
+  formatHelp,
+  type ModelKind,
+  type ParsedFlags,
+  parseFlags,
+  printConfiguration,
+  processesText,
+} from '@mtl/configuration';
+import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
+import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
+import type { JoinedProcesses } from '@mtl/run-parts';
+import { chooseSaveDirectory } from '../save-directory.js';
+import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
+import { type OpenedRun, openRun } from './open-run.js';
+import { type Pretraining, trainingOfRun } from './open-training.js';
+
+export interface RunTrainingProgramOptions {
+  /** The model that the program trains. */
+  readonly model: ModelKind;
+  /** Name of the program, for help. */
+  readonly program: string;
+  /** One line about what it does. */
+  readonly description: string;
+  /** The words of the command line behind the program's name. */
+  readonly argv: readonly string[];
+  /** Values where no flag, file, checkpoint or preset gives one. */
+  readonly defaults?: Flags | undefined;
+  /** Called with the flags of the command line before anything is opened: what it throws refuses them. */
+  readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
+}
+
+/** The work of a program with the run that its flags describe, on every rank. */
+export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
+
+/**
+ * A whole training program: reads flags, joins the processes of its job, opens the run and hands it to
+ * `body`; with --dry-run it only prints what the run would take. An error is printed and ends the process
+ * with its exit code.
+ *
+ * @param body Default: trains, and prints the results at the end.
+ */
+export async function runTrainingProgram(
+  options: RunTrainingProgramOptions,
+  body: TrainingProgramBody = openAndTrain,
+): Promise<void> {
+  const { argv, model, program, description, defaults = {} } = options;
+  // while a training runs it saves first; before that there is nothing to save
+  endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
+  try {
+    const flags = parseFlags(argv, { model, unused: defaults });
+    if (flags.help) {
+      console.log(formatHelp({ program, description, model }));
+      return;
+    }
+    options.checkFlags?.(flags);
+    if (flags.values['dry-run'] === true) {
+      const numProcesses = flags.values['num-processes'];
+      await printDryRun({ flags, numProcesses, variables: process.env, print: console.log });
+      return;
+    }
+    const commandLine = [program, ...argv.map(shellWord)].join(' ');
+    await trainInJob(flags, { commandLine, body });
+  } catch (error) {
+    console.error(formatError(error, { debug: argv.includes('--debug') }));
+    process.exit(exitCodeOf(error));
+  }
+}
+
+async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> {
+  const joined = await joinJob(flags, console.log);
+  try {
+    await train(await withFlagsOfLoad(flags, joined), { ...how, joined });
+  } catch (error) {
+    // the other processes end with this message instead of waiting for this one
+    joined.world?.abort(error as Error);
+    throw error;
+  }
+  joined.world?.close();
+}
+
+interface ProgramOfJob {
+  readonly commandLine: string;
+  readonly body: TrainingProgramBody;
+}
+
+async function train(
+  flags: ParsedFlags,
+  { joined, commandLine, body }: ProgramOfJob & { readonly joined: JoinedProcesses },
+): Promise<void> {
+  const { world } = joined;
+  const named = chooseSaveDirectory({
+    ...{
+      flags: flags.values,
+      preset: flags.preset === 'none' ? flags.model : flags.preset,
+      startedAt: joined.startedAt ?? new Date(),
+    },
+    processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
+  });
+  const save = world === undefined ? named : broadcastJson(world.group, named);
+  const saving = { ...flags, values: { ...flags.values, save } };
+  const { configuration, conversations } = await configureJob(saving, joined);
+  const say = (text: string): void => {
+    if (isFirst(world)) console.log(text);
+  };
+  if (configuration.logging.isVerbose) say(printConfiguration(configuration, { all: false }));
+  else for (const notice of foldNotices(configuration.notices, '--verbose')) say(`  note: ${notice}`);
+  if (flags.values.save === undefined) say(`  saving to ${save} (--save names another folder)`);
+  if (world !== undefined && !configuration.logging.isVerbose)
+    say(`  processes ${processesText(configuration)}`);
+  if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
+  const corpusDirectory = join('.cache', 'mtl');
+  try {
+    const run = await openRun({ configuration, corpusDirectory, commandLine, conversations, ...joined });
+    try {
+      await body(run);
+    } finally {
+      await run.saveDirectory.release();
+    }
+  } catch (error) {
+    const rank = world?.rank ?? 0;
+    const samples = conversations?.samples;
+    throw await explainOutOfMemory(error, { resolved: flags, configuration, conversations: samples, rank });
+  }
+}
+
+/** Opens the run with all that belongs to it, and goes through its steps. */
+async function openAndTrain(run: OpenedRun): Promise<void> {
+  const training = await trainingOfRun(run);
+  try {
+    await training.run();
+    await showResults(run, training);
+  } finally {
+    await training.close();
+  }
+}
+
+/**
+ * Prints how a run ended, what it took, and what its model has learnt. All ranks call it, after its steps.
+ */
+export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
+  const { configuration, reporters } = training;
+  const { reason, checkpointPath, isUnchanged } = training.result!;
+  const rows = await training.endReports();
+  onMessage(reporters.summary.text({ checkpointPath, rows }));
+  if (reporters.comparison !== undefined) onMessage(reporters.comparison.text());
+  if (reason === 'done' || reason === 'early-stopping') {
+    if (reason === 'early-stopping') onMessage('ended early: the validation loss has stopped falling');
+    const shown = await training.show();
+    if (shown !== undefined) onMessage(`\n${shown}`);
+  } else if (isUnchanged === true) {
+    onMessage(`stopped (${reason}); no step changed the weights, and nothing was saved`);
+  } else {
+    onMessage(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
+  }
+}
+
+/**
+ * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
+ * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
+ * at that moment, as a training run or a launcher does, ends in its own way instead.
+ */
+export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (stream.listenerCount('error') > 1) return;
+      if (error.code === 'EPIPE' || error.code === 'EIO') process.exit(exitCode);
+      if (stream === process.stdout) {
+        const lost = new MtlError('MTL_OUTPUT', `standard output cannot be written: ${error.message}`, {
+          remedy: 'free space where it goes, or send it elsewhere',
+        });
+        process.stderr.write(`${formatError(lost)}\n`);
+      }
+      process.exit(1);
+    });
+  }
+}
+
+/** A word as a shell reads it back. */
+export const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,0 +1,103 @@
+import { basename, resolve } from 'node:path';
+import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import { type TrackingSettings, TrackingSink, trackingCredentials, type WandbSettings } from '@mtl/tracking';
+import { missingWandbKey } from '@mtl/tracking/internal';
+import type { MetricsSink } from '@mtl/trainer';
+import { metricsPath } from '../records/metrics-records.js';
+import type { RunLog } from '../records/run-log.js';
+
+/** The tracking services of a run, by its flags and the environment. */
+interface TrackingOfRun {
+  readonly settings: TrackingSettings;
+  /** WANDB_MODE=offline: metrics are kept, to be sent later. */
+  readonly isWandbOffline: boolean;
+}
+
+/** The part of a run's configuration that says which services it reports to. */
+export interface TrackedConfiguration {
+  readonly logging: TrackingConfiguration;
+  readonly checkpoint: {
+    /** The run folder, which metrics are sent from. */
+    readonly save?: string | undefined;
+  };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const defaultWandbUrl = 'https://api.wandb.ai';
+const modes = ['online', 'offline', 'disabled'] as const;
+
+/**
+ * The services that a run reports to; undefined where it reports to none. Of the environment it reads
+ * WANDB_MODE, WANDB_BASE_URL, and whether there is a WANDB_API_KEY.
+ *
+ * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL
+ */
+export function trackingOfRun(
+  { logging, checkpoint }: TrackedConfiguration,
+  environment: Environment,
+): TrackingOfRun | undefined {
+  const { save } = checkpoint;
+  // metrics are sent from the run folder
+  if (save === undefined) return undefined;
+  const nameOfFolder = basename(resolve(save));
+  const mode = logging.wandb === undefined ? 'disabled' : modeOf(environment);
+  const wandb: WandbSettings | undefined =
+    logging.wandb === undefined || mode === 'disabled'
+      ? undefined
+      : { ...logging.wandb, name: logging.wandb.name ?? nameOfFolder, baseUrl: wandbUrl(environment) };
+  const { mlflow } = logging;
+  if (wandb === undefined && mlflow === undefined) return undefined;
+  const isWandbOffline = mode === 'offline';
+  if (wandb !== undefined && !isWandbOffline && trackingCredentials(environment).wandbKey === undefined)
+    throw missingWandbKey();
+  return {
+    settings: { wandb, mlflow: mlflow && { ...mlflow, name: mlflow.name ?? nameOfFolder } },
+    isWandbOffline,
+  };
+}
+
+function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
+  if (given === undefined || given === '') return 'online';
+  const mode = modes.find((name) => name === given);
+  if (mode !== undefined) return mode;
+  throw new ConfigurationError('MTL_WANDB_MODE', `WANDB_MODE=${given}: unknown mode`, {
+    expected: modes.join(', '),
+    remedy: 'unset it: metrics are then sent while the run trains',
+  });
+}
+
+function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
+  if (given === undefined || given === '') return defaultWandbUrl;
+  return serviceUrl(given, { name: 'WANDB_BASE_URL', remedy: 'keep the key in WANDB_API_KEY' });
+}
+
+interface OpenTrackingOptions {
+  readonly configuration: TrackedConfiguration;
+  /** Log of a run that has a folder. */
+  readonly log: RunLog | undefined;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Opens the sinks that send metrics to the services that the flags name, if they name any; rank 0 calls it.
+ *
+ * @throws as `trackingOfRun`
+ */
+export async function openTracking(options: OpenTrackingOptions): Promise<readonly MetricsSink[]> {
+  const { configuration, log, onMessage } = options;
+  const { save: directory } = configuration.checkpoint;
+  const tracking = trackingOfRun(configuration, process.env);
+  if (tracking === undefined || directory === undefined || log === undefined) return [];
+  return [
+    await TrackingSink.open({
+      directory,
+      metricsPath: metricsPath(directory),
+      ...tracking,
+      credentials: trackingCredentials(process.env),
+      run: log.tracked,
+      onMessage: (text) => onMessage(`  note: ${text}`),
+    }),
+  ];
+}

@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { flagsOfOptions, inWordsOfOptions, type RunOptions } from '@mtl/configuration';
+import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
+import { blocksOfProgram } from '@mtl/run-parts/internal';
+import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
+import { openTraining, type Pretraining } from './open-training.js';
+
+/** Options of a training run by topic, and where it is told of. */
+export type TrainOptions = RunOptions & {
+  /** Gives each layer its block, in place of the one that `model` describes: the same on all ranks. */
+  readonly blocks?: ModelBlocks | undefined;
+  /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
+  readonly stream?: ConsoleStream | undefined;
+  /** Extensions of the training loop. */
+  readonly extensions?: readonly TrainerExtension[] | undefined;
+};
+
+/** Drops what it gets. */
+const silence: ConsoleStream = { write: () => true };
+
+/**
+ * Builds a training run, whose steps its caller goes through:
+ *
+ * ```ts
+ * await using training = await train({ preset: 'char-10m', training: { trainIters: 100 } });
+ * for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```
+ *
+ * Under a launcher (`mtl run -n 4 program.mjs`, torchrun, srun, mpirun) every process of the job calls it
+ * with the same options and trains its part. A run saves where `checkpoint.save` names a directory, and only
+ * there; `close`, which leaving the block of `await using` calls, ends reports and leaves the job.
+ *
+ * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
+ *   CheckpointError and CommunicationError for what cannot be opened
+ */
+export async function train(all: TrainOptions = {}): Promise<Pretraining> {
+  const { stream = silence, extensions, blocks, ...options } = all;
+  const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
+  const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
+  try {
+    const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
+    const corpusDirectory = join('.cache', 'mtl');
+    const told = { stream, extensions, closesWorld: true };
+    return await openTraining({ ...configured, ...joined, ...told, corpusDirectory });
+  } catch (error) {
+    // the other processes end with this error instead of waiting for this one
+    joined.world?.abort(error as Error);
+    throw inWordsOfOptions(error);
+  }
+}
+
+function withBlocks(options: RunOptions, blocks: ModelBlocks): RunOptions {
+  registerModelBlocks(blocksOfProgram, blocks);
+  return { ...options, model: { ...options.model, modelBlocks: blocksOfProgram } };
+}

@@ -1,0 +1,61 @@
+import type { NumberedBatch } from '@mtl/data';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { StepListener } from '@mtl/pipeline';
+import type { PartOfRun } from '@mtl/run-parts';
+import { flopsShapeOf, type NewTrainerOptions, newTrainer, recipeOf } from '@mtl/run-parts/internal';
+import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
+import { nameOfTotal } from '@mtl/trainer/internal';
+import { type DataOfRun, trainingSamplerOf } from './data-of-run.js';
+import type { StartOfRun } from './load-start.js';
+import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
+import type { OpenedRun } from './open-run.js';
+
+/** The parts of a run's loop. */
+export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
+  /** This rank's part of the model. */
+  readonly part: Pick<PartOfRun, 'pipeline' | 'stages'>;
+  readonly start: StartOfRun;
+  readonly data: DataOfRun;
+  readonly model: TransformerConfiguration;
+  /** The recorder of the steps that --profile-steps names. */
+  readonly profiler: StepListener | undefined;
+}
+
+/**
+ * The loop of a run over this rank's micro-batches, with the extensions that its flags ask for and their
+ * states where it goes on.
+ */
+export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Trainer<NumberedBatch> {
+  const { processes, world } = run;
+  const { start, data, model, profiler } = parts;
+  const { configuration, progress, resumed } = start;
+  const losses = recipeOf(configuration).losses(model);
+  const hosts = hostNames(processes.groups.world);
+  const { rerunMode } = configuration.spikes;
+  const { patience } = configuration.data.conversations ?? {};
+  const consumedSamples = progress?.consumedSamples ?? 0;
+  const trainer = newTrainer({
+    ...parts,
+    configuration,
+    progress,
+    losses,
+    flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
+    // in the order in which checkpoints have their states
+    extensions: [
+      patience === undefined ? undefined : new EarlyStopping({ patience }),
+      spikeGuardOf(configuration, {
+        losses,
+        dataset: data.train,
+        sampler: trainingSamplerOf(run.configuration, { processes, consumedSamples }),
+        reports: processes.isFirst,
+      }),
+      rerunMode && new StepRerun({ mode: rerunMode, hosts, nameOfTotal: nameOfTotal(losses) }),
+      expertBalanceOf(configuration, { model, part: parts.part, processes }),
+      rankWatchOf(configuration, { processes, hosts, world, times: run.rankWatchTimes }),
+      profiler && stepRecording(profiler),
+      ...(run.extensions ?? []),
+    ],
+  });
+  if (resumed !== undefined) trainer.extensions.restore(resumed);
+  return trainer;
+}

@@ -1,0 +1,160 @@
+import { resolve } from 'node:path';
+import { type PretrainingConfiguration, presetsOf } from '@mtl/configuration';
+import { isSamePlace } from '@mtl/saved-models/internal';
+import { TensorboardWriter } from '@mtl/tracking';
+import {
+  ConsoleReporter,
+  type ConsoleStream,
+  type EvaluatedStep,
+  MetricsJsonlWriter,
+  type MetricsSink,
+  type RunOutcome,
+  type SummaryRow,
+  type TrainingProgress,
+  type TrainingReporter,
+  TrainingSummary,
+} from '@mtl/trainer';
+import { metricsPath, risingValidation } from '../records/metrics-records.js';
+import type { RunLog } from '../records/run-log.js';
+import type { PlanComparison } from './plan-comparison.js';
+import { openTracking } from './tracking-of-run.js';
+
+/** Who is told of a run, on this rank: the first one of its ranks has any. */
+export interface RunReporters {
+  readonly all: readonly TrainingReporter[];
+  /** Once the run has ended: what a summary adds of each. Further calls do nothing. */
+  close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
+}
+
+/** All reporters of the run, the summary among them. */
+export interface TrainingReporters extends RunReporters {
+  readonly summary: TrainingSummary;
+  /** With --compare-with-plan. */
+  readonly comparison?: PlanComparison | undefined;
+}
+
+interface OpenReportersOptions {
+  readonly configuration: PretrainingConfiguration;
+  readonly stream: ConsoleStream;
+  readonly flopsFormula: string;
+  /** Progress that training resumes from, if it does: files keep one record a step. */
+  readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
+  /** Log of a run that has a folder. */
+  readonly log: RunLog | undefined;
+}
+
+/** Reporters of a process that leaves reporting to another. */
+export function silentReporters(flopsFormula: string): TrainingReporters {
+  return { all: [], summary: new TrainingSummary({ flopsFormula }), close: async () => [] };
+}
+
+/**
+ * Opens the reporters of a training run: console, summary and the metrics.jsonl of its run folder always,
+ * another file of metrics, TensorBoard and tracking services if named.
+ */
+export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
+  const { configuration, stream, flopsFormula, resume } = options;
+  const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
+  const { trainIterations } = configuration.training;
+  const { save } = configuration.checkpoint;
+  // standard error shows up on the same terminal as standard output
+  const others = stream === process.stdout ? [process.stderr] : [];
+  const console = new ConsoleReporter({
+    stream,
+    others,
+    trainIterations,
+    logInterval,
+    isVerbose,
+    // a run of the default preset has a reader; scripts read those of one's own
+    areLinesShort: configuration.preset === presetsOf(configuration.kind).whenNothingIsAsked,
+  });
+  const metrics = await openMetricsFiles({
+    directory: save,
+    copy: metricsJsonl,
+    resumeIteration: resume?.iteration ?? 0,
+    onMessage: (text) => console.message(text),
+  });
+  const summary = new TrainingSummary({ flopsFormula, earlierEvaluations: metrics.evaluations });
+  const evaluations: EvaluatedStep[] = [...metrics.evaluations];
+  const evaluated: TrainingReporter = { validation: (result) => void evaluations.push(result) };
+  const sinks: readonly MetricsSink[] = [
+    console,
+    ...metrics.all,
+    ...(tensorboardDirectory === undefined
+      ? []
+      : [new TensorboardWriter({ directory: tensorboardDirectory, resume, run: save && resolve(save) })]),
+    ...(await openTracking({
+      ...options,
+      onMessage: (text) => console.message(text),
+    })),
+  ];
+  return {
+    all: [summary, evaluated, ...sinks],
+    summary,
+    close: async (outcome) => {
+      const rising = risingValidation(evaluations);
+      const rows: SummaryRow[] = rising === undefined ? [] : [['note', rising]];
+      for (const sink of sinks) rows.push(...((await sink.close(outcome)) ?? []));
+      return rows;
+    },
+  };
+}
+
+export interface OpenMetricsFilesOptions {
+  /** The run folder, whose metrics.jsonl is written; undefined where a run has none. */
+  readonly directory: string | undefined;
+  /** Another file that gets the same records (--metrics-jsonl). */
+  readonly copy: string | undefined;
+  /** The iteration that training goes on from: a file keeps one record a step. */
+  readonly resumeIteration: number;
+  /** Changes a record before it is written. Default: none. */
+  readonly onStep?: (metrics: StepMetrics) => StepMetrics;
+  readonly onMessage: (text: string) => void;
+}
+
+type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
+
+/** The files that records of steps and evaluations go to. */
+export interface MetricsFiles {
+  /** One for each file. */
+  readonly all: readonly MetricsSink[];
+  /** Evaluations of the run before it was resumed, oldest first. */
+  readonly evaluations: readonly EvaluatedStep[];
+  close(): void;
+}
+
+/**
+ * Opens the files of metrics of a run: that of its folder and the copy that a flag names. Only rank 0 calls
+ * it.
+ *
+ * @throws ConfigurationError MTL_METRICS_FILE
+ */
+export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promise<MetricsFiles> {
+  const { directory, copy, resumeIteration, onStep = (step) => step, onMessage } = options;
+  const own = directory === undefined ? undefined : metricsPath(directory);
+  const paths = [own, isSamePlace(own, copy) ? undefined : copy].filter((path) => path !== undefined);
+  const writers: MetricsJsonlWriter[] = [];
+  const close = (): void => {
+    for (const writer of writers) writer.close();
+  };
+  try {
+    for (const path of paths) writers.push(await MetricsJsonlWriter.open({ path, resumeIteration }));
+  } catch (error) {
+    close();
+    throw error;
+  }
+  for (const { path, movedAside } of writers) {
+    if (movedAside !== undefined)
+      onMessage(`  note: metrics of an earlier run were moved from ${path} to ${movedAside}`);
+  }
+  return {
+    all: writers.map((writer) => ({
+      step: (metrics) => writer.step(onStep(metrics)),
+      validation: (result) => writer.validation(result),
+      event: (event) => writer.event(event),
+      close: () => writer.close(),
+    })),
+    evaluations: writers[0]?.evaluations ?? [],
+    close,
+  };
+}

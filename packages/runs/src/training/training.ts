@@ -1,0 +1,260 @@
+import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
+import type { World } from '@mtl/comm';
+import { keepTokenizer } from '@mtl/configuration';
+import type { Tokenizer } from '@mtl/data';
+import { UsageError } from '@mtl/errors';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import type { TrainingProcesses } from '@mtl/run-parts';
+import type { ModelChunk, ModelPart, ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
+import {
+  type RunOutcome,
+  type RunTrainingOptions,
+  type SaveSettings,
+  type StepMetrics,
+  StopSignals,
+  type SummaryRow,
+  type Trainer,
+  type TrainingReporter,
+  type TrainingResult,
+  trainingSteps,
+  weightTensors,
+} from '@mtl/trainer';
+import { resultOf } from '@mtl/trainer/internal';
+import type { RunLog } from '../records/run-log.js';
+import type { SaveDirectory } from '../save-directory.js';
+import type { RunReporters } from './training-reporters.js';
+
+/** When a run saves, and what each checkpoint says of it. */
+interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
+  /** Undefined: nothing is saved. */
+  readonly directory: string | undefined;
+  /** The owner of the directory, or of one above it. */
+  readonly owner: SaveDirectory;
+  /** Returns the configuration that each checkpoint saves of the run; rank 0 calls it. */
+  readonly configurationFor: (directory: string) => Promise<JsonObject>;
+}
+
+/** The parts of a training run, once everything is open. */
+interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
+  extends Pick<RunTrainingOptions<Batch>, 'evaluation' | 'resumedFrom' | 'exitInterval' | 'deadlineMs'> {
+  readonly configuration: Configuration;
+  readonly processes: TrainingProcesses;
+  /** The architecture. */
+  readonly model: TransformerConfiguration;
+  readonly tokenizer: Tokenizer;
+  /** The threads of this rank's kernels, the same from its first step to its last. */
+  readonly threads: ThreadChoice;
+  /** This rank's part of the model. */
+  readonly part: ModelPart<Batch, ModelChunk<Batch>>;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly trainer: Trainer<Batch>;
+  /** The micro-batches that the trainer reads. */
+  readonly batches: { close(): Promise<void> };
+  readonly save: TrainingSaveOptions;
+  /** Log of rank 0, where the run has a folder. */
+  readonly log: RunLog | undefined;
+  readonly reporters: Reporters;
+  /** Uses the results of the run, on all ranks, before a signal ends the process again. Default: nothing. */
+  readonly onEnd?: (result: TrainingResult) => Promise<void>;
+  /**
+   * Returns a sample of what the model has learned; all ranks call it, those of the first replica know.
+   * Default: nothing.
+   */
+  readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
+  /** The world that `train` joined, which is released with the run and aborts after an error. */
+  readonly ownWorld?: World | undefined;
+}
+
+/** Further reporters of the steps of a run, on this rank. */
+interface RunTrainingReporters {
+  readonly reporters?: readonly TrainingReporter[];
+}
+
+/**
+ * A training run that is ready to run, of any kind: pretraining and learning from conversations
+ * (`openTraining`), fine-tuning for a task (`fineTune`). With several processes each has one and calls its
+ * methods; rank 0 reports.
+ *
+ * ```ts
+ * for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```
+ *
+ * @typeParam Batch its micro-batches
+ * @typeParam Configuration what it was configured with
+ * @typeParam Reporters who is told of it
+ */
+export class Training<Batch, Configuration, Reporters extends RunReporters = RunReporters>
+  implements AsyncIterable<StepMetrics>, AsyncDisposable
+{
+  readonly #parts: TrainingParts<Batch, Configuration, Reporters>;
+  #result: TrainingResult | undefined;
+  #hasBegun = false;
+
+  /** The run closes what it is made of. */
+  constructor(parts: TrainingParts<Batch, Configuration, Reporters>) {
+    this.#parts = parts;
+  }
+
+  /** The configuration of the run; of one that is resumed, with what its checkpoint keeps. */
+  get configuration(): Configuration {
+    return this.#parts.configuration;
+  }
+
+  get model(): TransformerConfiguration {
+    return this.#parts.model;
+  }
+
+  get tokenizer(): Tokenizer {
+    return this.#parts.tokenizer;
+  }
+
+  get trainer(): Trainer<Batch> {
+    return this.#parts.trainer;
+  }
+
+  get reporters(): Reporters {
+    return this.#parts.reporters;
+  }
+
+  get processes(): TrainingProcesses {
+    return this.#parts.processes;
+  }
+
+  get threads(): ThreadChoice {
+    return this.#parts.threads;
+  }
+
+  /** This rank's part of the model. */
+  get part(): ModelPart<Batch, ModelChunk<Batch>> {
+    return this.#parts.part;
+  }
+
+  get optimizer(): ModelOptimizer {
+    return this.#parts.optimizer;
+  }
+
+  /** How the run ended; undefined before, and after an error. */
+  get result(): TrainingResult | undefined {
+    return this.#result;
+  }
+
+  /** The weights, as far as this rank holds them. */
+  weights(): readonly LogicalTensor[] {
+    return weightTensors(this.optimizer);
+  }
+
+  /**
+   * Trains to the end, or until a signal; saves and evaluates as the configuration asks. Yields each step
+   * when what follows it is done, and returns how the run ended; its final state is saved then. All ranks go
+   * through all steps, or leave after the same one.
+   *
+   * @throws UsageError `MTL_RUN_OVER` where the steps have been run, or left, before
+   */
+  async *steps({
+    reporters = [],
+  }: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    if (this.#hasBegun) {
+      throw new UsageError('MTL_RUN_OVER', 'the steps of this training run have begun before', {
+        remedy: 'build another one, which goes on from what was saved (checkpoint.load)',
+      });
+    }
+    this.#hasBegun = true;
+    const { log, ownWorld } = this.#parts;
+    // where a consumer leaves the loop
+    let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
+    try {
+      const result = yield* this.#steps([...this.reporters.all, ...reporters]);
+      this.#result = result;
+      end = result;
+      return result;
+    } catch (error) {
+      end = undefined;
+      log?.fail(error, this.trainer.progress);
+      // the other processes end with this error instead of waiting for this one
+      ownWorld?.abort(error as Error);
+      throw error;
+    } finally {
+      if (end !== undefined) log?.end({ reason: end.reason, iteration: this.trainer.progress.iteration });
+    }
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    return this.steps();
+  }
+
+  /** Goes through all `steps`, and returns how the run ended. */
+  async run(options: RunTrainingReporters = {}): Promise<TrainingResult> {
+    return await resultOf(this.steps(options));
+  }
+
+  /**
+   * Returns a sample of what the model has learned, as text for the end of a run, and for samples.jsonl in
+   * the run folder.
+   */
+  async show(): Promise<string | undefined> {
+    const { log, show } = this.#parts;
+    const sample = await show?.({ isBrief: false });
+    if (sample !== undefined) log?.sample({ iteration: this.trainer.progress.iteration, ...sample });
+    return sample?.text;
+  }
+
+  /** Ends reports, as far as services take them within seconds; what the summary of the run adds of them. */
+  async endReports(): Promise<readonly SummaryRow[]> {
+    const outcome: RunOutcome = this.#result === undefined ? 'failed' : outcomeOf(this.#result.reason);
+    return await this.reporters.close(outcome);
+  }
+
+  async close(): Promise<void> {
+    const { batches, part, optimizer, save, ownWorld } = this.#parts;
+    await this.endReports();
+    await batches.close();
+    part.dispose();
+    optimizer.dispose();
+    await save.owner.release();
+    ownWorld?.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async *#steps(
+    reporters: readonly TrainingReporter[],
+  ): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    const say = (text: string): void => {
+      for (const reporter of this.reporters.all) reporter.message?.(text);
+    };
+    const signals = new StopSignals((signal) =>
+      say(`${signal}: finishing this step, then saving; a second signal ends at once`),
+    );
+    try {
+      const save = await this.#saveSettings();
+      const result = yield* trainingSteps({ ...this.#parts, reporters, signals, save });
+      await this.#parts.onEnd?.(result);
+      return result;
+    } finally {
+      signals.close();
+    }
+  }
+
+  async #saveSettings(): Promise<SaveSettings | undefined> {
+    const { directory, owner, configurationFor, ...settings } = this.#parts.save;
+    if (directory === undefined) return undefined;
+    const { processes, tokenizer } = this;
+    const { isFirst } = processes;
+    return {
+      ...settings,
+      directory,
+      owned: owner.owned,
+      configuration: await processes.together(async () => (isFirst ? await configurationFor(directory) : {})),
+      prepareDirectory: isFirst ? await keepTokenizer(directory, tokenizer) : undefined,
+    };
+  }
+}
+
+/** Returns what tracking services are told of how a run ended. */
+function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
+  return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
+}

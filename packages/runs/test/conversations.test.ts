@@ -1,0 +1,200 @@
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { scoreTokens } from '@mtl/inference';
+import { loadGptForInference } from '@mtl/saved-models';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TrainGptResult } from './ranks/train-gpt.js';
+import { checkpointBytes } from './support/checkpoint-bytes.js';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+  validationLosses,
+} from './support/training-runs.js';
+
+const template =
+  "{% for m in messages %}{{ m.role[0] + ':' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
+const numConversations = 60;
+/** Question and answer of each conversation. */
+const said = Array.from(
+  { length: numConversations },
+  (_, index) => [`${index}+${index % 7}?`, `${index + (index % 7)}${'!'.repeat(index % 5)}`] as const,
+);
+const lines = (from: number, to: number): string =>
+  said
+    .slice(from, to)
+    .map(([question, answer]) =>
+      JSON.stringify({
+        messages: [
+          { role: 'user', content: question },
+          { role: 'assistant', content: answer },
+        ],
+      }),
+    )
+    .join('\n');
+
+let runs: TrainingRuns;
+let options: RunOptions;
+const leftOut: RunOptions = {
+  data: { dataPath: undefined, split: undefined, eodMaskLoss: undefined },
+  training: {
+    trainIters: undefined,
+    evalIters: undefined,
+    evalInterval: undefined,
+    globalBatchSize: undefined,
+  },
+  optimizer: { lrDecayIters: undefined },
+};
+beforeAll(async () => {
+  runs = await TrainingRuns.create();
+  writeFileSync(runs.pathOf('train.jsonl'), lines(0, 45));
+  writeFileSync(runs.pathOf('validation.jsonl'), lines(45, 60));
+  writeFileSync(runs.pathOf('chat.jinja'), template);
+  options = {
+    data: {
+      trainData: [runs.pathOf('train.jsonl')],
+      validationData: [runs.pathOf('validation.jsonl')],
+      chatTemplate: runs.pathOf('chat.jinja'),
+      epochs: 3,
+    },
+    training: { globalBatchSize: 4 },
+  };
+});
+afterAll(() => runs.remove());
+
+const run = (name: string, added: RunOptions = {}) => ({
+  name,
+  options: mergeOptions(leftOut, options, added),
+});
+
+describe('fine-tuning on conversations', () => {
+  let output = '';
+  beforeAll(async () => {
+    const [whole] = await runs.run(1, [run('whole')]);
+    ({ output } = whole![0]!);
+    expect(whole![0]!.reason).toBe('done');
+    expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 45\+3\?\nassistant: /);
+  });
+
+  it('trains epochs of all conversations, and evaluates after each', () => {
+    expect(output).toMatch(/45 to train on, 15 to evaluate on\n/);
+    const [, rows] = /in (\d+) samples of 32/.exec(output)!;
+    const stepsOfEpoch = Math.ceil(Number(rows) / 4);
+    const metrics = runs.metricsOf('whole');
+    expect(metrics.length).toBe(3 * stepsOfEpoch);
+    expect(validationLosses(output).length).toBe(3);
+    expect(metrics[0]!.lm_loss - metrics.at(-1)!.lm_loss).toBeGreaterThan(1);
+  });
+
+  it('has the loss of the answers alone, each in its own conversation, by their number of tokens', async () => {
+    const loaded = await loadGptForInference({
+      load: runs.pathOf('whole'),
+      device: 'cpu',
+      onNotice: () => {},
+    });
+    try {
+      // the tokens of the template, written out
+      const losses = said.slice(45).flatMap(([question, answer]) => {
+        const given = [...`u:${question}`, '', ...'a:'].map((letter) => letter.charCodeAt(0) || 256);
+        const learnt = [...answer, ''].map((letter) => letter.charCodeAt(0) || 256);
+        const scores = scoreTokens({ model: loaded.model, tokens: [...given, ...learnt] });
+        return Array.from(scores.subarray(given.length - 1), (score) => -score);
+      });
+      const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
+      // rounding of float32, and of seven digits
+      expect(Math.abs(validationLosses(output).at(-1)! / mean - 1)).toBeLessThan(
+        tolerances.fp32.loss + printedTwice,
+      );
+      expect(losses.length).toBe(said.slice(45).reduce((sum, [, answer]) => sum + answer.length + 1, 0));
+    } finally {
+      loaded.dispose();
+    }
+  });
+
+  it('goes on in the middle of an epoch to the bit, from what is saved alone', async () => {
+    const interval = runs.metricsOf('whole').length / 3 + 2;
+    const data = readFileSync(runs.pathOf('chat.jinja'));
+    await runs.run(1, [run('stopped', { training: { exitInterval: interval } })]);
+    expect(runs.metricsOf('stopped').length).toBe(interval);
+    // the template is kept with the tokenizer
+    rmSync(runs.pathOf('chat.jinja'));
+    const recipe: RunOptions = {
+      preset: undefined,
+      model: { numLayers: undefined, hiddenSize: undefined, numAttentionHeads: undefined },
+      data: { tokenizerType: undefined },
+    };
+    const resumed = {
+      name: 'stopped',
+      options: mergeOptions(leftOut, recipe, { checkpoint: { load: runs.pathOf('stopped') } }),
+    };
+    const result = (await runs.run(1, [resumed]))[0]![0]!;
+    writeFileSync(runs.pathOf('chat.jinja'), data);
+    expect(validationLosses(result.output)).toEqual(validationLosses(output).slice(1));
+    expect(numbersOf(runs.metricsOf('stopped'))).toEqual(numbersOf(runs.metricsOf('whole')));
+    const last = join(runs.pathOf('whole'), result.checkpointPath!.split('/').at(-1)!);
+    expect(checkpointBytes(result.checkpointPath!)).toEqual(checkpointBytes(last));
+    expect(existsSync(join(runs.pathOf('stopped'), 'tokenizer', 'chat_template.jinja'))).toBe(true);
+  });
+
+  it.each([
+    ['tensor-parallel', { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }],
+    ['data-parallel', { layout: { useDistributedOptimizer: true } }],
+    // every conversation is divided over both
+    ['context-parallel', { layout: { contextParallelSize: 2 } }],
+  ])('has the curve of one process on two %s ranks', async (name, layout) => {
+    const first = (await runs.run(2, [run(name, layout)]))[0]![0]!;
+    const { loss, norm } = runs.differences(name, 'whole');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    expect(validationDifference(first.output, output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
+  });
+
+  it('trains low-rank adapters alone, on four ranks as in one process', async () => {
+    const adapters: RunOptions = {
+      checkpoint: { load: runs.pathOf('whole'), finetune: true },
+      lora: { loraRank: 4, loraDropout: 0.1 },
+    };
+    const options = mergeOptions(adapters, { data: { epochs: 1 } });
+    const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
+    expect(alone).toMatch(/adapters of [\d,]+ parameters are trained/);
+    const layout: RunOptions = {
+      layout: { tensorModelParallelSize: 2, sequenceParallel: true, contextParallelSize: 2 },
+    };
+    await runs.run(4, [run('adapted on four', mergeOptions(options, layout))]);
+    const { loss, norm } = runs.differences('adapted on four', 'adapted');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+  });
+
+  it('ends early when the validation loss has stopped falling, and remembers that', async () => {
+    const diverging: RunOptions = {
+      optimizer: { lr: 0.3 },
+      data: { earlyStoppingPatience: 1 },
+      training: { evalInterval: 2 },
+    };
+    const results = await runs.run(1, [
+      run('early', diverging),
+      {
+        name: 'early',
+        options: mergeOptions(leftOut, {
+          checkpoint: { load: runs.pathOf('early') },
+          optimizer: { lr: undefined, lrDecayStyle: undefined },
+          data: { tokenizerType: undefined },
+        }),
+      },
+    ]);
+    const [early, again] = results.map(([one]) => one!) as [TrainGptResult, TrainGptResult];
+    expect(early.reason).toBe('early-stopping');
+    const losses = validationLosses(early.output);
+    expect(losses.at(-1)!).toBeGreaterThan(Math.min(...losses));
+    expect(losses.slice(0, -1)).toEqual(losses.slice(0, -1).sort((a, b) => b - a));
+    const numSteps = runs.metricsOf('early').length;
+    expect(numSteps).toBe(2 * losses.length);
+    expect(again.reason).toBe('early-stopping');
+    expect(runs.metricsOf('early').length).toBe(numSteps);
+  });
+});

@@ -1,0 +1,150 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { ReplicatedStore } from '@mtl/optimizer';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/saved-models';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { processTestMs } from './support/run-processes.js';
+import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
+
+const post: RunOptions = { model: { layerNormPlacement: 'post' } };
+const onNotice = (): void => {};
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create({ training: { trainIters: 12, evalIters: 0 } }, 'bert');
+  await runs.run(1, [
+    {
+      name: 'whole',
+      options: mergeOptions(post, { checkpoint: { saveHf: runs.pathOf('written-by-training') } }),
+    },
+    { name: 'pre' },
+  ]);
+  await runs.run(2, [
+    { name: 'cut', options: mergeOptions(post, { layout: { tensorModelParallelSize: 2 } }) },
+    { name: 'staged', options: mergeOptions(post, { layout: { pipelineModelParallelSize: 2 } }) },
+  ]);
+}, processTestMs);
+afterAll(() => runs.remove());
+
+async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)): Promise<string> {
+  await checkpointToHuggingFace({ load: runs.pathOf(run), directory, dtype: 'F32', onNotice });
+  return directory;
+}
+
+/** What one process prints of a training run. */
+async function outputOf(training: Training): Promise<string> {
+  const [results] = await runs.run(1, [training]);
+  return results![0]!.output;
+}
+
+const files = ['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'];
+const bytesOf = (directory: string, name: string): string =>
+  readFileSync(join(directory, name)).toString('base64');
+
+describe('a BERT between checkpoints and directories of transformers', () => {
+  it('is written as a training run writes it', async () => {
+    const expected = runs.pathOf('written-by-training');
+    const whole = await toHuggingFace('whole');
+    for (const name of files) expect(bytesOf(whole, name), name).toBe(bytesOf(expected, name));
+  });
+
+  it.each(['cut', 'staged'])('is complete when ranks have saved its shards: %s', async (run) => {
+    const loadHuggingFace = await toHuggingFace(run);
+    const directory = runs.pathOf(`${run}-begun`);
+    await huggingFaceToCheckpoint({ loadHuggingFace, directory, onNotice });
+    const first: RunOptions = { training: { trainIters: 1 } };
+    await runs.run(1, [
+      { name: `${run}-converted`, options: mergeOptions(first, { checkpoint: { load: directory } }) },
+      {
+        name: `${run}-itself`,
+        options: mergeOptions(post, first, { checkpoint: { load: runs.pathOf(run), finetune: true } }),
+      },
+    ]);
+    // the same weights, data and layout: the same bits
+    expect(numbersOf(runs.metricsOf(`${run}-converted`))).toEqual(numbersOf(runs.metricsOf(`${run}-itself`)));
+  });
+
+  it('comes back, to the byte, and a training run goes on from it with the model that it finds there', async () => {
+    const huggingFace = runs.pathOf('written-by-training');
+    const directory = runs.pathOf('begun');
+    const initialize = vi.spyOn(ReplicatedStore.prototype, 'initialize');
+    const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
+    // random numbers for every weight, which none would keep
+    expect(initialize).not.toHaveBeenCalled();
+    initialize.mockRestore();
+    expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
+    const again = await toHuggingFace('begun');
+    for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
+    const options: RunOptions = { training: { trainIters: 2 }, checkpoint: { load: directory } };
+    expect(await outputOf({ name: 'on', options })).toContain('iteration 0');
+    // it goes on from what was learnt
+    const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
+    expect(first.lm_loss).toBeLessThan(last.lm_loss + 0.5);
+    expect(runs.metricsOf('whole')[0]!.lm_loss).toBeGreaterThan(last.lm_loss + 0.5);
+  });
+
+  it('computes with the epsilon and the GELU that it was trained with, or not at all', async () => {
+    const directory = runs.pathOf('other');
+    const source = await toHuggingFace('whole', runs.pathOf('other-hf'));
+    const config = join(source, 'config.json');
+    const fields = JSON.parse(readFileSync(config, 'utf8')) as Record<string, unknown>;
+    writeFileSync(config, JSON.stringify({ ...fields, layer_norm_eps: 1e-12, hidden_act: 'gelu_new' }));
+    await huggingFaceToCheckpoint({ loadHuggingFace: source, directory, onNotice });
+    const back = await toHuggingFace('other', runs.pathOf('other-back'));
+    expect(JSON.parse(readFileSync(join(back, 'config.json'), 'utf8'))).toMatchObject({
+      layer_norm_eps: 1e-12,
+      hidden_act: 'gelu_new',
+    });
+    await runs.run(1, [{ name: 'on-other', options: { checkpoint: { load: directory } } }]);
+    const erf: RunOptions = { model: { normEpsilon: 1e-5, gelu: 'erf' } };
+    await expect(
+      runs.run(1, [{ name: 'never', options: mergeOptions(erf, { checkpoint: { load: directory } }) }]),
+    ).rejects.toThrow(/--norm-epsilon 1e-12 --gelu tanh.*--norm-epsilon 0.00001 --gelu erf/s);
+  });
+
+  it.each<[what: string, convert: () => Promise<unknown>, code: string]>([
+    ['layer norms before sublayers', () => toHuggingFace('pre'), 'MTL_HUGGING_FACE_LAYER_NORM'],
+    [
+      'a directory that holds a model',
+      () => toHuggingFace('whole', runs.pathOf('written-by-training')),
+      'MTL_HUGGING_FACE_EXISTS',
+    ],
+    ['no checkpoint', () => toHuggingFace('written-by-training'), 'MTL_CHECKPOINT_NONE'],
+    [
+      'checkpoints in the way',
+      () =>
+        huggingFaceToCheckpoint({
+          loadHuggingFace: runs.pathOf('written-by-training'),
+          directory: runs.pathOf('whole'),
+          onNotice,
+        }),
+      'MTL_CHECKPOINT_EXISTS',
+    ],
+    [
+      'a model of another kind',
+      () => {
+        const loadHuggingFace = runs.pathOf('whole');
+        writeFileSync(join(loadHuggingFace, 'config.json'), '{"model_type":"llama"}');
+        return huggingFaceToCheckpoint({ loadHuggingFace, directory: runs.pathOf('none'), onNotice });
+      },
+      'MTL_HUGGING_FACE_CONFIG',
+    ],
+  ])('refuses %s', async (_, convert, code) => {
+    await expect(convert()).rejects.toMatchObject({ code, exitCode: 2 });
+    expect(existsSync(runs.pathOf('none'))).toBe(false);
+  });
+});
+
+describe('--load and --save of one directory', () => {
+  it('begin a training run where it is empty, and continue it afterwards', async () => {
+    const train = (iterations: number): Promise<string> =>
+      outputOf({
+        name: 'same',
+        options: { checkpoint: { load: runs.pathOf('same') }, training: { trainIters: iterations } },
+      });
+    expect(await train(2)).toContain('there is no checkpoint yet; training starts at iteration 0');
+    expect(await train(3)).toContain('iter_0000002, iteration 2');
+  });
+});

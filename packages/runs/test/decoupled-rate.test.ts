@@ -1,0 +1,169 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { LearningRateSchedule } from '@mtl/optimizer';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };
+const own = { maxLearningRate: 2e-2, minLearningRate: 2e-3 };
+const recipe: RunOptions = {
+  optimizer: {
+    lr: main.maxLearningRate,
+    minLr: main.minLearningRate,
+    lrDecayIters: 12,
+    lrWarmupIters: 3,
+    weightDecay: 0.1,
+  },
+  training: { trainIters: 12, evalInterval: 12 },
+};
+const decoupled: RunOptions = {
+  optimizer: { decoupledLr: own.maxLearningRate, decoupledMinLr: own.minLearningRate },
+};
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
+const untied: RunOptions = { model: { untieEmbeddingsAndOutputWeights: true } };
+const muon: RunOptions = { optimizer: { optimizer: 'muon', muonExtraScaleFactor: 0.2 } };
+const half: RunOptions = { training: { exitInterval: 6 } };
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create(recipe);
+  await runs.run(1, [
+    { name: 'plain' },
+    {
+      name: 'equal',
+      options: { optimizer: { decoupledLr: main.maxLearningRate } },
+    },
+    { name: 'alone', options: decoupled },
+    { name: 'alone-untied', options: mergeOptions(decoupled, untied) },
+    { name: 'alone-muon', options: mergeOptions(decoupled, muon) },
+    { name: 'half', options: mergeOptions(decoupled, half) },
+    { name: 'half', options: mergeOptions(decoupled, { checkpoint: { load: runs.pathOf('half') } }) },
+  ]);
+});
+afterAll(() => runs.remove());
+
+function expectSame(name: string, expected: string): void {
+  const { loss, norm } = runs.differences(name, expected);
+  expect(loss, `loss of ${name}`).toBeLessThan(tolerances.fp32.loss);
+  expect(norm, `norm of ${name}`).toBeLessThan(tolerances.fp32.norm);
+}
+
+/**
+ * The tensors of a run's last checkpoint by name, in base64: a file has them in the order of the optimizer's
+ * states, which is another with two rates.
+ */
+function tensorsOf(name: string): Readonly<Record<string, string>> {
+  const folder = join(runs.pathOf(name), 'iter_0000012');
+  const files = readdirSync(folder).filter((file) => file.endsWith('.safetensors'));
+  expect(files.length).toBe(1);
+  const bytes = readFileSync(join(folder, files[0]!));
+  const start = 8 + Number(bytes.readBigUInt64LE());
+  const { __metadata__: _, ...tensors } = JSON.parse(bytes.toString('utf8', 8, start)) as Record<
+    string,
+    { readonly data_offsets: readonly [begin: number, end: number] }
+  >;
+  return Object.fromEntries(
+    Object.entries(tensors).map(
+      ([
+        key,
+        {
+          data_offsets: [begin, end],
+        },
+      ]) => [key, bytes.toString('base64', start + begin, start + end)],
+    ),
+  );
+}
+
+describe('a GPT whose embedding and output layer have a learning rate of their own', () => {
+  it('has the bits of one rate where both are equal', () => {
+    expect(numbersOf(runs.metricsOf('equal'))).toEqual(numbersOf(runs.metricsOf('plain')));
+    expect(tensorsOf('equal')).toEqual(tensorsOf('plain'));
+  });
+
+  it('learns in another way where they differ, and reports both rates of the schedule', () => {
+    const [plain, alone] = [runs.recordsOf('plain'), runs.recordsOf('alone')].map((records) =>
+      records.filter(({ type }) => type === undefined),
+    );
+    // the first step has rate 0
+    expect(alone!.slice(0, 2).map(({ lm_loss }) => lm_loss)).toEqual(
+      plain!.slice(0, 2).map(({ lm_loss }) => lm_loss),
+    );
+    expect(alone!.at(-1)!.lm_loss).not.toBe(plain!.at(-1)!.lm_loss);
+    expect(alone![0]!.lm_loss - alone!.at(-1)!.lm_loss).toBeGreaterThan(0.5);
+    const counts = { decayStyle: 'cosine', warmupSteps: 3, decaySteps: 12 } as const;
+    const [ofMain, ofTables] = [main, own].map((rates) => new LearningRateSchedule({ ...rates, ...counts }));
+    alone!.forEach((record, step) => {
+      expect(record.learning_rate).toBe(ofMain!.at(step));
+      expect(record.decoupled_learning_rate).toBe(ofTables!.at(step));
+    });
+    expect(plain![0]).not.toHaveProperty('decoupled_learning_rate');
+  });
+
+  it('resumes bitwise', () => {
+    expect(numbersOf(runs.metricsOf('half')).slice(-6)).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
+    expect(tensorsOf('half')).toEqual(tensorsOf('alone'));
+  });
+
+  it('trains as in one process: 2 ranks', async () => {
+    await runs.run(2, [
+      { name: 'tensor', options: mergeOptions(decoupled, tensor) },
+      // the tied table is on both stages
+      { name: 'pipeline', options: mergeOptions(decoupled, pipeline) },
+      { name: 'data', options: decoupled },
+      { name: 'distributed', options: mergeOptions(decoupled, distributed) },
+      { name: 'untied', options: mergeOptions(decoupled, untied, pipeline) },
+      { name: 'muon', options: mergeOptions(decoupled, muon, distributed) },
+      { name: 'muon-stages', options: mergeOptions(decoupled, muon, pipeline) },
+    ]);
+    for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
+    expectSame('untied', 'alone-untied');
+    for (const name of ['muon', 'muon-stages']) expectSame(name, 'alone-muon');
+    expect(numbersOf(runs.metricsOf('distributed'))).toEqual(numbersOf(runs.metricsOf('data')));
+  });
+
+  it('goes on from the checkpoint of another layout', async () => {
+    const options = mergeOptions(decoupled, tensor, distributed);
+    await runs.run(4, [{ name: 'four', options: mergeOptions(options, half) }]);
+    await runs.run(2, [
+      {
+        name: 'four',
+        options: mergeOptions(decoupled, pipeline, { checkpoint: { load: runs.pathOf('four') } }),
+      },
+    ]);
+    expectSame('four', 'alone');
+  });
+});
+
+describe('a run that resumes another schedule', () => {
+  const late: RunOptions = { checkpoint: { ckptStep: 6 } };
+
+  it('takes the rates of a checkpoint for embedding and output layer', async () => {
+    const options = mergeOptions(late, {
+      checkpoint: { load: runs.pathOf('half'), useCheckpointOptParamScheduler: true },
+    });
+    await runs.run(1, [{ name: 'as-before', options }]);
+    expect(numbersOf(runs.metricsOf('as-before'))).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
+  });
+
+  it('goes on from a checkpoint that was trained with one rate', async () => {
+    await runs.run(1, [{ name: 'one', options: half }]);
+    const load: RunOptions = { checkpoint: { load: runs.pathOf('one') } };
+    await expect(
+      runs.run(1, [{ name: 'other', options: mergeOptions(decoupled, load) }]),
+    ).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_SCHEDULE',
+    });
+    const options = mergeOptions(decoupled, load, { checkpoint: { overrideOptParamScheduler: true } });
+    await runs.run(1, [{ name: 'other', options }]);
+    const [first] = runs.recordsOf('other');
+    expect(first).toMatchObject({ iteration: 7, decoupled_learning_rate: expect.any(Number) as number });
+    // the first loss comes from the weights of the checkpoint
+    expect(first!.lm_loss).toBe(runs.metricsOf('plain')[6]!.lm_loss);
+  });
+});

@@ -1,0 +1,178 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SafetensorsDirectory } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { generateAll, scoreTokens } from '@mtl/inference';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  numbersOf,
+  printedTwice,
+  TrainingRuns,
+  tolerances,
+  validationDifference,
+} from './support/training-runs.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
+
+/** What a directory of transformers says that nothing here computes with. */
+const own = { pad_token_id: 3, eos_token_id: [256, 5], bos_token_id: 1, my_note: 'kept' };
+const generation = { temperature: 0.6, eos_token_id: [256, 5] };
+const tokenizerFiles = {
+  'chat_template.jinja': "{% for message in messages %}{{ message['content'] }}{% endfor %}",
+  'special_tokens_map.json': '{"eos_token":   "<|endoftext|>"}',
+  'additional_chat_templates/rag.jinja': 'documents',
+  'additional_chat_templates/tool_use.jinja': '{{ tools }}\r\n',
+  'tokenizer.model': '\u0000\u0001binary',
+  'tokenizer.model.v3': '\u0000\u0003',
+  'spiece.model': '\u0000\u0004',
+  'sentencepiece.bpe.model': '\u0000\u0005',
+  'added_tokens.json': '{}',
+};
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-llama-'));
+const original = join(directory, 'original');
+const bytesOf = (folder: string, name: string): string => readFileSync(join(folder, name)).toString('base64');
+const jsonOf = (folder: string, name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(join(folder, name), 'utf8')) as Record<string, unknown>;
+
+/** The bytes of all tensors of a directory, by name. */
+async function tensorsOf(folder: string): Promise<Readonly<Record<string, string>>> {
+  const weights = await SafetensorsDirectory.open(folder);
+  const all: Record<string, string> = {};
+  for (const [name, { dtype, shape }] of weights.tensors) {
+    const bytes = Buffer.from(await weights.read({ name }));
+    all[name] = `${dtype} ${shape} ${bytes.toString('base64')}`;
+  }
+  await weights.close();
+  return all;
+}
+
+/** Writes a Mistral with a window and its tokenizer, as bfloat16. */
+const writeOriginal = (): Promise<readonly string[]> =>
+  writeTinyLlama({
+    directory: original,
+    changes: { windowSize: '7,0', tieEmbeddings: false, rotaryBase: 1e6 },
+    dtype: 'BF16',
+    origin: { config: { model_type: 'mistral', ...own }, generation },
+    otherFiles: tokenizerFiles,
+    maxShardBytes: 20_000,
+  });
+
+let runs: TrainingRuns;
+let copied: readonly string[];
+beforeAll(async () => {
+  copied = await writeOriginal();
+  const recipe: RunOptions = {
+    training: { trainIters: 6, evalInterval: 3 },
+    optimizer: { lr: 1e-3, lrDecayIters: 6 },
+  };
+  runs = await TrainingRuns.create(recipe);
+});
+afterAll(async () => {
+  await runs.remove();
+  rmSync(directory, { recursive: true });
+});
+
+it('comes back through a checkpoint: the weights to the bit, and every other file', async () => {
+  const checkpoints = join(directory, 'checkpoints');
+  await huggingFaceToCheckpoint({ loadHuggingFace: original, directory: checkpoints, onNotice: () => {} });
+  const back = join(directory, 'back');
+  const options = { load: checkpoints, directory: back, onNotice: () => {} };
+  expect(await checkpointToHuggingFace(options)).toMatchObject({ dtype: 'BF16' });
+  for (const name of copied) expect(bytesOf(back, name), name).toBe(bytesOf(original, name));
+  expect(jsonOf(back, 'config.json')).toEqual(jsonOf(original, 'config.json'));
+  expect(jsonOf(back, 'config.json')).toMatchObject({ model_type: 'mistral', sliding_window: 8, ...own });
+  expect(jsonOf(back, 'generation_config.json')).toEqual(generation);
+  expect(await tensorsOf(back)).toEqual(await tensorsOf(original));
+});
+
+it('is scored and generates with the tokenizer that comes with it', async () => {
+  const loaded = await loadGptForInference({
+    loadHuggingFace: original,
+    device: 'cpu',
+    onNotice: () => {},
+  });
+  const { tokenizer, endTokens } = loaded;
+  expect(endTokens).toEqual([256, 5]);
+  const tokens = tokenizer!.encode('Line 7 says');
+  const scores = scoreTokens({ model: loaded.model, tokens });
+  const [sample] = await generateAll({
+    model: loaded.model,
+    prompts: [[...tokens]],
+    maxNewTokens: 4,
+    sampling: { temperature: 0 },
+    seed: 1,
+    stopTokens: [],
+  });
+  loaded.dispose();
+  expect(scores.length).toBe(tokens.length - 1);
+  // an untrained model of 270 tokens
+  expect(
+    Math.abs(-scores.reduce((sum, score) => sum + score, 0) / scores.length - Math.log(270)),
+  ).toBeLessThan(1);
+  expect(sample!.tokens.length).toBe(4);
+});
+
+describe('training that starts from a directory of transformers', () => {
+  const start = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: original } });
+  const layout: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
+
+  it('has the losses of one process on two stages of two ranks, and writes the same kind of model', async () => {
+    const options = mergeOptions(start, { checkpoint: { saveHf: join(directory, 'alone-hf') } });
+    const alone = (await runs.run(1, [{ name: 'alone', options }]))[0]![0]!;
+    const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+    expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.3);
+    const sharded = mergeOptions(start, layout, {
+      layout: { sequenceParallel: true },
+      checkpoint: { saveHf: join(directory, 'sharded-hf') },
+    });
+    const ranks = (await runs.run(4, [{ name: 'sharded', options: sharded }]))[0]!;
+    const { loss, norm } = runs.differences('sharded', 'alone');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    expect(validationDifference(ranks[0]!.output, alone.output)).toBeLessThan(
+      tolerances.fp32.loss + printedTwice,
+    );
+    expect(ranks[0]!.sample).toBe(alone.sample);
+    for (const name of ['alone-hf', 'sharded-hf']) {
+      const written = join(directory, name);
+      for (const file of copied) expect(bytesOf(written, file), file).toBe(bytesOf(original, file));
+      const { dtype, torch_dtype, ...others } = jsonOf(original, 'config.json');
+      expect(jsonOf(written, 'config.json')).toEqual({ ...others, dtype: 'float32', torch_dtype: 'float32' });
+    }
+  });
+
+  it('remembers where the model came from when it is trained on', async () => {
+    const [moved, last] = [join(directory, 'moved'), join(directory, 'last-hf')];
+    cpSync(original, moved, { recursive: true });
+    await runs.run(1, [
+      {
+        name: 'begun',
+        options: mergeOptions(start, { checkpoint: { loadHf: moved }, training: { exitInterval: 2 } }),
+      },
+    ]);
+    rmSync(moved, { recursive: true });
+    const [begun, tuned] = [runs.pathOf('begun'), runs.pathOf('tuned')];
+    await runs.run(1, [
+      {
+        name: 'tuned',
+        options: mergeOptions(takenFromDirectory, {
+          checkpoint: { load: begun, finetune: true },
+          training: { trainIters: 2 },
+        }),
+      },
+      {
+        name: 'on',
+        options: mergeOptions(takenFromDirectory, {
+          checkpoint: { load: tuned, saveHf: last },
+          training: { trainIters: 3 },
+        }),
+      },
+    ]);
+    for (const name of copied) expect(bytesOf(last, name), name).toBe(bytesOf(original, name));
+    expect(jsonOf(last, 'config.json')).toMatchObject({ model_type: 'mistral', ...own });
+    expect(jsonOf(last, 'generation_config.json')).toEqual(generation);
+  });
+});

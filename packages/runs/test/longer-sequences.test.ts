@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { dryRun } from '@mtl/planning';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
+import { processTestMs } from './support/run-processes.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
+
+describe('a model that is trained on twice as long sequences as before, with yarn', () => {
+  let runs: TrainingRuns;
+  beforeAll(async () => {
+    runs = await TrainingRuns.create({
+      data: { seqLength: 64 },
+      training: { trainIters: 4, globalBatchSize: 2, evalIters: 0 },
+      optimizer: { lr: 1e-3, lrDecayIters: 4 },
+    });
+    const original = runs.pathOf('original');
+    await writeTinyLlama({ directory: original });
+    const longer: RunOptions = { checkpoint: { loadHf: original }, model: { maxPositionEmbeddings: 64 } };
+    const yarn: RunOptions = {
+      model: { positionEmbeddingType: 'yarn', rotaryScalingFactor: 2, yarnOriginalMaxPositionEmbeddings: 32 },
+    };
+    const options = mergeOptions(takenFromDirectory, longer, yarn);
+    await runs.run(1, [
+      { name: 'whole', options: mergeOptions(options, { checkpoint: { saveHf: runs.pathOf('hf') } }) },
+      { name: 'begun', options: mergeOptions(options, { training: { exitInterval: 2 } }) },
+      {
+        name: 'resumed',
+        options: mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf('begun') } }),
+      },
+      { name: 'plain', options: mergeOptions(takenFromDirectory, longer) },
+    ]);
+    const sharded: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+    await runs.run(2, [{ name: 'sharded', options: mergeOptions(options, sharded) }]);
+  }, processTestMs);
+  afterAll(() => runs.remove());
+
+  const weightsOf = (name: string) => contentOfCheckpoint(join(runs.pathOf(name), 'iter_0000004'));
+
+  it('computes otherwise than without', () => {
+    const [yarn, plain] = [numbersOf(runs.metricsOf('whole')), numbersOf(runs.metricsOf('plain'))];
+    expect(yarn).toHaveLength(4);
+    expect(Math.abs(yarn[0]![0]! / plain[0]![0]! - 1)).toBeGreaterThan(1e-4);
+  });
+
+  it('goes on from a checkpoint bit for bit', async () => {
+    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('whole')).slice(2));
+    expect(await weightsOf('resumed')).toEqual(await weightsOf('whole'));
+  });
+
+  it('has the curve of one process on two ranks', () => {
+    const { loss, norm } = runs.differences('sharded', 'whole');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+  });
+
+  it('is written for transformers with its positions', () => {
+    const config = JSON.parse(readFileSync(join(runs.pathOf('hf'), 'config.json'), 'utf8')) as object;
+    const scaling = { rope_type: 'yarn', factor: 2, original_max_position_embeddings: 32 };
+    expect(config).toMatchObject({
+      model_type: 'llama',
+      max_position_embeddings: 64,
+      rope_scaling: scaling,
+      rope_parameters: { ...scaling, rope_theta: 10_000 },
+    });
+  });
+});
+
+it('is planned as a model with other positions is: the same memory and the same operations', async () => {
+  const planned = async (model: RunOptions['model']) => {
+    const sizes = { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 8192 };
+    const flags = flagsOfOptions({
+      preset: 'none',
+      model: { ...sizes, ...model },
+      training: { microBatchSize: 1, trainIters: 2 },
+      optimizer: { lr: 1e-3 },
+      data: { seqLength: 8192, dataPath: ['bundled'] },
+    });
+    const { ranks } = await dryRun(validateConfiguration(flags));
+    return ranks;
+  };
+  const yarn = await planned({ positionEmbeddingType: 'yarn', rotaryScalingFactor: 2 });
+  expect(yarn).toEqual(await planned({ positionEmbeddingType: 'rope' }));
+  expect(yarn).not.toEqual(await planned({ positionEmbeddingType: 'none' }));
+});

@@ -1,0 +1,259 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Checkpoint, hostTensor } from '@mtl/checkpoint';
+import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
+import { scoreTokens } from '@mtl/inference';
+import { sizeOf } from '@mtl/kernels';
+import {
+  checkpointToLora,
+  loadGptForInference,
+  mergeLora,
+  type OpenGptWeightsOptions,
+  readLoadedFlags,
+} from '@mtl/saved-models';
+import { savedWeights } from '@mtl/saved-models/internal';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TrainGptResult } from './ranks/train-gpt.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-of-experts-'));
+const pathOf = (name: string): string => join(directory, name);
+const base = pathOf('base');
+const onNotice = (): void => {};
+
+const targets = [
+  'q_proj',
+  ...['experts.gate_up_proj', 'experts.down_proj'],
+  ...['shared_expert.gate_proj', 'shared_expert.down_proj'],
+];
+const adapters: RunOptions = { lora: { loraRank: 3, loraAlpha: 6, loraTargets: targets } };
+const begin = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: base } }, adapters);
+const sharded: RunOptions = { layout: { useDistributedOptimizer: true, overlapGradReduce: true } };
+const spread = mergeOptions(sharded, { layout: { expertModelParallelSize: 2 } });
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+
+let runs: TrainingRuns;
+let output: string;
+beforeAll(async () => {
+  // a Qwen2-MoE, whose first layer is dense
+  await writeTinyLlama({
+    directory: base,
+    changes: {
+      kvChannels: 6,
+      addQkvBias: true,
+      numExperts: 4,
+      moeLayerFreq: [0, 1],
+      moeRouterTopk: 2,
+      moeRouterPreSoftmax: true,
+      moeFfnHiddenSize: 20,
+      moeSharedExpertIntermediateSize: 16,
+      moeSharedExpertGate: true,
+    },
+  });
+  runs = await TrainingRuns.create({
+    training: { trainIters: 6, evalInterval: 3 },
+    optimizer: { lr: 3e-2, lrDecayIters: 6 },
+  });
+  await runs.run(1, [{ name: 'alone', options: begin }]);
+  const exports = { checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') } };
+  const saving = mergeOptions(begin, spread, exports);
+  const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
+  output = first!.output;
+});
+afterAll(async () => {
+  await runs.remove();
+  rmSync(directory, { recursive: true });
+});
+
+const checkpointOf = (name: string): Promise<Checkpoint> =>
+  Checkpoint.open(join(runs.pathOf(name), 'iter_0000006'));
+
+function expectSameCurve(name: string): void {
+  const { loss, norm } = runs.differences(name, 'alone');
+  expect(loss, name).toBeLessThan(tolerances.fp32.loss);
+  expect(norm, name).toBeLessThan(tolerances.fp32.norm);
+}
+
+it('trains adapters of experts alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
+  const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+  expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
+  // queries of two layers; of one layer two matrices of four experts, and two of the shared one; rank 3
+  const numAdapted = 3 * (2 * (24 + 24) + 4 * (24 + 40 + (20 + 24)) + (24 + 16) + (16 + 24));
+  expect(output).toContain(`adapters of ${numAdapted.toLocaleString('en-US')} parameters are trained`);
+  const checkpoint = await checkpointOf('spread');
+  const states = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
+  // two layers with queries, and one with four others; two factors, two moments
+  expect([states.length, states.every(isAdapter)]).toEqual([(2 + 4) * 2 * 2, true]);
+  const original = await readHuggingFaceGpt({ directory: base });
+  const kept = savedWeights(checkpoint).filter(({ name }) => !isAdapter(name));
+  expect(kept.map(({ name }) => name)).toContain('decoder.layers.1.mlp.experts.linear_fc1.weight');
+  for (const tensor of kept) {
+    const { name, dtype, globalShape } = tensor;
+    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    await original.load([hostTensor({ name, dtype, globalShape, memory })]);
+    expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
+  }
+});
+
+it('moves every adapter of every expert from where it began', async () => {
+  const checkpoint = await checkpointOf('spread');
+  const factors = savedWeights(checkpoint).filter(({ name }) => name.endsWith('.lora_b.weight'));
+  expect(factors).toHaveLength(6);
+  for (const tensor of factors) {
+    const values = new Float32Array((await tensor.read()).slice().buffer);
+    const parts = tensor.name.includes('.experts.') ? 4 : 1;
+    const size = values.length / parts;
+    const moved = Array.from({ length: parts }, (_, part) =>
+      values.subarray(part * size, (part + 1) * size).some((value) => value !== 0),
+    );
+    expect(moved, tensor.name).toEqual(moved.map(() => true));
+  }
+});
+
+describe('layouts', () => {
+  const two = {
+    'dp 2, distributed optimizer': sharded,
+    'tp 2, sequence parallel': tensor,
+    'pp 2, zb-h1': { layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } },
+  } satisfies Readonly<Record<string, RunOptions>>;
+
+  it('have the curve of one process', async () => {
+    const trainings = Object.entries(two).map(([name, layout]) => ({
+      name,
+      options: mergeOptions(begin, layout),
+    }));
+    await runs.run(2, trainings);
+    for (const name of ['spread', ...Object.keys(two)]) expectSameCurve(name);
+  });
+
+  it('may have stages without adapters', async () => {
+    const experts = mergeOptions(begin, { lora: { loraTargets: ['mlp.experts.down_proj'] } });
+    await runs.run(1, [{ name: 'experts alone', options: experts }]);
+    for (const pipelineSchedule of ['1f1b', 'zb-h1']) {
+      const layout = { pipelineModelParallelSize: 2, pipelineSchedule };
+      await runs.run(2, [{ name: pipelineSchedule, options: mergeOptions(experts, { layout }) }]);
+      const { loss, norm } = runs.differences(pipelineSchedule, 'experts alone');
+      expect(loss).toBeLessThan(tolerances.fp32.loss);
+      expect(norm).toBeLessThan(tolerances.fp32.norm);
+    }
+  });
+
+  it('have it with other layouts of experts, and on four ranks', { tags: ['whole'] }, async () => {
+    const pairs: Readonly<Record<string, RunOptions>> = {
+      'tp 2, ep 2': mergeOptions(tensor, {
+        layout: { expertTensorParallelSize: 1, expertModelParallelSize: 2 },
+      }),
+      'ep 2, tokens by all-gather, recomputed': mergeOptions(spread, {
+        layout: { moeTokenDispatcherType: 'allgather' },
+        training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
+      }),
+    };
+    const four = {
+      'tp 2, ep 2, etp 2': mergeOptions(spread, tensor),
+      'dp 4, ep 2': spread,
+    };
+    for (const [size, layouts] of [
+      [2, pairs],
+      [4, four],
+    ] as const) {
+      const options = Object.entries(layouts).map(([name, layout]) => ({
+        name,
+        options: mergeOptions(begin, layout),
+      }));
+      await runs.run(size, options);
+      for (const name of Object.keys(layouts)) expectSameCurve(name);
+    }
+  });
+
+  it('resume to the bit, and one from the checkpoint of another', async () => {
+    const load = (name: string) =>
+      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
+    const half = mergeOptions(begin, spread, { training: { exitInterval: 3 } });
+    await runs.run(2, [
+      { name: 'resumed', options: half },
+      { name: 'moved', options: half },
+    ]);
+    await runs.run(2, [{ name: 'resumed', options: mergeOptions(load('resumed'), spread) }]);
+    await runs.run(1, [{ name: 'moved', options: load('moved') }]);
+    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('spread')));
+    expectSameCurve('moved');
+  });
+});
+
+describe('what is saved of ranks with different experts', () => {
+  const scoresOf = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
+    const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
+    const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
+    const scores = scoreTokens({ model: loaded.model, tokens });
+    loaded.dispose();
+    return [...scores];
+  };
+
+  it('is what PEFT names parameters and layers', async () => {
+    const config = JSON.parse(readFileSync(join(pathOf('saved'), 'adapter_config.json'), 'utf8'));
+    expect(config).toMatchObject({
+      r: 3,
+      lora_alpha: 6,
+      lora_dropout: 0,
+      target_modules: ['q_proj', 'mlp.shared_expert.gate_proj', 'mlp.shared_expert.down_proj'],
+      target_parameters: ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj'],
+    });
+    const { targets: found } = await readLoraConfiguration(pathOf('saved'));
+    expect(found).toEqual(
+      [
+        ...['mlp.experts.down_proj', 'mlp.experts.gate_up_proj'],
+        ...['mlp.shared_expert.down_proj', 'mlp.shared_expert.gate_proj', 'self_attn.q_proj'],
+      ].sort(),
+    );
+  });
+
+  it('holds the bits of the checkpoint, and is merged and scored alike from everywhere', async () => {
+    const checkpoint = await checkpointOf('spread');
+    const { configuration: model } = await readHuggingFaceGpt({ directory: base });
+    const written = await readLoraDirectory({ directory: pathOf('saved'), model });
+    for (const tensor of savedWeights(checkpoint).filter(({ name }) => isAdapter(name))) {
+      const { name, globalShape } = tensor;
+      const memory = new Uint8Array(4 * sizeOf(globalShape));
+      await written.load([hostTensor({ name, dtype: 'F32', globalShape, memory })]);
+      expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
+    }
+    const [original, merged] = [
+      await scoresOf({ loadHuggingFace: base }),
+      await scoresOf({ loadHuggingFace: pathOf('merged') }),
+    ];
+    expect(merged).not.toEqual(original);
+    // all merge in float32 in the same way
+    expect(await scoresOf({ load: runs.pathOf('spread') })).toEqual(merged);
+    const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
+    await checkpointToLora({ load: runs.pathOf('spread'), directory: fromCheckpoint, onNotice });
+    await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
+    expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
+    expect(await scoresOf({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
+  });
+
+  it('is trained on from its directory: adapters begin where they ended', async () => {
+    const once: RunOptions = { training: { trainIters: 1 } };
+    const from = (options: RunOptions) => mergeOptions(takenFromDirectory, options, once);
+    const on = from({ checkpoint: { loadHf: base, loadLora: pathOf('saved') } });
+    await runs.run(2, [{ name: 'on', options: mergeOptions(on, spread) }]);
+    await runs.run(1, [{ name: 'whole', options: from({ checkpoint: { loadHf: pathOf('merged') } }) }]);
+    const [[loss], [merged]] = ['on', 'whole'].map((name) => numbersOf(runs.metricsOf(name))[0]!) as [
+      number[],
+      number[],
+    ];
+    // a weight with its adapter, and both one after the other, in float32
+    expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
+  });
+
+  it('gives a run its flags', async () => {
+    const flags = flagsOfOptions({ checkpoint: { loadHf: base, loadLora: pathOf('saved') } });
+    const { values } = withLoadedFlags(flags, await readLoadedFlags(flags));
+    expect(values).toMatchObject({ 'lora-rank': 3, 'lora-alpha': 6, 'lora-dropout': 0 });
+    expect(values['lora-targets']).toContain('mlp.experts.gate_up_proj');
+  });
+});

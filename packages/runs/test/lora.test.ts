@@ -1,0 +1,239 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
+import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
+import { scoreTokens } from '@mtl/inference';
+import { sizeOf } from '@mtl/kernels';
+import { gptParameters } from '@mtl/models';
+import {
+  checkpointToHuggingFace,
+  checkpointToLora,
+  checkpointToMegatron,
+  loadGptForInference,
+  mergeLora,
+  type OpenGptWeightsOptions,
+  readLoadedFlags,
+} from '@mtl/saved-models';
+import { openGptWeights, savedWeights } from '@mtl/saved-models/internal';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-lora-'));
+const pathOf = (name: string): string => join(directory, name);
+const base = pathOf('base');
+const onNotice = (): void => {};
+
+const adapters: RunOptions = {
+  lora: {
+    loraRank: 4,
+    loraAlpha: 8,
+    loraDropout: 0.2,
+    loraTargets: ['q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj'],
+  },
+};
+const loadBase: RunOptions = { checkpoint: { loadHf: base } };
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  await writeTinyLlama({ directory: base });
+  const recipe: RunOptions = {
+    training: { trainIters: 6, evalInterval: 3 },
+    optimizer: { lr: 1e-2, lrDecayIters: 6 },
+  };
+  runs = await TrainingRuns.create(recipe);
+  const options = mergeOptions(takenFromDirectory, loadBase, adapters, {
+    checkpoint: { saveLora: pathOf('saved'), saveHf: pathOf('merged') },
+  });
+  await runs.run(1, [{ name: 'alone', options }]);
+});
+afterAll(async () => {
+  await runs.remove();
+  rmSync(directory, { recursive: true });
+});
+
+const checkpointOf = (name: string, iteration: number): Promise<Checkpoint> =>
+  Checkpoint.open(join(runs.pathOf(name), `iter_${String(iteration).padStart(7, '0')}`));
+
+it('trains adapters alone: the base keeps its bits, and nothing of it is in the optimizer', async () => {
+  const losses = numbersOf(runs.metricsOf('alone')).map(([loss]) => loss!);
+  expect(losses[0]! - losses.at(-1)!).toBeGreaterThan(0.1);
+  const checkpoint = await checkpointOf('alone', 6);
+  const names = [...checkpoint.tensors.keys()];
+  const states = names.filter(isOptimizerTensor);
+  // two layers, five linear layers, two factors, two moments
+  expect([states.length, states.every(isAdapter)]).toEqual([2 * 5 * 2 * 2, true]);
+  const original = await readHuggingFaceGpt({ directory: base });
+  const kept = savedWeights(checkpoint).filter(({ name }) => !isAdapter(name));
+  expect(kept.length).toBeGreaterThan(10);
+  for (const tensor of kept) {
+    const { name, dtype, globalShape } = tensor;
+    const memory = new Uint8Array(4 * sizeOf(globalShape));
+    await original.load([hostTensor({ name, dtype, globalShape, memory })]);
+    expect(Buffer.compare(await tensor.read(), memory), name).toBe(0);
+  }
+});
+
+describe('layouts', () => {
+  const tensor: RunOptions = { layout: { tensorModelParallelSize: 2 } };
+  const layouts = {
+    'tp 2': tensor,
+    'tp 2, sequence parallel': mergeOptions(tensor, { layout: { sequenceParallel: true } }),
+    'pp 2, zb-h1': { layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } },
+    'dp 2, distributed optimizer': { layout: { useDistributedOptimizer: true, overlapGradReduce: true } },
+  };
+
+  it('have the curve of one process, dropout included', { tags: ['whole'] }, async () => {
+    const trainings = Object.entries(layouts).map(([name, layout]) => ({
+      name,
+      options: mergeOptions(takenFromDirectory, loadBase, adapters, layout),
+    }));
+    await runs.run(2, trainings);
+    for (const name of Object.keys(layouts)) {
+      const { loss, norm } = runs.differences(name, 'alone');
+      expect(loss, name).toBeLessThan(tolerances.fp32.loss);
+      expect(norm, name).toBeLessThan(tolerances.fp32.norm);
+    }
+  });
+
+  it('resume to the bit, and one from the checkpoint of another', async () => {
+    const from = (name: string) =>
+      mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
+    const begin = mergeOptions(takenFromDirectory, loadBase, adapters, { training: { exitInterval: 3 } });
+    await runs.run(1, [
+      { name: 'resumed', options: begin },
+      { name: 'resumed', options: from('resumed') },
+    ]);
+    expect(numbersOf(runs.metricsOf('resumed'))).toEqual(numbersOf(runs.metricsOf('alone')));
+    const sharded = mergeOptions(tensor, { layout: { sequenceParallel: true } });
+    await runs.run(2, [{ name: 'moved', options: mergeOptions(begin, sharded) }]);
+    await runs.run(1, [{ name: 'moved', options: from('moved') }]);
+    const { loss, norm } = runs.differences('moved', 'alone');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+  });
+});
+
+describe('what is saved', () => {
+  const scoresOf = async (weights: Omit<OpenGptWeightsOptions, 'onNotice'>): Promise<number[]> => {
+    const loaded = await loadGptForInference({ ...weights, device: 'cpu', onNotice });
+    const tokens = loaded.tokenizer!.encode('Line 7 says 433 and ends.');
+    const scores = scoreTokens({ model: loaded.model, tokens });
+    loaded.dispose();
+    return [...scores];
+  };
+
+  it('scores alike from the checkpoint and merged, at the end of the run and later', async () => {
+    const [original, ofCheckpoint, merged] = [
+      await scoresOf({ loadHuggingFace: base }),
+      await scoresOf({ load: runs.pathOf('alone') }),
+      await scoresOf({ loadHuggingFace: pathOf('merged') }),
+    ];
+    // all three merge in float32 in the same way
+    expect(ofCheckpoint).toEqual(merged);
+    expect(ofCheckpoint).not.toEqual(original);
+    const [fromCheckpoint, later] = [pathOf('from checkpoint'), pathOf('merged later')];
+    await checkpointToLora({ load: runs.pathOf('alone'), directory: fromCheckpoint, onNotice });
+    await mergeLora({ loadHuggingFace: base, loadLora: fromCheckpoint, directory: later, onNotice });
+    expect(await scoresOf({ loadHuggingFace: later })).toEqual(merged);
+    expect(await scoresOf({ loadHuggingFace: base, loadLora: fromCheckpoint })).toEqual(merged);
+    await expect(scoresOf({ load: runs.pathOf('alone'), loadLora: fromCheckpoint })).rejects.toMatchObject({
+      code: 'MTL_FLAG_CONFLICT',
+    });
+    for (const written of [fromCheckpoint, pathOf('saved')]) {
+      expect(await readLoraConfiguration(written)).toMatchObject({ rank: 4, alpha: 8, dropout: 0.2 });
+    }
+  });
+
+  it('goes to Megatron-LM merged', async () => {
+    const theirs = pathOf('megatron');
+    await checkpointToMegatron({ load: runs.pathOf('alone'), directory: theirs, onNotice });
+    const written = await readMegatron({ directory: theirs });
+    const merged = await readHuggingFaceGpt({ directory: pathOf('merged') });
+    for (const { name, globalShape } of gptParameters(merged.configuration)) {
+      const [one, other] = [written, merged].map(() => new Uint8Array(4 * sizeOf(globalShape)));
+      await written.load([hostTensor({ name, globalShape, dtype: 'F32', memory: one! })]);
+      await merged.load([hostTensor({ name, globalShape, dtype: 'F32', memory: other! })]);
+      expect(Buffer.compare(one!, other!), name).toBe(0);
+    }
+    await written.close();
+  });
+
+  it.each(['decoder.layers.1.mlp.linear_fc2.lora_b.weight', 'decoder.final_layernorm.weight'])(
+    'is refused without %s',
+    async (missing) => {
+      const checkpoint = await checkpointOf('alone', 6);
+      const [load, target] = [pathOf(`without ${missing}`), pathOf('never written')];
+      const tensors = savedWeights(checkpoint).filter(({ name }) => name !== missing);
+      await saveCheckpoint({ directory: load, iteration: 6, tensors, state: checkpoint.state });
+      const read = async (): Promise<void> => (await openGptWeights({ load, onNotice })).load([]);
+      for (const use of [checkpointToMegatron, checkpointToHuggingFace, checkpointToLora, read]) {
+        await expect(use({ load, directory: target, onNotice })).rejects.toMatchObject({
+          code: 'MTL_CHECKPOINT_MISMATCH',
+          message: `${load}/iter_0000006 has no ${missing}`,
+          exitCode: 2,
+        });
+      }
+      expect(existsSync(target)).toBe(false);
+    },
+  );
+
+  it('is trained on from its directory: adapters begin where they ended', async () => {
+    const once: RunOptions = { training: { trainIters: 1 }, lora: { loraDropout: 0 } };
+    const on = mergeOptions(loadBase, { checkpoint: { loadLora: pathOf('saved') } }, once);
+    const whole: RunOptions = { checkpoint: { loadHf: pathOf('merged') }, training: { trainIters: 1 } };
+    await runs.run(1, [
+      { name: 'on', options: mergeOptions(takenFromDirectory, on) },
+      { name: 'whole', options: mergeOptions(takenFromDirectory, whole) },
+    ]);
+    const [[loss], [merged]] = [numbersOf(runs.metricsOf('on')), numbersOf(runs.metricsOf('whole'))].map(
+      (lines) => lines[0]!,
+    ) as [number[], number[]];
+    // a weight with its adapter, and both one after the other, in float32
+    expect(Math.abs(loss! / merged! - 1)).toBeLessThan(tolerances.fp32.loss);
+  });
+
+  it('gives a run its flags, which others contradict', async () => {
+    const flagsOf = async (options: RunOptions) => {
+      const flags = flagsOfOptions(mergeOptions(loadBase, options));
+      return withLoadedFlags(flags, await readLoadedFlags(flags)).values;
+    };
+    expect(
+      await flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraDropout: 0 } }),
+    ).toMatchObject({
+      'lora-rank': 4,
+      'lora-alpha': 8,
+      'use-rslora': false,
+      'lora-dropout': 0,
+      'lora-targets': [
+        ...['mlp.down_proj', 'mlp.gate_proj'],
+        ...['self_attn.o_proj', 'self_attn.q_proj', 'self_attn.v_proj'],
+      ],
+    });
+    await expect(
+      flagsOf({ checkpoint: { loadLora: pathOf('saved') }, lora: { loraRank: 2 } }),
+    ).rejects.toMatchObject({
+      code: 'MTL_FLAG_CONFLICT',
+      message: expect.stringContaining('--lora-rank 2 contradicts'),
+    });
+    await expect(flagsOf({ checkpoint: { loadLora: base } })).rejects.toMatchObject({
+      code: 'MTL_LORA_DIRECTORY',
+    });
+  });
+
+  it('is not lost', async () => {
+    const options: RunOptions = {
+      checkpoint: { load: runs.pathOf('alone'), finetune: true },
+      training: { trainIters: 1 },
+    };
+    await expect(
+      runs.run(1, [{ name: 'refused', options: mergeOptions(takenFromDirectory, options) }]),
+    ).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_LORA',
+    });
+  });
+});

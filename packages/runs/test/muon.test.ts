@@ -1,0 +1,135 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Checkpoint } from '@mtl/checkpoint';
+import type { RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+const muon: RunOptions = {
+  optimizer: {
+    optimizer: 'muon',
+    muonMomentum: 0.95,
+    muonNesterov: true,
+    muonExtraScaleFactor: 0.2,
+    weightDecay: 0.1,
+  },
+  training: { trainIters: 12, evalInterval: 12 },
+};
+const distributed: RunOptions = {
+  layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
+};
+const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
+/** Grouped queries, gates and values in one weight, an output layer of its own, no biases. */
+const llama: RunOptions = {
+  model: {
+    groupQueryAttention: true,
+    numQueryGroups: 2,
+    swiglu: true,
+    disableBiasLinear: true,
+    untieEmbeddingsAndOutputWeights: true,
+    normalization: 'RMSNorm',
+  },
+};
+
+const half16: RunOptions = { training: { fp16: true }, optimizer: { initialLossScale: 1024 } };
+
+let runs: TrainingRuns;
+beforeAll(async () => {
+  runs = await TrainingRuns.create(muon);
+  await runs.run(1, [
+    { name: 'alone' },
+    { name: 'adam', options: { optimizer: { optimizer: 'adam' } } },
+    { name: 'alone-llama', options: llama },
+    { name: 'alone-bf16', options: { training: { bf16: true } } },
+    { name: 'alone-fp16', options: half16 },
+    {
+      name: 'half',
+      options: { training: { exitInterval: 6 }, checkpoint: { saveInterval: 3, asyncSave: true } },
+    },
+    { name: 'half', options: { checkpoint: { load: runs.pathOf('half') } } },
+  ]);
+});
+afterAll(() => runs.remove());
+
+function expectSame(name: string, expected: string, precision: 'fp32' | 'bf16' = 'fp32'): void {
+  const { loss, norm } = runs.differences(name, expected);
+  expect(loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
+  expect(norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
+}
+
+describe('a GPT trained with Muon', () => {
+  it('learns, another way than with AdamW', () => {
+    const [own, adam] = [runs.metricsOf('alone'), runs.metricsOf('adam')];
+    expect(own[0]).toMatchObject({ lm_loss: adam[0]!.lm_loss });
+    expect(own[0]!.lm_loss - own.at(-1)!.lm_loss).toBeGreaterThan(0.5);
+    expect(own.at(-1)!.lm_loss).not.toBe(adam.at(-1)!.lm_loss);
+  });
+
+  it('resumes bitwise from a checkpoint that was saved in the background', async () => {
+    expect(numbersOf(runs.metricsOf('half')).slice(-6)).toEqual(numbersOf(runs.metricsOf('alone')).slice(-6));
+    const folders = ['alone', 'half'].map((name) => join(runs.pathOf(name), 'iter_0000012'));
+    const [whole, halves] = folders.map((folder) =>
+      readdirSync(folder)
+        .filter((file) => file.endsWith('.safetensors'))
+        .map((file) => readFileSync(join(folder, file))),
+    );
+    expect(whole!.length).toBeGreaterThan(0);
+    expect(halves).toEqual(whole);
+    const { tensors } = await Checkpoint.open(folders[0]!);
+    const statesOf = (name: string): string[] =>
+      [...tensors.keys()].filter((key) => key.endsWith(`.${name}`)).map((key) => key.split('.')[1]!);
+    expect(statesOf('decoder.layers.0.mlp.linear_fc1.weight')).toEqual(['momentum_buffer']);
+    expect(statesOf('decoder.layers.0.mlp.linear_fc1.bias').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+    expect(statesOf('embedding.word_embeddings.weight').sort()).toEqual(['exp_avg', 'exp_avg_sq']);
+  });
+
+  it('trains as in one process: 2 ranks', async () => {
+    const half = runs.pathOf('half');
+    await runs.run(2, [
+      { name: 'tensor', options: tensor },
+      { name: 'pipeline', options: pipeline },
+      { name: 'data', options: {} },
+      { name: 'distributed', options: distributed },
+      { name: 'llama', options: mergeOptions(tensor, llama) },
+      { name: 'tensor-bf16', options: mergeOptions(tensor, { training: { bf16: true } }) },
+      { name: 'tensor-fp16', options: mergeOptions(tensor, half16) },
+      { name: 'data-bf16', options: { training: { bf16: true } } },
+      { name: 'distributed-bf16', options: mergeOptions(distributed, { training: { bf16: true } }) },
+      { name: 'from-half', options: mergeOptions(tensor, { checkpoint: { load: half, ckptStep: 6 } }) },
+    ]);
+    for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
+    expectSame('llama', 'alone-llama');
+    expectSame('tensor-bf16', 'alone-bf16', 'bf16');
+    expectSame('tensor-fp16', 'alone-fp16', 'bf16');
+    const rest = runs.metricsOf('from-half');
+    expect(rest.length).toBe(6);
+    runs
+      .metricsOf('alone')
+      .slice(-6)
+      .forEach(({ lm_loss }, index) => {
+        expect(Math.abs(rest[index]!.lm_loss / lm_loss - 1)).toBeLessThan(tolerances.fp32.loss);
+      });
+    expect(numbersOf(runs.metricsOf('distributed'))).toEqual(numbersOf(runs.metricsOf('data')));
+    expect(numbersOf(runs.metricsOf('distributed-bf16'))).toEqual(numbersOf(runs.metricsOf('data-bf16')));
+  });
+
+  it('trains as in one process: 2 x 2 ranks, and goes on from their checkpoint in one', async () => {
+    const layout = mergeOptions(tensor, distributed);
+    await runs.run(4, [{ name: 'four', options: mergeOptions(layout, { training: { exitInterval: 6 } }) }]);
+    await runs.run(1, [{ name: 'four', options: { checkpoint: { load: runs.pathOf('four') } } }]);
+    expectSame('four', 'alone');
+  });
+
+  it('refuses the state of another optimizer', async () => {
+    const load = (name: string): RunOptions => ({ checkpoint: { load: runs.pathOf(name) } });
+    await expect(runs.run(1, [{ name: 'mixed', options: load('adam') }])).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_OPTIMIZER',
+    });
+    const options = mergeOptions({ optimizer: { optimizer: 'adam' } }, load('alone'));
+    await expect(runs.run(1, [{ name: 'mixed', options }])).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_OPTIMIZER',
+    });
+  });
+});

@@ -1,0 +1,29 @@
+import { configure, type RunOptions } from '@mtl/configuration';
+import { openTrainingData } from '@mtl/run-parts';
+import { expect, it } from 'vitest';
+import { datasetFingerprints } from '../src/records/fingerprints.js';
+
+const run: RunOptions = {
+  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
+  training: { microBatchSize: 2, trainIters: 4, evalIters: 1 },
+  optimizer: { lr: 1e-3 },
+};
+
+it.each<RunOptions['data']>([
+  { tokenizerType: 'NullTokenizer', vocabSize: 128 },
+  { tokenizerType: 'ByteLevelTokenizer' },
+])('opens made-up data without files, with a $tokenizerType', async (tokenizer) => {
+  const configuration = configure({ ...run, data: { seqLength: 16, mockData: true, ...tokenizer } });
+  const messages: string[] = [];
+  const { datasets, dataPath, ...data } = await openTrainingData(configuration, {
+    // nothing is prepared there
+    corpusDirectory: '/dev/null/corpus',
+    onMessage: (text) => void messages.push(text),
+  });
+  const { train, valid } = datasets;
+  expect([train!.length >= 8, valid!.length >= 2]).toEqual([true, true]);
+  const { tokens } = train!.sample(0) as unknown as { readonly tokens: Int32Array };
+  expect(Math.max(...tokens)).toBeLessThan(data.tokenizer.vocabularySize);
+  expect(datasetFingerprints(dataPath)).toEqual([]);
+  expect(messages).toEqual([]);
+});

@@ -1,0 +1,103 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { dryRun } from '@mtl/planning';
+import { loadModelBlocks } from '@mtl/run-parts';
+import { readLoadedFlags } from '@mtl/saved-models';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { processTestMs } from './support/run-processes.js';
+import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
+
+const blocks = fileURLToPath(new URL('./support/own-blocks.mjs', import.meta.url));
+const four: RunOptions = { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 } };
+
+describe('a model with blocks of its own', () => {
+  let runs: TrainingRuns;
+  beforeAll(async () => {
+    runs = await TrainingRuns.create({ training: { trainIters: 8 }, model: { numLayers: 4 } });
+    await runs.run(1, [
+      { name: 'standard' },
+      { name: 'own', options: { model: { modelBlocks: blocks } } },
+      { name: 'half', options: { model: { modelBlocks: blocks }, training: { exitInterval: 4 } } },
+    ]);
+    await runs.run(4, [
+      {
+        name: 'four',
+        options: mergeOptions({ model: { modelBlocks: blocks } }, four, {
+          layout: { sequenceParallel: true },
+        }),
+      },
+      {
+        name: 'resumed',
+        options: mergeOptions({ model: { modelBlocks: blocks } }, four, {
+          checkpoint: { load: runs.pathOf('half') },
+        }),
+      },
+    ]);
+  }, processTestMs);
+  afterAll(() => runs.remove());
+
+  it('trains, otherwise than the one of its flags', () => {
+    const [own, standard] = [numbersOf(runs.metricsOf('own')), numbersOf(runs.metricsOf('standard'))];
+    expect(own).toHaveLength(8);
+    expect(own.at(-1)![0]).toBeLessThan(own[0]![0]!);
+    expect(own[1]).not.toEqual(standard[1]);
+  });
+
+  it('has the curve of one process on four ranks, and through a resume', () => {
+    const { loss, norm } = runs.differences('four', 'own');
+    expect(loss).toBeLessThan(tolerances.fp32.loss);
+    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    const expected = numbersOf(runs.metricsOf('own')).slice(4);
+    numbersOf(runs.metricsOf('resumed')).forEach(([resumed], index) => {
+      expect(Math.abs(resumed! / expected[index]![0]! - 1)).toBeLessThan(tolerances.fp32.loss);
+    });
+  });
+
+  it('runs no module that only a checkpoint names', async () => {
+    const flags = flagsOfOptions({ checkpoint: { load: runs.pathOf('own') } });
+    await loadModelBlocks(flags);
+    await expect(readLoadedFlags(flags)).rejects.toMatchObject({
+      code: 'MTL_BLOCK_KIND',
+      remedy: expect.stringContaining(`pass --model-blocks ${blocks}`),
+    });
+  });
+
+  it('is counted by a dry run', async () => {
+    const parametersOf = async (more: RunOptions): Promise<number> => {
+      const sizes = { numLayers: 4, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 };
+      const flags = flagsOfOptions(
+        mergeOptions(more, {
+          preset: 'none',
+          model: sizes,
+          training: { microBatchSize: 1, trainIters: 2 },
+          optimizer: { lr: 1e-3 },
+          data: { seqLength: 32, dataPath: ['bundled'] },
+        }),
+      );
+      await loadModelBlocks(flags);
+      const { ranks } = await dryRun(validateConfiguration(flags));
+      return ranks[0]!.numParameters;
+    };
+    // of each of two layers: a matrix before and after 128 features more, without the biases of both layers
+    const more = 2 * (2 * 32 * 128 - 128 - 32);
+    expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
+  });
+
+  it.each([
+    ['export default 3;', 'its default export is no function'],
+    ['throw new Error("not today");', 'not today'],
+    ['export default (', 'own.mjs'],
+    [undefined, 'Cannot find module'],
+  ])('refuses the module %j', async (text, why) => {
+    const path = runs.pathOf(`module ${why.length} of ones own.mjs`);
+    if (text !== undefined) writeFileSync(path, text);
+    const flags = flagsOfOptions({ model: { modelBlocks: path } });
+    await expect(loadModelBlocks(flags)).rejects.toMatchObject({
+      code: 'MTL_MODEL_BLOCKS',
+      exitCode: 2,
+      message: expect.stringContaining(why),
+    });
+  });
+});

@@ -1,0 +1,175 @@
+import { mergeOptions } from '@mtl/configuration/testing';
+import { describe, expect, it } from 'vitest';
+import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
+
+/** The value of every choice that a layout makes. */
+function choicesOf({ sizes, traits }: ParityLayout): readonly string[] {
+  const chosen = (name: string): string => (traits.includes(name) ? name : `no ${name}`);
+  const recomputation = traits.find((trait) => trait.endsWith('recomputation')) ?? 'no recomputation';
+  return [JSON.stringify(sizes), chosen('sequence parallel'), chosen('distributed optimizer'), recomputation];
+}
+
+/** Each two values that meet in a layout. */
+function pairsOf(layout: ParityLayout): readonly string[] {
+  const choices = choicesOf(layout);
+  return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
+}
+
+// of tensor and data parallelism; pipelines have lists of their own
+const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
+  model === 'gpt' &&
+  Object.keys(sizes).length > 0 &&
+  Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
+const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
+  all.filter((layout) => isPlanar(layout) && layout.precision === precision);
+
+/** Sequences that processes share have a list of their own. */
+const ofWholeSequences = allLayouts.filter(({ sizes }) => sizes.cp === undefined);
+
+describe('the layouts of npm run dev -- parity', () => {
+  it('are crossed completely with --all', () => {
+    // two meshes along one axis of tensor, two of data parallelism with 2 x 3 each,
+    // two of both with 2 x 2 x 3
+    const numEach = 4 * 6 + 2 * 12;
+    expect(ofPrecision(allLayouts, 'fp32').length).toBe(numEach);
+    expect(ofPrecision(allLayouts, 'bf16').length).toBe(numEach);
+    expect(new Set(allLayouts.map(({ name }) => name)).size).toBe(allLayouts.length);
+  });
+
+  it('are crossed for BERT as for GPT', () => {
+    const of = (wanted: string) =>
+      ofWholeSequences.filter(({ model }) => model === wanted).map(({ options }) => options);
+    const asBert = { model: { kind: 'bert' } } as const;
+    expect(of('bert')).toEqual(of('gpt').map((options) => mergeOptions(options, asBert)));
+  });
+
+  it('are crossed for a Llama as for GPT, with blocks of its own', () => {
+    const of = (wanted: string) => ofWholeSequences.filter(({ model }) => model === wanted);
+    expect(of('llama').map(({ sizes, traits, precision }) => ({ sizes, traits, precision }))).toEqual(
+      of('gpt').map(({ sizes, traits, precision }) => ({ sizes, traits, precision })),
+    );
+    const blocks = { swiglu: true, normalization: 'RMSNorm', untieEmbeddingsAndOutputWeights: true };
+    for (const [index, { options }] of of('llama').entries()) {
+      expect(options.model).toMatchObject(blocks);
+      expect({ ...options, model: undefined }).toEqual({ ...of('gpt')[index]!.options, model: undefined });
+    }
+  });
+
+  it('cut a Llama along every axis in CI, in both precisions, and inject faults along every axis', () => {
+    const ofLlama = layouts.filter(({ model, sizes }) => model === 'llama' && sizes.cp === undefined);
+    const axesOf = (some: readonly ParityLayout[]) =>
+      new Set(some.flatMap(({ sizes }) => Object.keys(sizes)));
+    expect(axesOf(ofLlama)).toEqual(new Set(['tp', 'dp', 'pp']));
+    expect(new Set(ofLlama.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
+    expect(axesOf(faults.filter(({ model }) => model === 'llama'))).toEqual(new Set(['tp', 'dp', 'pp']));
+  });
+
+  it('cut BERT along every axis in CI, with layer norm in both places and in both precisions', () => {
+    const ofBert = layouts.filter(({ model }) => model === 'bert');
+    const axes = new Set(ofBert.flatMap(({ sizes }) => Object.keys(sizes)));
+    expect(axes).toEqual(new Set(['tp', 'dp', 'pp', 'cp']));
+    const after = ofBert.filter(({ traits }) => traits.includes('layer norm after sublayers'));
+    expect(after.length).toBeGreaterThan(0);
+    expect(after.length).toBeLessThan(ofBert.length);
+    expect(new Set(ofBert.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
+    const broken = faults.filter(({ model }) => model === 'bert');
+    expect(new Set(broken.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(axes);
+  });
+
+  it('share sequences along with every axis, in every way, with masks of all kinds', () => {
+    const shared = layouts.filter(({ sizes }) => sizes.cp !== undefined);
+    expect(shared.length).toBeGreaterThanOrEqual(24);
+    expect(new Set(shared.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(
+      new Set(['tp', 'cp', 'dp', 'pp', 'ep', 'etp']),
+    );
+    for (const size of [2, 4]) {
+      const ofSize = shared.filter(({ sizes }) => sizes.cp === size);
+      const traits = new Set(ofSize.flatMap((each) => each.traits));
+      const wanted = ['keys by all-gather', 'heads exchanged', 'documents', 'a window of 9'];
+      expect(wanted.filter((trait) => !traits.has(trait))).toEqual([]);
+      expect(ofSize.some(({ options }) => options.layout?.cpCommType === undefined)).toBe(true);
+    }
+    expect(new Set(shared.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
+  });
+
+  it('spread experts along every axis, in every way, and have mistakes of theirs', () => {
+    const isSparse = ({ model }: ParityLayout): boolean => model === 'qwen-moe' || model === 'deepseek';
+    const sparse = layouts.filter(isSparse);
+    expect(sparse.length).toBeGreaterThanOrEqual(24);
+    for (const model of ['qwen-moe', 'deepseek']) {
+      const ofModel = sparse.filter((each) => each.model === model);
+      const axes = new Set(ofModel.flatMap(({ sizes }) => Object.keys(sizes)));
+      expect(axes, model).toEqual(new Set(['tp', 'cp', 'dp', 'pp', 'ep', 'etp']));
+      const traits = new Set(ofModel.flatMap((each) => each.traits));
+      const wanted = ['tokens by all-gather', 'micro-batches of 2', 'recomputed experts'];
+      const all = [...wanted, 'sequence parallel', 'distributed optimizer', 'full recomputation'];
+      expect(
+        all.filter((trait) => !traits.has(trait)),
+        model,
+      ).toEqual([]);
+    }
+    // tensor parallelism without sequence parallelism, where ranks share out rows
+    expect(
+      sparse.some(({ sizes, traits }) => sizes.tp !== undefined && !traits.includes('sequence parallel')),
+    ).toBe(true);
+    const wrong = faults.filter(isSparse).map(({ fault }) => fault);
+    const own = [
+      'drop-expert-counts',
+      'move-biases-twice',
+      'average-expert-gradients',
+      'skip-shared-gate-sum',
+    ];
+    expect(own.filter((fault) => !wrong.includes(fault))).toEqual([]);
+  });
+
+  it('meet in CI in all pairs in float32', () => {
+    const met = new Set(ofPrecision(layouts, 'fp32').flatMap(pairsOf));
+    const wanted = new Set(ofPrecision(allLayouts, 'fp32').flatMap(pairsOf));
+    expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
+  });
+
+  it('are all there in CI in bf16, and their traits meet in all pairs', () => {
+    const traitPairs = (layout: ParityLayout): readonly string[] => [
+      choicesOf(layout)[0]!,
+      ...pairsOf(layout).filter((pair) => !pair.startsWith('{')),
+    ];
+    const met = new Set(ofPrecision(layouts, 'bf16').flatMap(traitPairs));
+    const wanted = new Set(ofPrecision(allLayouts, 'bf16').flatMap(traitPairs));
+    expect([...wanted].filter((pair) => !met.has(pair))).toEqual([]);
+  });
+
+  it('run every schedule of a pipeline, on every mesh of one, in CI', () => {
+    const inPipelines = layouts.filter(
+      ({ model, sizes, precision }) => model === 'gpt' && sizes.pp !== undefined && precision === 'fp32',
+    );
+    const wanted = [
+      ...['1f1b', 'gpipe', 'interleaved of 2 chunks', 'interleaved of 4 chunks', 'breadth-first of 2 chunks'],
+      ...['zb-h1', 'zb-h2', 'zb-v', 'balanced layers', 'full recomputation', 'sequence parallel'],
+      'distributed optimizer',
+    ];
+    const met = new Set(inPipelines.flatMap(({ traits }) => traits));
+    expect(wanted.filter((trait) => !met.has(trait))).toEqual([]);
+    const meshes = inPipelines.map(({ sizes: { pp, tp = 1, dp = 1 } }) => `${pp} x ${tp} x ${dp}`);
+    const pipelineTensorData = ['2 x 2 x 2', '4 x 1 x 2', '4 x 2 x 1', '2 x 1 x 4', '8 x 1 x 1'];
+    expect(pipelineTensorData.filter((mesh) => !meshes.includes(mesh))).toEqual([]);
+    expect(layouts.some(({ sizes, precision }) => sizes.pp !== undefined && precision === 'bf16')).toBe(true);
+  });
+
+  it('have mistakes under every kind of schedule', () => {
+    const kinds = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'zb-h1', 'zb-h2', 'zb-v'];
+    const broken = faults.flatMap(({ traits }) => traits);
+    expect(kinds.filter((kind) => !broken.some((trait) => trait.startsWith(kind)))).toEqual([]);
+  });
+
+  it('are each there once', () => {
+    expect(new Set(layouts.map(({ name }) => name)).size).toBe(layouts.length);
+  });
+
+  it('have mistakes that turn each of the checks red', () => {
+    const noticing = faults.filter(({ precision }) => precision === 'fp32').map(({ noticedBy }) => noticedBy);
+    expect(new Set(noticing)).toEqual(new Set(['loss', 'gradientNorm', 'gradients']));
+    expect(faults.some(({ precision, noticedBy }) => precision === 'bf16' && noticedBy === 'gradients')).toBe(
+      true,
+    );
+  });
+});

@@ -1,0 +1,26 @@
+import type { World } from '@mtl/comm';
+import { type FineTuneOptions, type FineTuningReport, fineTune } from '../../src/index.js';
+
+export interface FineTuneArgument extends Pick<FineTuneOptions, 'configuration' | 'seeds'> {
+  /** What is not the first rank has this for its --save: storage of its own. */
+  readonly saveElsewhere?: string;
+}
+
+/** Fine-tunes one thing after the other as a rank of a job. */
+export default async (world: World, all: readonly FineTuneArgument[]): Promise<FineTuningReport[]> => {
+  const reports: FineTuningReport[] = [];
+  for (const { configuration, seeds, saveElsewhere } of all) {
+    const { checkpoint } = configuration;
+    const save = world.rank === 0 ? checkpoint.save : (saveElsewhere ?? checkpoint.save);
+    reports.push(
+      await fineTune({
+        configuration: { ...configuration, checkpoint: { ...checkpoint, save } },
+        seeds,
+        world: world.size === 1 ? undefined : world,
+        local: { rank: world.rank, size: world.size },
+        onMessage: () => {},
+      }),
+    );
+  }
+  return reports;
+};

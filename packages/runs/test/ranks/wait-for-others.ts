@@ -1,0 +1,49 @@
+import { appendFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { World } from '@mtl/comm';
+import { TrainingProcesses } from '@mtl/run-parts';
+
+export interface WaitForOthersArgument {
+  /** How long rank 0 prepares. */
+  readonly preparingMs: number;
+  readonly intervalMs: number;
+  /** The task of this rank fails. */
+  readonly failingRank?: number;
+  /** Every rank writes its number into this file when it prepares. */
+  readonly log: string;
+}
+
+export interface WaitForOthersResult {
+  /** How often this rank and the others heard of each other while rank 0 prepared. */
+  readonly numContacts: number;
+  readonly agreed: unknown;
+  readonly nothing: unknown;
+}
+
+/** Ranks 0 and 1 are on one host, 2 and 3 on another. */
+export default async function waitForOthers(
+  world: World,
+  { preparingMs, intervalMs, failingRank, log }: WaitForOthersArgument,
+): Promise<WaitForOthersResult> {
+  const processes = new TrainingProcesses({
+    world,
+    parallel: { tensorModelParallelSize: 2, pipelineModelParallelSize: 1, dataParallelSize: 2 },
+  });
+  await processes.together(
+    async () => {
+      if (world.rank === failingRank) throw new Error(`rank ${world.rank} cannot`);
+      if (processes.isFirst) await pause(preparingMs);
+    },
+    { intervalMs },
+  );
+  const numContacts = world.group.statistics().allReduce.calls;
+  await processes.prepare(async () => appendFileSync(log, String(world.rank)), {
+    isFirstOnHost: world.rank % 2 === 0,
+  });
+  const nothing = processes.agree(world.rank === 0 ? undefined : 'something');
+  return {
+    numContacts,
+    nothing,
+    agreed: processes.agree({ rank: world.rank, text: 'äöü', numbers: [Number.NaN, -Infinity] }),
+  };
+}

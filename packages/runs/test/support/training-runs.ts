@@ -1,0 +1,169 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ModelKind, RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { expect } from 'vitest';
+import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
+import { preparedCorpus } from './prepared-corpus.js';
+import { preparedSentences } from './prepared-sentences.js';
+import { runProcesses } from './run-processes.js';
+import { WaitingRanks } from './waiting-ranks.js';
+
+const rankProgram = new URL('../ranks/train-gpt.ts', import.meta.url);
+
+/** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
+const small: RunOptions = {
+  preset: 'none',
+  model: {
+    numLayers: 2,
+    hiddenSize: 32,
+    numAttentionHeads: 4,
+    maxPositionEmbeddings: 32,
+    attentionDropout: 0.1,
+    hiddenDropout: 0.1,
+  },
+  data: { seqLength: 32, split: '90,10,0' },
+  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 24, evalIters: 1, evalInterval: 8 },
+  optimizer: { lr: 5e-3, lrDecayStyle: 'cosine', lrDecayIters: 24, clipGrad: 1 },
+  logging: { logInterval: 1, noEvalSamples: true },
+  layout: { threads: 1 },
+};
+
+const recipes: Readonly<Record<ModelKind, RunOptions>> = {
+  gpt: mergeOptions(small, { data: { eodMaskLoss: true } }),
+  bert: mergeOptions(small, { model: { kind: 'bert' } }),
+};
+
+export interface Training {
+  readonly name: string;
+  /** In place of those of the recipe, which one that is `undefined` leaves out. */
+  readonly options?: RunOptions;
+  /** Of single ranks, in place of those of all. */
+  readonly optionsOfRank?: TrainGptArgument['optionsOfRank'];
+  readonly isRestart?: boolean;
+  readonly job?: string;
+  readonly spike?: TrainGptArgument['spike'];
+  readonly wrongOnce?: TrainGptArgument['wrongOnce'];
+  readonly slowRank?: TrainGptArgument['slowRank'];
+}
+
+export type Line = {
+  readonly iteration: number;
+  readonly lm_loss: number;
+  readonly grad_norm: number;
+  /** Of a BERT. */
+  readonly sop_loss?: number;
+  readonly total_loss?: number;
+};
+
+export const numbersOf = (lines: readonly Line[]): number[][] =>
+  lines.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]);
+
+// the bounds of parity between layouts (packages/runs/parity/layouts.mjs)
+export const tolerances = {
+  fp32: { loss: 2e-6, norm: 2e-5 },
+  bf16: { loss: 2e-3, norm: 2e-2 },
+};
+
+/** Every validation loss that a rank wrote, evaluation by evaluation; of a BERT both of its losses. */
+export const validationLosses = (output: string): number[] =>
+  (output.match(/validation loss at iteration .*/g) ?? []).flatMap((line) =>
+    [...line.matchAll(/loss value: (\S+)/g)].map(([, value]) => Number(value)),
+  );
+
+/** The largest relative difference of validation losses, each of which is printed with seven digits. */
+export function validationDifference(output: string, expected: string): number {
+  const [actual, reference] = [validationLosses(output), validationLosses(expected)];
+  expect(reference.length).toBeGreaterThan(0);
+  expect(actual.length).toBe(reference.length);
+  return Math.max(...actual.map((loss, index) => Math.abs(loss / reference[index]! - 1)));
+}
+
+/** What two losses may differ by because they were printed: half of the seventh digit, twice. */
+export const printedTwice = 1e-6;
+
+/** Training runs of a small model in one directory, on any number of ranks, each with a name. */
+export class TrainingRuns {
+  readonly #directory: string;
+  readonly #recipe: RunOptions;
+  readonly #ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
+
+  private constructor(directory: string, recipe: RunOptions) {
+    this.#directory = directory;
+    this.#recipe = recipe;
+  }
+
+  /** Prepares a corpus. @param options of all training runs, in place of those of the small recipe */
+  static async create(options: RunOptions = {}, model: ModelKind = 'gpt'): Promise<TrainingRuns> {
+    const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
+    const corpus = await (model === 'bert' ? preparedSentences(directory) : preparedCorpus(directory));
+    return new TrainingRuns(directory, mergeOptions(recipes[model], options, corpus));
+  }
+
+  pathOf(name: string): string {
+    return join(this.#directory, name);
+  }
+
+  /** Trains one after the other on the same ranks; results by training run, then by rank. */
+  async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+    const ranks = await this.#ranks.run(worldSize, this.#argumentsOf(trainings));
+    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+  }
+
+  /** As `run`, with processes in place of threads and shared memory in place of messages. */
+  async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
+    const ranks = await runProcesses<TrainGptResult[]>({
+      worldSize,
+      module: rankProgram,
+      argument: this.#argumentsOf(trainings),
+    });
+    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+  }
+
+  /** All records of a run. */
+  recordsOf(name: string): (Line & { readonly type?: string; readonly [key: string]: unknown })[] {
+    const text = readFileSync(`${this.pathOf(name)}.jsonl`, 'utf8');
+    return text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Line);
+  }
+
+  metricsOf(name: string): Line[] {
+    return this.recordsOf(name).filter(({ type }) => type === undefined);
+  }
+
+  /** Largest relative differences of loss and gradient norm between two runs, step by step. */
+  differences(name: string, expected: string): { readonly loss: number; readonly norm: number } {
+    const [actual, reference] = [this.metricsOf(name), this.metricsOf(expected)];
+    expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
+    const largest = (key: 'lm_loss' | 'grad_norm'): number =>
+      Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
+    return { loss: largest('lm_loss'), norm: largest('grad_norm') };
+  }
+
+  async remove(): Promise<void> {
+    await this.#ranks.close();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  #argumentsOf(trainings: readonly Training[]): TrainGptArgument[] {
+    return trainings.map(({ name, options = {}, optionsOfRank = {}, isRestart = false, ...others }) => ({
+      isRestart,
+      optionsOfRank,
+      job: others.job,
+      spike: others.spike,
+      wrongOnce: others.wrongOnce,
+      slowRank: others.slowRank,
+      options: mergeOptions(
+        this.#recipe,
+        {
+          checkpoint: { save: this.pathOf(name) },
+          logging: { metricsJsonl: `${this.pathOf(name)}.jsonl` },
+        },
+        options,
+      ),
+    }));
+  }
+}

@@ -1,0 +1,21 @@
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { mergeOptions } from '@mtl/configuration/testing';
+import { createTokenizer } from '@mtl/data';
+import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
+import { gptParameters } from '@mtl/models';
+
+/** Writes the model of a run with initial values, for adapters to be trained of. */
+export async function writeModelOf(options: RunOptions, directory: string): Promise<void> {
+  const { vocabularySize } = await createTokenizer({ type: 'ByteLevelTokenizer' });
+  const unused: RunOptions = {
+    data: { dataPath: ['unused'], tokenizerType: 'ByteLevelTokenizer' },
+    training: { globalBatchSize: 1, microBatchSize: 1, trainIters: 1 },
+  };
+  const model = gptModelOf(configure(mergeOptions(options, unused)).model, vocabularySize);
+  const parameters = gptParameters(model);
+  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });
+  for (const parameter of parameters) initializeParameter(parameter, parameter.data, 7);
+  await writeHuggingFaceGpt({ directory, model, tensors: parameterTensors(parameters) });
+  storage.dispose();
+}

@@ -1,0 +1,72 @@
+import { allocateParameters, initializeParameter } from '@mtl/autograd';
+import type { RunOptions } from '@mtl/configuration';
+import { exportTokenizer } from '@mtl/data';
+import { parameterTensors, type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from '@mtl/formats';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
+
+/** With groups of heads, and tokens for all bytes and more. */
+const llama: GptModelConfiguration = {
+  numLayers: 2,
+  hiddenSize: 24,
+  ffnHiddenSize: 40,
+  numAttentionHeads: 4,
+  kvChannels: 10,
+  groupQueryAttention: true,
+  numQueryGroups: 2,
+  positionEmbeddingType: 'rope',
+  maxPositionEmbeddings: 32,
+  vocabularySize: 270,
+  makeVocabularySizeDivisibleBy: 128,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  addBiasLinear: false,
+  tieEmbeddings: true,
+  layerNormEpsilon: 1e-5,
+  geluKind: 'tanh',
+  hiddenDropout: 0,
+  attentionDropout: 0,
+  initMethodStd: 0.1,
+};
+
+/** Leaves out what a training takes from the directory it starts from. */
+export const takenFromDirectory: RunOptions = {
+  model: {
+    numLayers: undefined,
+    hiddenSize: undefined,
+    numAttentionHeads: undefined,
+    maxPositionEmbeddings: undefined,
+    attentionDropout: undefined,
+    hiddenDropout: undefined,
+  },
+  data: { tokenizerType: undefined },
+};
+
+export interface WriteTinyLlamaOptions
+  extends Pick<WriteHuggingFaceGptOptions, 'directory' | 'dtype' | 'origin' | 'maxShardBytes'> {
+  /** What it has in place of a plain Llama's. */
+  readonly changes?: Partial<GptModelConfiguration>;
+  /** Contents by name, next to those of the tokenizer of bytes. */
+  readonly otherFiles?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Writes a Llama of two layers with initial values as a directory of the transformers library.
+ *
+ * @returns the names of the files that are not weights or configuration
+ */
+export async function writeTinyLlama(options: WriteTinyLlamaOptions): Promise<readonly string[]> {
+  const { changes, otherFiles, ...rest } = options;
+  const model = { ...llama, ...changes };
+  const parameters = gptParameters(model);
+  const storage = allocateParameters(parameters, { device: 'cpu', dtype: 'float32' });
+  for (const parameter of parameters) initializeParameter(parameter, parameter.data, 7);
+  const files = { ...(await exportTokenizer({ type: 'ByteLevelTokenizer' })), ...otherFiles };
+  await writeHuggingFaceGpt({
+    ...rest,
+    model,
+    tensors: parameterTensors(parameters),
+    tokenizerFiles: Object.fromEntries(Object.entries(files).map(([name, contents]) => [name, { contents }])),
+  });
+  storage.dispose();
+  return Object.keys(files);
+}

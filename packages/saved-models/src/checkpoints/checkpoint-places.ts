@@ -1,0 +1,35 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { jobOfCheckpoint, listCheckpoints } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+
+/**
+ * Refuses a directory that holds checkpoints, whole or not: a training run would mix its own with them, and
+ * resume from the newest of all.
+ * `remedy` tells what to do instead; checkpoints of `exceptJob` are allowed.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
+ */
+export async function refuseCheckpoints(
+  save: string,
+  { remedy, exceptJob }: { readonly remedy: string; readonly exceptJob?: string | undefined },
+): Promise<void> {
+  const listing = await listCheckpoints(save);
+  for (const { path } of [...(listing?.checkpoints ?? []), ...(listing?.skipped ?? [])]) {
+    if (exceptJob !== undefined && (await jobOfCheckpoint(path)) === exceptJob) continue;
+    throw new CheckpointError('MTL_CHECKPOINT_EXISTS', `--save ${save} holds ${path} already`, {
+      expected: 'a directory without checkpoints',
+      remedy,
+      exitCode: 2,
+    });
+  }
+}
+
+/** Tells if two paths name one directory, which need not exist yet. */
+export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
+  return one !== undefined && other !== undefined && placeOf(one) === placeOf(other);
+}
+
+function placeOf(directory: string): string {
+  return existsSync(directory) ? realpathSync(directory) : resolve(directory);
+}

@@ -1,0 +1,130 @@
+import {
+  type Checkpoint,
+  copyBox,
+  dtypeBytes,
+  hostTensor,
+  type LogicalTensor,
+  loadCheckpoint,
+} from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import {
+  isAdapter,
+  type LoraConfiguration,
+  loraSpecificationOf,
+  mergedWeights,
+  readLoraDirectory,
+} from '@mtl/formats';
+import { sizeOf } from '@mtl/kernels';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { checkSavedWeights } from './check-saved.js';
+
+/** The whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
+export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
+  return [...checkpoint.tensors.values()]
+    .filter(({ name }) => !isOptimizerTensor(name))
+    .map(({ name, dtype, globalShape }) => {
+      const tensor = (memory: Uint8Array): LogicalTensor => hostTensor({ name, dtype, globalShape, memory });
+      const readInto = async (memory: Uint8Array): Promise<void> => {
+        await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
+      };
+      // no memory of its own: what it has is read
+      const { memory: _, ...described } = tensor(new Uint8Array(0));
+      return {
+        ...described,
+        readInto,
+        read: async () => {
+          const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
+          await readInto(memory);
+          return memory;
+        },
+      };
+    });
+}
+
+/**
+ * Fills float32 tensors of a model, any slices of them, from a checkpoint with low-rank adapters, which are
+ * merged on the way. Memory: the largest tensor, three times.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint does not
+ *   have
+ */
+export async function loadMerged(
+  checkpoint: Checkpoint,
+  options: {
+    readonly tensors: readonly LogicalTensor[];
+    readonly model: GptModelConfiguration;
+    readonly lora: LoraConfiguration;
+  },
+): Promise<void> {
+  checkSavedWeights(checkpoint, { kind: 'gpt', ...options });
+  const from = mergedWeights(savedWeights(checkpoint), options);
+  await fillTensors(options.tensors, { from, path: checkpoint.path });
+}
+
+/** Fills float32 tensors by their logical names. */
+interface TensorLoader {
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * The weights of a model with the low-rank adapters of a directory merged: whole, in float32, each loaded
+ * when it is read.
+ *
+ * @param directory adapters of the model, as PEFT saves them
+ * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,
+ *   MTL_SAFETENSORS_*; ConfigurationError MTL_LORA_TARGETS
+ */
+export async function weightsWithAdapters(
+  base: TensorLoader & { readonly model: GptModelConfiguration },
+  directory: string,
+): Promise<LogicalTensor[]> {
+  const { model } = base;
+  const adapters = await readLoraDirectory({ directory, model });
+  const { configuration: lora } = adapters;
+  const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) }).map(
+    ({ name, globalShape }) => readThrough({ name, globalShape }, isAdapter(name) ? adapters : base),
+  );
+  return mergedWeights(tensors, { model, lora });
+}
+
+/** A whole tensor in float32 that is loaded when it is read. */
+function readThrough(
+  tensor: Pick<LogicalTensor, 'name' | 'globalShape'>,
+  source: TensorLoader,
+): LogicalTensor {
+  const dtype = 'F32';
+  const read = async (): Promise<Uint8Array> => {
+    const memory = new Uint8Array(sizeOf(tensor.globalShape) * dtypeBytes[dtype]);
+    await source.load([hostTensor({ ...tensor, dtype, memory })]);
+    return memory;
+  };
+  const slices = tensor.globalShape.map((end) => ({ start: 0, end }));
+  return { ...tensor, dtype, slices, read, write: () => {} };
+}
+
+/**
+ * Fills tensors, any slices of them, from whole ones of the same names that are read for it. Memory: the
+ * largest tensor, and its box.
+ *
+ * @param options.path where the whole ones come from, for messages
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that is not among them
+ */
+export async function fillTensors(
+  tensors: readonly LogicalTensor[],
+  options: { readonly from: readonly LogicalTensor[]; readonly path: string },
+): Promise<void> {
+  const byName = new Map(options.from.map((tensor) => [tensor.name, tensor]));
+  for (const tensor of tensors) {
+    const whole = byName.get(tensor.name);
+    const { globalShape, dtype, slices } = tensor;
+    if (whole?.dtype !== dtype || whole.globalShape.join() !== globalShape.join()) {
+      throw new CheckpointError(
+        'MTL_CHECKPOINT_MISMATCH',
+        `${options.path} has no ${tensor.name} of ${dtype} [${globalShape.join(', ')}]`,
+        { expected: 'the model that its manifest describes' },
+      );
+    }
+    await tensor.write(copyBox({ source: await whole.read(), dtype, globalShape, slices }));
+  }
+}

@@ -1,0 +1,41 @@
+import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
+import { weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { dtypeOfOrigin } from './from-checkpoint.js';
+
+export interface MergeLoraOptions {
+  /** A directory of the transformers library with a GPT-2, a Llama or a model after it. */
+  readonly loadHuggingFace: string;
+  /** Adapters of it, as PEFT saves them. */
+  readonly loadLora: string;
+  /** New or empty. */
+  readonly directory: string;
+  /** Dtype that weights are stored as. Default: that of the model's directory. */
+  readonly dtype?: WritableDtype | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+/**
+ * Writes a model with what its low-rank adapters add to its weights, tokenizer included. One tensor at a time
+ * is in memory, with its adapters.
+ *
+ * @returns what weights are stored as
+ * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY, MTL_SAFETENSORS_*
+ */
+export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtype> {
+  const { loadHuggingFace, loadLora, directory, onNotice } = options;
+  const base = await readHuggingFaceGpt({ directory: loadHuggingFace });
+  for (const notice of base.notices) onNotice(notice);
+  const model = base.configuration;
+  const tensors = await weightsWithAdapters({ model, load: (wanted) => base.load(wanted) }, loadLora);
+  const dtype = options.dtype ?? dtypeOfOrigin(base.origin);
+  await writeHuggingFaceGpt({
+    directory,
+    model,
+    dtype,
+    endTokens: base.endTokens,
+    origin: base.origin,
+    tensors,
+    tokenizerFiles: base.tokenizerFiles,
+  });
+  return dtype;
+}

@@ -1,0 +1,121 @@
+import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { readSavedConfiguration, type TrainedOn } from '@mtl/configuration';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import { readHuggingFaceGpt } from '@mtl/formats';
+import { type GptModelConfiguration, gptParameterNames } from '@mtl/models';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { fillTensors, loadMerged, weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
+
+/** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
+export interface OpenGptWeightsOptions {
+  /** A directory of checkpoints: what --save named. */
+  readonly load?: string | undefined;
+  /** With `load`: the iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** A directory of the transformers library: a GPT-2, a Llama or a model after it. */
+  readonly loadHuggingFace?: string | undefined;
+  /** Low-rank adapters of the model, as PEFT or --save-lora saves them, which are merged into it. */
+  readonly loadLora?: string | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+/** A trained model that was found, its weights not yet read. */
+export interface GptWeights {
+  /** The checkpoint or the directory, for messages. */
+  readonly path: string;
+  readonly model: GptModelConfiguration;
+  /** The tokenizer that came with it, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  /** Tokens that end a text, where the directory names them; otherwise the tokenizer's. */
+  readonly endTokens: readonly number[] | undefined;
+  /** The length of sequences that it was trained with, or all its positions. */
+  readonly sequenceLength: number;
+  /** The data that it was trained on, where it remembers. */
+  readonly data: TrainedOn | undefined;
+  /** Fills float32 tensors of the model, by their logical names; other processes may hold the rest of it. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory;
+ * where adapters are named, with them merged.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named, or for
+ *   adapters in addition to those of a checkpoint; as `weightsWithAdapters`
+ * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
+ */
+export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {
+  const base = await openBase(options);
+  const { loadLora } = options;
+  if (loadLora === undefined) return base;
+  const path = `${base.path} with adapters ${loadLora}`;
+  const from = await weightsWithAdapters(base, loadLora);
+  return { ...base, path, load: (tensors) => fillTensors(tensors, { from, path }) };
+}
+
+async function openBase(options: OpenGptWeightsOptions): Promise<GptWeights> {
+  const { load, checkpointStep, loadHuggingFace } = options;
+  if (load !== undefined && loadHuggingFace !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
+      remedy: 'leave one of them out',
+    });
+  }
+  if (loadHuggingFace !== undefined) {
+    if (checkpointStep === undefined) return await openHuggingFace(loadHuggingFace, options.onNotice);
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--ckpt-step ${checkpointStep} belongs to --load`, {
+      remedy: 'leave --ckpt-step out: a Hugging Face directory holds one model',
+    });
+  }
+  if (load !== undefined) return await openCheckpoint(load, options);
+  throw new ConfigurationError('MTL_FLAG_REQUIRED', 'no model is named', {
+    expected: '--load DIR (what --save named) or --load-hf DIR (a Hugging Face directory)',
+  });
+}
+
+async function openCheckpoint(
+  load: string,
+  { checkpointStep, loadLora, onNotice }: OpenGptWeightsOptions,
+): Promise<GptWeights> {
+  const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
+  const saved = readSavedConfiguration('gpt', configuration, place);
+  if (loadLora !== undefined && saved.lora !== undefined) {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      `--load-lora ${loadLora}: ${checkpoint.path} has adapters of its own`,
+      { remedy: 'leave --load-lora out' },
+    );
+  }
+  return {
+    path: checkpoint.path,
+    model: saved.model,
+    tokenizer: saved.tokenizer,
+    endTokens: undefined,
+    sequenceLength: saved.resolved?.model.sequenceLength ?? saved.model.maxPositionEmbeddings,
+    data: saved.trainedOn,
+    load: async (tensors) => {
+      const { model, lora } = saved;
+      if (lora !== undefined) return await loadMerged(checkpoint, { tensors, model, lora });
+      const own = new Set(tensors.map(({ name }) => name));
+      const elsewhere = new Set(gptParameterNames(model).filter((name) => !own.has(name)));
+      const ignore = (name: string): boolean => isOptimizerTensor(name) || elsewhere.has(name);
+      await loadCheckpoint({ checkpoint, tensors, ignore });
+    },
+  };
+}
+
+async function openHuggingFace(directory: string, onNotice: (notice: string) => void): Promise<GptWeights> {
+  const found = await readHuggingFaceGpt({ directory });
+  for (const notice of found.notices) onNotice(notice);
+  return {
+    path: directory,
+    model: found.configuration,
+    tokenizer: tokenizerOfHuggingFace(found.tokenizerFiles),
+    endTokens: found.endTokens.length === 0 ? undefined : found.endTokens,
+    sequenceLength: found.configuration.maxPositionEmbeddings,
+    data: undefined,
+    load: (tensors) => found.load(tensors),
+  };
+}

@@ -1,0 +1,6 @@
+export { isSamePlace, refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+export { loadTraining } from '../checkpoints/load-training.js';
+export { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+export { savedWeights } from '../checkpoints/saved-weights.js';
+export { openGptWeights } from '../inference/open-gpt-weights.js';
+export { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';

@@ -1,0 +1,163 @@
+import { type Checkpoint, listCheckpoints } from '@mtl/checkpoint';
+import {
+  architectureFlags,
+  bundledCorpus,
+  checkpointFlags,
+  type Flags,
+  flagsOfHuggingFace,
+  isFlagName,
+  type LoadedFlags,
+  loggingFlags,
+  parallelFlagNames,
+  type ResolvedFlags,
+  readSavedConfiguration,
+  tokenizerFlagNames,
+  tokenizerFlagsOf,
+} from '@mtl/configuration';
+import { MtlError } from '@mtl/errors';
+import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/formats';
+import type { BatchPosition } from '@mtl/optimizer';
+import { readTrainingState } from '@mtl/trainer';
+import { checkSavedSizes } from './checkpoints/check-saved.js';
+import { isSamePlace } from './checkpoints/checkpoint-places.js';
+import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-saved-checkpoint.js';
+import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
+
+/**
+ * Flags of one launch: where it runs, what it reads and writes, when it ends. A resumed run does not inherit
+ * them.
+ */
+const flagsOfOneRun = new Set<string>([
+  ...parallelFlagNames,
+  ...Object.keys(checkpointFlags).filter(
+    (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
+  ),
+  ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes', 'rerun-mode'],
+  // the tokenizer that is saved has it
+  'chat-template',
+  ...Object.keys(loggingFlags).filter((name) => name !== 'log-interval'),
+]);
+
+/**
+ * Reads the flags that the checkpoint of --load or the directory of --load-hf gives a run: a checkpoint that
+ * is resumed gives all but those of one launch (devices, ranks, places to write to; a run that goes on in its
+ * own folder writes its curves to where they are); --finetune, a converted checkpoint and --load-hf give the
+ * model and its tokenizer. Returns undefined where nothing is loaded, and where --load names the directory of
+ * --save, which is still empty.
+ *
+ * With --load-lora also the adapters that its directory holds.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
+ *   MTL_FLAG_REQUIRED, as `tokenizerOfHuggingFace`
+ */
+export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
+  const found = await readFlagsOfModel(flags);
+  const { 'load-lora': loadLora } = flags.values;
+  if (found === undefined || loadLora === undefined) return found;
+  const { rank, alpha, useRslora, dropout, targets } = await readLoraConfiguration(loadLora);
+  const adapters = { 'lora-rank': rank, 'lora-alpha': alpha, 'use-rslora': useRslora } as const;
+  return {
+    ...found,
+    source: `${found.source} and adapters ${loadLora}`,
+    values: { ...found.values, ...adapters, 'lora-dropout': dropout, 'lora-targets': [...targets] },
+    fixed: [...found.fixed, ...(Object.keys(adapters) as (keyof typeof adapters)[])],
+  };
+}
+
+async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
+  const { load, 'load-hf': loadHuggingFace } = flags.values;
+  if (load !== undefined && loadHuggingFace !== undefined) return undefined; // refused with the other flags
+  if (loadHuggingFace !== undefined) return await fromHuggingFace(loadHuggingFace, flags);
+  if (load === undefined) return undefined;
+  const checkpoint = await savedIn(load, flags.values);
+  return checkpoint === undefined ? undefined : fromCheckpoint(checkpoint, flags);
+}
+
+/** The checkpoint that will be loaded, by its manifest alone: loading checks its bytes. */
+async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
+  const { save, 'ckpt-step': step } = values;
+  const listing = await listCheckpoints(load);
+  const found: Checkpoint | undefined = listing?.checkpoints.find(
+    ({ iteration }) => step === undefined || iteration === step,
+  );
+  if (found !== undefined) {
+    checkSavedSizes(found);
+    const { configuration } = readTrainingState(found.state, found.path);
+    return { checkpoint: found, configuration, place: { directory: load, path: found.path } };
+  }
+  try {
+    return await openSavedCheckpoint({ load, checkpointStep: step, onNotice: () => {} });
+  } catch (error) {
+    const isEmpty = MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_NONE';
+    // scripts that are started again name one directory twice, and the first time it is empty
+    if (isEmpty && step === undefined && isSamePlace(load, save)) return undefined;
+    throw error;
+  }
+}
+
+function fromCheckpoint(
+  { checkpoint, configuration, place }: SavedCheckpoint,
+  { model: kind, values, given }: ResolvedFlags,
+): LoadedFlags {
+  const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
+  // a converted checkpoint was not trained
+  const training = trainedOn && flags && resolved && { flags, resolved };
+  const goesOn = training !== undefined && values.finetune !== true;
+  const isSameRun =
+    values['ckpt-step'] === undefined && isSamePlace(place.directory, values.save ?? place.directory);
+  const data = training?.resolved.data;
+  const isOfConversations = data?.conversations !== undefined;
+  const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
+  // the bundled corpus finds its own tokenizer again, where no other one was named
+  const isOfCorpus =
+    goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');
+  const withTokenizer = tokenizer !== undefined && !isOfCorpus;
+  return {
+    source: `checkpoint ${place.path}`,
+    values: {
+      ...(goesOn ? flagsOfTraining(training.flags, { isSameRun }) : {}),
+      ...(goesOn ? { 'global-batch-size': training.resolved.training.globalBatchSize } : {}),
+      ...(goesOn && bundled ? { 'data-path': [bundledCorpus] } : {}),
+      ...architectureFlags({ kind, model }),
+      'seq-length': training?.resolved.model.sequenceLength ?? model.maxPositionEmbeddings,
+      ...(withTokenizer ? tokenizerFlagsOf(tokenizer) : {}),
+    },
+    // loading compares the models
+    fixed: [],
+    ...(withTokenizer ? { tokenizer } : {}),
+    vocabularySize: model.vocabularySize,
+    ...(values.finetune === true ? {} : { start: startOf(checkpoint) }),
+  };
+}
+
+/** Returns the part of the training run that is done. */
+function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
+  const { iteration, consumedSamples } = readTrainingState(state, path).progress;
+  return { iteration, consumedSamples };
+}
+
+/** Where a run that goes on in its own folder goes on to write its curves. */
+const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
+
+function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {
+  const ofTokenizer: readonly string[] = tokenizerFlagNames;
+  const kept = Object.entries(flags).filter(
+    ([name]) =>
+      isFlagName(name) &&
+      (!flagsOfOneRun.has(name) || (isSameRun && placesOfCurves.includes(name))) &&
+      !ofTokenizer.includes(name),
+  );
+  return Object.fromEntries(kept) as Flags;
+}
+
+async function fromHuggingFace(
+  directory: string,
+  { model: kind, given }: ResolvedFlags,
+): Promise<LoadedFlags> {
+  const found = await readers[kind]({ directory });
+  const hasOwnTokenizer = tokenizerFlagNames.some((name) => given.has(name));
+  const tokenizer = hasOwnTokenizer ? undefined : tokenizerOfHuggingFace(found.tokenizerFiles);
+  return flagsOfHuggingFace({ directory, kind, model: found.configuration, tokenizer });
+}
+
+const readers = { gpt: readHuggingFaceGpt, bert: readHuggingFaceBert } as const;

@@ -1,0 +1,55 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { exportedTokenizerFiles } from './hugging-face-tokenizers.js';
+
+const model = { maxPositionEmbeddings: 64 };
+
+describe('exportedTokenizerFiles', () => {
+  it('writes the files of a tokenizer that is built in', async () => {
+    const files = await exportedTokenizerFiles({ type: 'GPT2BPETokenizer' }, model);
+    expect(Object.keys(files).sort()).toEqual([
+      ...['merges.txt', 'tokenizer.json', 'tokenizer_config.json', 'vocab.json'],
+    ]);
+    for (const file of Object.values(files)) expect(file).toEqual({ contents: expect.any(String) as string });
+    expect(Object.keys(await exportedTokenizerFiles({ type: 'ByteLevelTokenizer' }, model))).toContain(
+      'tokenizer.json',
+    );
+  });
+
+  it('copies the files of one that consists of them', async () => {
+    const vocabFile = '/bert/words.txt';
+    expect(await exportedTokenizerFiles({ type: 'BertWordPieceCase', vocabFile }, model)).toEqual({
+      'vocab.txt': vocabFile,
+    });
+  });
+
+  it('adds settings to a tokenizer.json without them, and copies those that came', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'mtl-tokenizer-'));
+    try {
+      const { 'tokenizer.json': written } = await exportedTokenizerFiles(
+        { type: 'ByteLevelTokenizer' },
+        model,
+      );
+      const path = join(folder, 'tokenizer.json');
+      writeFileSync(path, (written as { contents: string }).contents);
+      const options = { type: 'HuggingFaceTokenizer', tokenizerModel: path } as const;
+      const { 'tokenizer_config.json': settings } = await exportedTokenizerFiles(options, model);
+      expect(JSON.parse((settings as { contents: string }).contents)).toMatchObject({
+        eos_token: '<|endoftext|>',
+        model_max_length: 64,
+      });
+      const own = join(folder, 'tokenizer_config.json');
+      writeFileSync(own, '{"eos_token": "<|endoftext|>"}');
+      expect(await exportedTokenizerFiles(options, model)).toMatchObject({ 'tokenizer_config.json': own });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('has none for ids without text, or without a tokenizer', async () => {
+    expect(await exportedTokenizerFiles({ type: 'NullTokenizer', vocabSize: 9 }, model)).toEqual({});
+    expect(await exportedTokenizerFiles(undefined, model)).toEqual({});
+  });
+});

@@ -1,0 +1,83 @@
+import { dirname } from 'node:path';
+import { tokenizerFiles } from '@mtl/configuration';
+import { exportTokenizer, fileProblem, readRegularFile, type TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { TokenizerFileSource } from '@mtl/formats';
+
+/**
+ * The tokenizer that came with a Hugging Face directory, from its files (name to path): tokenizer.json, a
+ * GPT-2's vocab.json and merges.txt, or a BERT's vocab.txt with the letters' case as tokenizer_config.json
+ * has it; undefined where there is none of them.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
+ *   letters
+ */
+export function tokenizerOfHuggingFace(
+  files: Readonly<Record<string, string>>,
+): TokenizerOptions | undefined {
+  const tokenizerModel = files['tokenizer.json'];
+  if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
+  const [bytePairs, mergeFile] = [files['vocab.json'], files['merges.txt']];
+  if (bytePairs !== undefined && mergeFile !== undefined) {
+    return { type: 'GPT2BPETokenizer', vocabFile: bytePairs, mergeFile };
+  }
+  const vocabFile = files['vocab.txt'];
+  if (vocabFile === undefined) return undefined;
+  const lowers = lowersCase(files['tokenizer_config.json']);
+  if (lowers !== undefined) {
+    return { type: lowers ? 'BertWordPieceLowerCase' : 'BertWordPieceCase', vocabFile };
+  }
+  throw new ConfigurationError(
+    'MTL_FLAG_REQUIRED',
+    `${dirname(vocabFile)} does not say whether its tokenizer tells capital letters apart`,
+    {
+      expected: 'do_lower_case in tokenizer_config.json, or a tokenizer.json',
+      remedy: `pass --tokenizer-type BertWordPieceLowerCase or BertWordPieceCase, with --vocab-file ${vocabFile}`,
+    },
+  );
+}
+
+function lowersCase(settings: string | undefined): boolean | undefined {
+  if (settings === undefined) return undefined;
+  const lowers = (parse(settings) as { do_lower_case?: unknown } | null)?.do_lower_case;
+  return typeof lowers === 'boolean' ? lowers : undefined;
+}
+
+function parse(path: string): unknown {
+  const refuse = (what: string, cause: unknown) =>
+    new ConfigurationError('MTL_DATA_TOKENIZER', `${path} ${what}`, {
+      remedy: 'get the file again, with the other files of its model',
+      cause,
+    });
+  let text: string;
+  try {
+    text = readRegularFile(path).toString('utf8');
+  } catch (cause) {
+    throw refuse(fileProblem(cause), cause);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw refuse(`is not JSON (${(cause as Error).message})`, cause);
+  }
+}
+
+/**
+ * Returns the files of a tokenizer in a Hugging Face directory, by their names: copies of those that it
+ * consists of, or files written for one that is built in. Without them the transformers library makes a
+ * tokenizer of a single token and says nothing. A tokenizer_config.json is written where none came. Empty for
+ * `NullTokenizer`, which has no text.
+ *
+ * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used
+ */
+export async function exportedTokenizerFiles(
+  options: TokenizerOptions | undefined,
+  { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
+): Promise<Readonly<Record<string, TokenizerFileSource>>> {
+  if (options === undefined) return {};
+  const files = Object.fromEntries(tokenizerFiles(options).map(({ name, path }) => [name, path]));
+  const written = Object.entries(
+    (await exportTokenizer(options, { maxLength: maxPositionEmbeddings })) ?? {},
+  );
+  return { ...files, ...Object.fromEntries(written.map(([name, contents]) => [name, { contents }])) };
+}

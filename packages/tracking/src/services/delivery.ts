@@ -1,0 +1,194 @@
+import type { RunOutcome } from '@mtl/trainer';
+import type { MetricsRow } from './metrics-row.js';
+import type { MetricsRows } from './metrics-rows.js';
+import { ServiceError } from './service-error.js';
+import type { TrackingService } from './tracking-service.js';
+import type { TrackedRun } from './tracking-settings.js';
+
+/** What is kept about a delivery in the run folder. */
+export interface DeliveryState {
+  /** Rows of metrics.jsonl that the service has. */
+  rows: number;
+  /** Whether the service knows how the run ended. */
+  isEnded: boolean;
+}
+
+/** What a service has when a delivery is over. */
+export interface DeliveryResult {
+  readonly title: string;
+  /** Rows that the service has. */
+  readonly sent: number;
+  /** Rows that are kept in the run folder only. */
+  readonly kept: number;
+  /** Whether the service knows how the run ended. */
+  readonly isEnded: boolean;
+  /** Why they are kept: what the service answered last. */
+  readonly problem: string | undefined;
+  readonly page: string | undefined;
+}
+
+/** Waits between requests, in milliseconds. */
+export interface DeliveryTimes {
+  /** Between looks for new rows. */
+  readonly interval: number;
+  /** Without rows until the service is told that the run goes on. */
+  readonly keepAlive: number;
+  /** After the first failure; it doubles with each that follows. */
+  readonly firstRetry: number;
+  readonly lastRetry: number;
+}
+
+export const deliveryTimes: DeliveryTimes = {
+  interval: 5000,
+  keepAlive: 30_000,
+  firstRetry: 1000,
+  lastRetry: 60_000,
+};
+
+export interface DeliveryOptions {
+  readonly service: TrackingService;
+  readonly rows: MetricsRows;
+  readonly run: TrackedRun;
+  readonly state: DeliveryState;
+  /** Called when the state has changed. */
+  readonly save: () => void;
+  /** Told once when the service refuses the run, and each time that it goes away or is back. */
+  readonly onMessage: (text: string) => void;
+  readonly times?: DeliveryTimes;
+}
+
+/**
+ * Sends the rows of a run to a tracking service while they are written. Rows that the service does not take
+ * stay where they are, in metrics.jsonl: memory holds those of one request. A service that is away is asked
+ * again after 1, 2, 4 ... seconds, up to a minute.
+ */
+export class Delivery {
+  readonly #options: DeliveryOptions;
+  readonly #times: DeliveryTimes;
+  #outcome: RunOutcome | undefined;
+  #isGivenUp = false;
+  #isOpen = false;
+  #numFailures = 0;
+  #problem: string | undefined;
+  #batch: readonly MetricsRow[] = [];
+  #sentAt = 0;
+  #wake: () => void = () => {};
+
+  constructor(options: DeliveryOptions) {
+    this.#options = options;
+    this.#times = options.times ?? deliveryTimes;
+  }
+
+  /** Delivers until the run has ended and everything is sent, or until it is given up. */
+  async run(): Promise<DeliveryResult> {
+    const { rows, state, service } = this.#options;
+    state.rows = await rows.skip(state.rows);
+    while (!this.#isGivenUp && !state.isEnded) {
+      const wait = await this.#turn();
+      if (wait > 0 && !this.#isGivenUp && !state.isEnded) await this.#sleep(wait);
+    }
+    const kept = this.#batch.length + (await rows.skip(Number.POSITIVE_INFINITY));
+    const problem = kept > 0 || !state.isEnded ? this.#problem : undefined;
+    const { isEnded, rows: sent } = state;
+    return { title: service.title, sent, kept, isEnded, problem, page: service.page };
+  }
+
+  /** The run has ended: sends what is left. */
+  finish(outcome: RunOutcome): void {
+    this.#outcome = outcome;
+    this.#wake();
+  }
+
+  /** Keeps what is not sent by now. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    this.#wake();
+  }
+
+  /** One request at most; how long to wait before the next. */
+  async #turn(): Promise<number> {
+    const isOver = this.#outcome !== undefined;
+    try {
+      const isMore = await this.#deliver();
+      this.#hasWorked();
+      if (isMore || isOver) return 0;
+      // the end may have come meanwhile
+      return this.#outcome === undefined ? this.#times.interval : 0;
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      return this.#hasFailed(error);
+    }
+  }
+
+  /** Whether there may be more to deliver at once. */
+  async #deliver(): Promise<boolean> {
+    const { service, rows, run, state, save } = this.#options;
+    if (!this.#isOpen) {
+      await service.open(run);
+      this.#isOpen = true;
+      this.#sentAt = Date.now();
+      save();
+    }
+    // asked before reading: rows may be added until the run has ended
+    const outcome = this.#outcome;
+    if (this.#batch.length === 0)
+      this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });
+    if (this.#batch.length > 0) {
+      await service.send(this.#batch, state.rows);
+      state.rows += this.#batch.length;
+      const isFull = this.#batch.length === service.mostRows;
+      this.#batch = [];
+      this.#sentAt = Date.now();
+      save();
+      return isFull;
+    }
+    if (outcome !== undefined) {
+      await service.end(outcome);
+      state.isEnded = true;
+      save();
+    } else if (Date.now() - this.#sentAt >= this.#times.keepAlive) {
+      await service.keepAlive();
+      this.#sentAt = Date.now();
+    }
+    return false;
+  }
+
+  #hasWorked(): void {
+    const { service, onMessage } = this.#options;
+    if (this.#problem !== undefined) onMessage(`${service.title} is back: sending what was kept`);
+    this.#problem = undefined;
+    this.#numFailures = 0;
+  }
+
+  #hasFailed(error: ServiceError): number {
+    const { service, onMessage } = this.#options;
+    const { firstRetry, lastRetry } = this.#times;
+    const isNew = this.#problem === undefined;
+    this.#problem = error.message;
+    if (!error.isPassing) {
+      this.#isGivenUp = true;
+      onMessage(
+        `${service.title} refuses this run: ${error.message}; its metrics are kept in the run folder`,
+      );
+      return 0;
+    }
+    if (isNew)
+      onMessage(`${service.title} cannot be reached: ${error.message}; metrics are kept and sent later`);
+    const backoff = Math.min(lastRetry, firstRetry * 2 ** this.#numFailures);
+    this.#numFailures += 1;
+    // not all runs of a cluster at once
+    const wait = backoff * (0.75 + 0.5 * Math.random());
+    return Math.max(wait, Math.min(error.answer.retryAfterMs ?? 0, lastRetry));
+  }
+
+  async #sleep(milliseconds: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = () => {};
+  }
+}

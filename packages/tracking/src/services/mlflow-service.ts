@@ -1,0 +1,141 @@
+import type { RunOutcome } from '@mtl/trainer';
+import type { MetricsRow } from './metrics-row.js';
+import { requestJson } from './request-json.js';
+import { ServiceError } from './service-error.js';
+import type { TrackingService } from './tracking-service.js';
+import type { TrackedRun } from './tracking-settings.js';
+import type { MlflowState } from './tracking-state.js';
+
+/** Limits of MLflow's REST interface: of runs/log-batch, and of the bytes in the value of a parameter. */
+const mostMetrics = 1000;
+const mostParameters = 100;
+const mostValueBytes = 6000;
+
+const statusOf = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
+
+/** What a request to MLflow carries in addition to its body. */
+export interface MlflowCredentials {
+  /** The value of the header `authorization`. */
+  readonly authorization: string | undefined;
+  /** Texts that no error may contain. */
+  readonly secrets: readonly string[];
+}
+
+/**
+ * A run of MLflow, by version 2.0 of its REST interface
+ * (https://mlflow.org/docs/latest/rest-api.html).
+ */
+export class MlflowService implements TrackingService {
+  readonly title = 'MLflow';
+  /** A row has fewer metrics than this allows: 11, and those of losses. */
+  readonly mostRows = 50;
+  readonly #state: MlflowState;
+  readonly #options: MlflowCredentials & { readonly signal?: AbortSignal | undefined };
+
+  constructor(
+    state: MlflowState,
+    options: MlflowCredentials & { readonly signal?: AbortSignal | undefined },
+  ) {
+    this.#state = state;
+    this.#options = options;
+  }
+
+  get page(): string | undefined {
+    const { trackingUri, experimentId, runId } = this.#state;
+    if (runId === undefined) return undefined;
+    const [experiment, run] = [experimentId ?? '', runId].map(encodeURIComponent);
+    return `${trackingUri}/#/experiments/${experiment}/runs/${run}`;
+  }
+
+  async open(run: TrackedRun): Promise<void> {
+    const { runId } = this.#state;
+    if (runId === undefined) await this.#create(run);
+    else await this.#request('runs/update', { run_id: runId, status: 'RUNNING' });
+  }
+
+  async send(rows: readonly MetricsRow[]): Promise<void> {
+    const metrics = rows.flatMap(({ iteration, time, values }) =>
+      Object.entries(values).map(([key, value]) => ({ key, value, timestamp: time, step: iteration })),
+    );
+    for (let start = 0; start < metrics.length; start += mostMetrics) {
+      await this.#request('runs/log-batch', {
+        run_id: this.#state.runId,
+        metrics: metrics.slice(start, start + mostMetrics),
+      });
+    }
+  }
+
+  /** MLflow asks for none. */
+  async keepAlive(): Promise<void> {}
+
+  async end(outcome: RunOutcome): Promise<void> {
+    const { runId } = this.#state;
+    await this.#request('runs/update', { run_id: runId, status: statusOf[outcome], end_time: Date.now() });
+  }
+
+  /** The run counts as created once it has its parameters, which can be set once only. */
+  async #create({ flags, host, startedAt }: TrackedRun): Promise<void> {
+    const experimentId = await this.#experiment();
+    const { run } = (await this.#request('runs/create', {
+      experiment_id: experimentId,
+      run_name: this.#state.name,
+      start_time: startedAt,
+      tags: [{ key: 'host', value: host }],
+    })) as { readonly run?: { readonly info?: { readonly run_id?: string } } };
+    const runId = run?.info?.run_id;
+    if (runId === undefined)
+      throw new ServiceError('the answer to runs/create names no run', { status: 400 });
+    const params = Object.entries(flags)
+      .filter(([, value]) => value !== undefined)
+      .map(([key, value]) => ({ key, value: textOf(value) }));
+    for (let start = 0; start < params.length; start += mostParameters) {
+      const some = params.slice(start, start + mostParameters);
+      await this.#request('runs/log-batch', { run_id: runId, params: some });
+    }
+    Object.assign(this.#state, { experimentId, runId });
+  }
+
+  async #experiment(): Promise<string> {
+    const { experiment } = this.#state;
+    const known = await this.#experimentOfName();
+    if (known !== undefined) return known;
+    try {
+      const created = (await this.#request('experiments/create', { name: experiment })) as {
+        readonly experiment_id?: string;
+      };
+      if (created.experiment_id !== undefined) return created.experiment_id;
+    } catch (error) {
+      // another run may have created it meanwhile
+      const meanwhile = await this.#experimentOfName();
+      if (meanwhile === undefined) throw error;
+      return meanwhile;
+    }
+    throw new ServiceError('the answer to experiments/create names no experiment', { status: 400 });
+  }
+
+  async #experimentOfName(): Promise<string | undefined> {
+    const name = encodeURIComponent(this.#state.experiment);
+    try {
+      const { experiment } = (await this.#request(
+        `experiments/get-by-name?experiment_name=${name}`,
+        undefined,
+      )) as { readonly experiment?: { readonly experiment_id?: string } };
+      return experiment?.experiment_id;
+    } catch (error) {
+      if (error instanceof ServiceError && error.answer.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async #request(path: string, body?: object): Promise<unknown> {
+    const url = `${this.#state.trackingUri}/api/2.0/mlflow/${path}`;
+    return await requestJson({ url, body, ...this.#options });
+  }
+}
+
+/** A value as text, cut where it is longer than MLflow allows. */
+function textOf(value: unknown): string {
+  const text = Array.isArray(value) ? value.join(' ') : String(value);
+  // at a boundary of a character
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, mostValueBytes)).replace(/\uFFFD$/, '');
+}

@@ -1,0 +1,54 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { RunOutcome } from '@mtl/trainer';
+import type { DeliveryResult, DeliveryTimes } from './delivery.js';
+import { MetricsRows } from './metrics-rows.js';
+import { missingWandbKey } from './missing-wandb-key.js';
+import { openDeliveries } from './open-deliveries.js';
+import type { TrackingCredentials } from './tracking-credentials.js';
+import type { TrackedRun } from './tracking-settings.js';
+import { readTrackingState, trackingPath } from './tracking-state.js';
+
+export interface SendKeptMetricsOptions {
+  /** The folder of a run that has ended. */
+  readonly directory: string;
+  readonly metricsPath: string;
+  readonly run: TrackedRun;
+  readonly outcome: RunOutcome;
+  readonly credentials: TrackingCredentials;
+  readonly onMessage: (text: string) => void;
+  /** How long services may be away, in milliseconds. Default: a minute. */
+  readonly graceMs?: number;
+  readonly times?: DeliveryTimes;
+}
+
+/**
+ * Sends the metrics of a run that services did not take while it ran.
+ *
+ * @returns a result for each service
+ * @throws ConfigurationError MTL_TRACKING_NONE for a run that reported to no service; MTL_WANDB_API_KEY;
+ *   MTL_TRACKING_STATE
+ */
+export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<readonly DeliveryResult[]> {
+  const { directory, outcome, credentials, graceMs = 60_000 } = options;
+  const state = readTrackingState(directory);
+  if (state === undefined) {
+    throw new ConfigurationError('MTL_TRACKING_NONE', `${directory} has no ${trackingPath('')}`, {
+      expected: 'the folder of a run that was trained with --wandb-project or --mlflow-tracking-uri',
+      remedy: `go on with the run (--load ${directory}) and one of these flags: it sends all steps so far`,
+    });
+  }
+  const total = await new MetricsRows(options.metricsPath).skip(Number.POSITIVE_INFINITY);
+  for (const sent of [state.wandb, state.mlflow]) {
+    // the run went on without the service
+    if (sent !== undefined && sent.rows < total) sent.isEnded = false;
+  }
+  if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey();
+  const { deliveries, giveUp } = openDeliveries({ ...options, state });
+  for (const delivery of deliveries) delivery.finish(outcome);
+  const timer = setTimeout(giveUp, graceMs);
+  try {
+    return await Promise.all(deliveries.map((delivery) => delivery.run()));
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,172 @@
+import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { namingFile, UsageError } from '@mtl/errors';
+import type { MetricsSink, StepMetrics, TrainingEvent, ValidationLoss } from '@mtl/trainer';
+import { validationMetrics } from '@mtl/trainer/internal';
+import { expertScalars } from '../expert-scalars.js';
+import { encodeEventRecord, type TensorboardEvent } from './event-records.js';
+import {
+  olderFiles,
+  type ResumePoint,
+  rewriteFile,
+  samplesSuffix,
+  writerName,
+} from './tensorboard-resume.js';
+
+export interface TensorboardWriterOptions {
+  /** The folder of the run (--tensorboard-dir); made when missing. */
+  readonly directory: string;
+  /**
+   * Where training resumes: points of later steps, which will be written again, are removed from the older
+   * files of this run, and a TensorBoard that has read them is told to drop them (`SessionLog.START`).
+   */
+  readonly resume?: ResumePoint | undefined;
+  /**
+   * Tells files of this run from those of others in the same folder, which a resume leaves alone: such as its
+   * run folder. Default: empty.
+   */
+  readonly run?: string | undefined;
+  /** Seconds since 1970; the clock unless given. */
+  readonly now?: () => number;
+  /** Part of the file's name; this machine's unless given. */
+  readonly host?: string;
+}
+
+/**
+ * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
+ * Every run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events
+ * are in the file when it returns.
+ */
+export class TensorboardWriter implements MetricsSink {
+  /** The file this writer appends to. */
+  readonly path: string;
+  readonly #now: () => number;
+  #descriptor: number | undefined;
+
+  constructor(options: TensorboardWriterOptions) {
+    const { directory, resume, run = '' } = options;
+    const writer = `${writerName} ${run}`.trimEnd();
+    this.#now = options.now ?? (() => Date.now() / 1000);
+    mkdirSync(directory, { recursive: true });
+    const older = resume === undefined ? undefined : olderFiles(directory, { resume, writer });
+    [this.path, this.#descriptor] = openNewFile(directory, this.#now(), options.host ?? hostname());
+    this.#append({ wallTime: this.#now(), step: 0, fileVersion: 'brain.Event:2', writer });
+    if (resume === undefined || older === undefined) return;
+    this.#append({ wallTime: this.#now(), step: resume.iteration + 1, isSessionStart: true }, ...older.moved);
+    // in this file before they leave the others
+    this.flush();
+    for (const file of older.changed) rewriteFile(directory, file);
+  }
+
+  /** Writes one value. */
+  scalar(tag: string, value: number, step: number): void {
+    this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
+  }
+
+  /** Writes what is known about a training step, each curve over iterations and over samples. */
+  step(metrics: StepMetrics): void {
+    const { decoupledLearningRate } = metrics;
+    const scalars = [
+      { tag: 'learning-rate', value: metrics.learningRate },
+      ...(decoupledLearningRate === undefined
+        ? []
+        : [{ tag: 'decoupled-learning-rate', value: decoupledLearningRate }]),
+      { tag: 'batch-size', value: metrics.globalBatchSize },
+      { tag: 'lm loss', value: metrics.loss },
+      ...Object.entries(metrics.otherLosses ?? {}).map(([name, value]) => ({
+        tag: name.replaceAll('_', ' '),
+        value,
+      })),
+      { tag: 'loss-scale', value: metrics.lossScale },
+      { tag: 'grad-norm', value: metrics.gradNorm },
+    ];
+    const wallTime = this.#now();
+    this.#append(
+      {
+        wallTime,
+        step: metrics.iteration,
+        scalars: [
+          ...scalars,
+          { tag: 'iteration-time', value: metrics.stepMs / 1000 },
+          { tag: 'throughput', value: metrics.modelTflops },
+          { tag: 'tokens-per-second', value: metrics.tokensPerSecond },
+          { tag: 'mem-max-allocated-bytes', value: metrics.peakBytes },
+        ],
+      },
+      { wallTime, step: metrics.consumedSamples, scalars: versusSamples(scalars) },
+    );
+  }
+
+  /** Writes the losses on held-out data, and the perplexity of those that are means over tokens. */
+  validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
+    const { iteration, consumedSamples } = result;
+    const scalars = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
+      const tag = `${key.replaceAll('_', ' ')} validation`;
+      return [
+        { tag, value },
+        ...(perplexity === undefined ? [] : [{ tag: `${tag} ppl`, value: perplexity }]),
+      ];
+    });
+    const wallTime = this.#now();
+    this.#append(
+      { wallTime, step: iteration, scalars },
+      { wallTime, step: consumedSamples, scalars: versusSamples(scalars) },
+    );
+  }
+
+  /** Writes what `expertScalars` finds in a record of experts; other events have no curves. */
+  event({ type, iteration, fields }: TrainingEvent): void {
+    if (type !== 'experts') return;
+    const scalars = expertScalars(fields).map(({ name, value }) => ({ tag: name, value }));
+    this.#append({ wallTime: this.#now(), step: iteration, scalars });
+  }
+
+  /** Makes all events durable. */
+  flush(): void {
+    if (this.#descriptor !== undefined) fsyncSync(this.#descriptor);
+  }
+
+  /** Makes all events durable and closes the file; further calls do nothing. */
+  close(): void {
+    if (this.#descriptor === undefined) return;
+    this.flush();
+    closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #append(...events: readonly TensorboardEvent[]): void {
+    if (this.#descriptor === undefined) {
+      throw new UsageError('MTL_TENSORBOARD_CLOSED', `${this.path} is closed, no event can be written`);
+    }
+    const records = Buffer.concat(events.map((event) => encodeEventRecord(event)));
+    const descriptor = this.#descriptor;
+    namingFile(this.path, () => writeSync(descriptor, records));
+  }
+}
+
+function versusSamples(
+  scalars: NonNullable<TensorboardEvent['scalars']>,
+): TensorboardEvent['scalars'] & object {
+  return scalars.map(({ tag, value }) => ({ tag: `${tag}${samplesSuffix}`, value }));
+}
+
+/**
+ * A file that no other process writes: TensorBoard orders the files of a run by name, so the time comes
+ * first.
+ */
+function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
+  for (let number = 0; ; number++) {
+    const seconds = String(Math.floor(now)).padStart(10, '0');
+    const path = join(directory, `events.out.tfevents.${seconds}.${host}.${process.pid}.${number}`);
+    try {
+      return [path, openSync(path, 'ax')];
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+}

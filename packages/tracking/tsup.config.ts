@@ -1,0 +1,4 @@
+import { library } from '@mtl/tooling/tsup';
+
+// The thread that sends metrics is a file of its own.
+export default library(['src/services/tracking-worker.ts']);
