@@ -1,4 +1,5 @@
-import { library } from '@mtl/tooling/tsup';
+import { entryPoints, library } from '@mtl/tooling/tsup';
 
+const typed = entryPoints();
 // The thread that sends metrics is a file of its own.
-export default library(['src/services/tracking-worker.ts']);
+export default library([...typed, 'src/services/tracking-worker.ts'], { typed });

@@ -86,7 +86,7 @@ export const commands = {
                Without it, layouts do whose norms alone are out of bounds, or in which a tie decided about experts.
   --json FILE  Writes the results.`,
     prepare: builds(),
-    command: 'node packages/recipes/parity/parity.mjs',
+    command: 'node packages/runs/parity/parity.mjs',
   },
   fuzz: {
     about: 'Damages files of every format and reads them.',

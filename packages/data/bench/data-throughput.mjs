@@ -67,7 +67,7 @@ for (const workers of [0, 1, 2]) {
 }
 
 const parquet = join(directory, 'corpus.parquet');
-const documents = Array.from({ length: copies }, () => text.match(/[^]{1,2000}/g)).flat();
+const documents = Array.from({ length: copies }, () => text.match(/[\s\S]{1,2000}/g)).flat();
 writeFileSync(
   parquet,
   new Uint8Array(parquetWriteBuffer({ columnData: [{ name: 'text', data: documents }] })),
