@@ -10,8 +10,7 @@ export {
 } from './corpora/prepare-dataset.js';
 export { type ReadDocumentsOptions, readDocuments } from './corpora/read-documents.js';
 export type { PlainTextDocuments } from './corpora/read-plain-text.js';
-export { createSentenceSplitter, type SentenceSplitter } from './corpora/sentence-splitter.js';
-export { fileProblem, IrregularFileError, openRegularFile } from './files/open-regular-file.js';
+export { fileProblem } from './files/open-regular-file.js';
 export { readRegularFile } from './files/read-regular-file.js';
 export { writeFileAtomically } from './files/write-file-atomically.js';
 export { IndexedDataset, type SequenceSlice } from './indexed/indexed-dataset.js';
@@ -22,7 +21,7 @@ export {
 } from './indexed/indexed-dataset-writer.js';
 export { type IndexedDatasetInspection, inspectIndexedDataset } from './indexed/inspect-indexed-dataset.js';
 export { type MergeIndexedDatasetsOptions, mergeIndexedDatasets } from './indexed/merge-indexed-datasets.js';
-export { type TokenArray, type TokenDtype, tokenDtypeForVocabulary } from './indexed/token-dtype.js';
+export type { TokenArray, TokenDtype } from './indexed/token-dtype.js';
 export {
   type IndexedDatasetVerification,
   type VerifyIndexedDatasetOptions,
@@ -35,60 +34,33 @@ export {
   createBatchLoader,
 } from './loading/batch-loader.js';
 export {
-  BertDataset,
+  type BertDataset,
   type BertDatasetDescription,
   type BertDatasetOptions,
   type BertDatasetSettings,
   type BertSample,
-  bertDatasetIdentifiers,
   openBertDataset,
 } from './masked/bert-dataset.js';
 export { type BertDatasetsOptions, buildBertDatasets } from './masked/build-bert-datasets.js';
 export { type MaskedTokenBatch, mostRoomForMasked } from './masked/masked-token-batch.js';
-export { bertMasking, type MaskingOptions } from './masked/masking-options.js';
+export type { MaskingOptions } from './masked/masking-options.js';
 export { type MaskingVocabulary, maskingVocabulary } from './masked/masking-vocabulary.js';
-export { buildSentenceMapping, type SentenceMappingOptions } from './masked/sentence-mapping.js';
 export type { DocumentCounts } from './masked/walk-sentences.js';
-export {
-  type BlendIndices,
-  buildBlendIndices,
-  buildExhaustiveBlendIndices,
-} from './samples/blend-indices.js';
-export {
-  BlendedDataset,
-  type BlendedDatasetDescription,
-  type BlendedDatasetOptions,
-  openBlendedDataset,
-} from './samples/blended-dataset.js';
-export {
-  buildGptDatasets,
-  type GptDatasets,
-  type GptDatasetsOptions,
-  sampleTargets,
-} from './samples/build-gpt-datasets.js';
+export type { BlendedDatasetDescription } from './samples/blended-dataset.js';
+export { buildGptDatasets, type GptDatasets, type GptDatasetsOptions } from './samples/build-gpt-datasets.js';
 export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
 export { checkNoWeightAmongPrefixes, type DataBlend, parseDataPath } from './samples/data-path.js';
 export { documentsOfSamples } from './samples/documents-of-samples.js';
-export { fillMasks, type SampleMaskOptions } from './samples/fill-masks.js';
 export {
-  GptDataset,
+  type GptDataset,
   type GptDatasetDescription,
   type GptDatasetOptions,
   type GptDatasetSettings,
-  gptDatasetIdentifiers,
   openGptDataset,
 } from './samples/gpt-dataset.js';
-export {
-  buildGptIndices,
-  type GptIndexPlan,
-  type GptIndices,
-  type GptIndicesOptions,
-  planGptIndices,
-} from './samples/gpt-indices.js';
 export type { IndexCacheEvent } from './samples/index-cache-event.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
-export { openSampleDataset } from './samples/open-sample-dataset.js';
 export { createSampleBatch, type SampleBatch } from './samples/sample-batch.js';
 export type {
   NumberedBatch,

@@ -14,7 +14,7 @@ import {
   trainWordPiece,
   verifyIndexedDataset,
 } from '../src/index.js';
-import { RandomState } from '../src/random/index.js';
+import { RandomState } from '../src/random/random-state.js';
 import { mutateBytes, mutateJson } from './mutate.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

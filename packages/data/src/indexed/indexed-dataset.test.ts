@@ -18,9 +18,9 @@ import {
   inspectIndexedDataset,
   mergeIndexedDatasets,
   type TokenDtype,
-  tokenDtypeForVocabulary,
   verifyIndexedDataset,
 } from '../index.js';
+import { tokenDtypeForVocabulary } from './token-dtype.js';
 
 let directory: string;
 beforeEach(() => {

@@ -7,7 +7,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   type BertDatasetOptions,
   buildBertDatasets,
-  buildSentenceMapping,
   createBatchLoader,
   createTokenizer,
   type IndexCacheEvent,
@@ -19,7 +18,8 @@ import {
   type SampleDataset,
   type Tokenizer,
 } from '../index.js';
-import { RandomState } from '../random/index.js';
+import { RandomState } from '../random/random-state.js';
+import { buildSentenceMapping } from './sentence-mapping.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  bertDatasetIdentifiers,
-  buildSentenceMapping,
   createTokenizer,
   IndexedDatasetWriter,
   type MaskingOptions,
@@ -13,6 +11,8 @@ import {
   type Tokenizer,
 } from '../index.js';
 import { pythonJson } from '../samples/python-json.js';
+import { bertDatasetIdentifiers } from './bert-dataset.js';
+import { buildSentenceMapping } from './sentence-mapping.js';
 
 // Fixtures: tooling/fixtures/make-masked-fixtures.py.
 

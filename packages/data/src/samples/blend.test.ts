@@ -3,13 +3,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { float64ToInt64Bits } from '../files/int64-as-float64.js';
-import {
-  buildBlendIndices,
-  buildExhaustiveBlendIndices,
-  buildGptDatasets,
-  checkNoWeightAmongPrefixes,
-  parseDataPath,
-} from '../index.js';
+import { buildGptDatasets, checkNoWeightAmongPrefixes, parseDataPath } from '../index.js';
+import { buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
 import { normalizeWeights } from './python-numbers.js';
 
 interface Fixture {

@@ -14,15 +14,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   buildGptDatasets,
   documentsOfSamples,
-  GptDataset,
   type GptDatasetOptions,
   type IndexCacheEvent,
   IndexedDatasetWriter,
   openGptDataset,
-  openSampleDataset,
   parseDataPath,
-  sampleTargets,
 } from '../index.js';
+import { sampleTargets } from './build-gpt-datasets.js';
+import { GptDataset } from './gpt-dataset.js';
+import { openSampleDataset } from './open-sample-dataset.js';
 
 let directory: string;
 beforeEach(() => {

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { RandomState } from '../../random/index.js';
+import { RandomState } from '../../random/random-state.js';
 import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../index.js';
 import { CorpusSentences, splitWorks } from './corpus-sentences.js';
 import { corpusSquad } from './corpus-spans.js';
