@@ -17,10 +17,9 @@ import {
   IndexedDatasetWriter,
   inspectIndexedDataset,
   mergeIndexedDatasets,
-  type TokenDtype,
   verifyIndexedDataset,
 } from '../index.js';
-import { tokenDtypeForVocabulary } from './token-dtype.js';
+import { type TokenDtype, tokenDtypeForVocabulary } from './token-dtype.js';
 
 let directory: string;
 beforeEach(() => {

@@ -5,11 +5,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type BertDatasetOptions,
   buildBertDatasets,
   createBatchLoader,
   createTokenizer,
-  type IndexCacheEvent,
   IndexedDatasetWriter,
   type MaskedTokenBatch,
   maskingVocabulary,
@@ -19,6 +17,8 @@ import {
   type Tokenizer,
 } from '../index.js';
 import { RandomState } from '../random/random-state.js';
+import type { IndexCacheEvent } from '../samples/index-cache-event.js';
+import type { BertDatasetOptions } from './bert-dataset.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

@@ -14,14 +14,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   buildGptDatasets,
   documentsOfSamples,
-  type GptDatasetOptions,
-  type IndexCacheEvent,
   IndexedDatasetWriter,
   openGptDataset,
   parseDataPath,
 } from '../index.js';
 import { sampleTargets } from './build-gpt-datasets.js';
-import { GptDataset } from './gpt-dataset.js';
+import { GptDataset, type GptDatasetOptions } from './gpt-dataset.js';
+import type { IndexCacheEvent } from './index-cache-event.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
 let directory: string;

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { answerF1, exactMatch, normalizeAnswer } from './answer-scores.js';
-import { accuracy, binaryF1, readSquadFile, type SquadMetrics, squadMetrics } from './index.js';
+import { accuracy, binaryF1, readSquadFile, squadMetrics } from './index.js';
+import type { SquadMetrics } from './squad-metrics.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.
 const fixture = JSON.parse(
