@@ -1,4 +1,4 @@
-import { isJsonObject } from '../files/is-json-object.js';
+import { isJsonObject } from '../python/json.js';
 import type { ChatMessage } from './conversation.js';
 import { conversationError } from './conversation-error.js';
 

@@ -1,4 +1,4 @@
-import { PythonFloat } from '../samples/python-json.js';
+import { PythonFloat } from '../python/json.js';
 
 /**
  * A message as its line has it: chat templates may read any of its fields. What is inside a field is as

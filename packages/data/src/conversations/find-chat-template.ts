@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { isJsonObject } from '../files/is-json-object.js';
+import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
 import { tokenText } from '../tokenizers/token-text.js';

@@ -1,4 +1,4 @@
-import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/shared-arrays.js';
+import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/typed-arrays.js';
 import type { PackedConversations } from './conversation-dataset.js';
 import { packRows } from './pack-rows.js';
 

@@ -1,7 +1,6 @@
 import { placeInCorpus } from '../corpora/corpus-error.js';
 import { readJsonRecords } from '../corpora/read-json-records.js';
-import { isJsonObject } from '../files/is-json-object.js';
-import { type JsonValue, parseJson } from '../python/parse-json.js';
+import { isJsonObject, type JsonValue, parseJson } from '../python/json.js';
 import { type ChatMessage, type Conversation, isLearnt, numberOf } from './conversation.js';
 import { conversationError } from './conversation-error.js';
 import { checkIsJson, remedyWithoutAssistant, withMessages } from './conversation-formats.js';

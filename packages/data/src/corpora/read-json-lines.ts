@@ -1,6 +1,5 @@
 import { nearestName } from '@mtl/errors';
-import { isJsonObject } from '../files/is-json-object.js';
-import { parsePythonJson } from '../files/parse-python-json.js';
+import { isJsonObject, parsePythonJson } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
 import { type JsonRecord, readJsonRecords } from './read-json-records.js';
 import type { ReadLinesOptions } from './read-lines.js';

@@ -1,5 +1,5 @@
 import { constants } from 'node:buffer';
-import { endOfJsonString } from '../files/parse-python-json.js';
+import { endOfJsonString } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
 import { type CorpusLine, type ReadLinesOptions, readLines } from './read-lines.js';
 

@@ -1,10 +1,8 @@
 import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
-import { BinaryFileWriter } from '../files/binary-file-writer.js';
-import { readFully } from '../files/read-fully.js';
-import { syncDirectoryOf } from '../files/sync-directory.js';
-import { temporaryPath } from '../files/temporary-path.js';
+import { readFully } from '../files/regular-files.js';
+import { BinaryFileWriter, syncDirectoryOf, temporaryPath } from '../files/write-files.js';
 import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-layout.js';
 import type { IndexedDataset } from './indexed-dataset.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';

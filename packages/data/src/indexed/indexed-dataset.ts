@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs';
 import { UsageError } from '@mtl/errors';
-import { readFully } from '../files/read-fully.js';
+import { readFully } from '../files/regular-files.js';
 import { indexedDatasetError } from './index-layout.js';
 import { type IndexFile, openDatasetFile, readIndexFile } from './read-index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';

@@ -1,4 +1,4 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { asAscii, magnitudeText } from './percent-format.js';
 import { integerText, joined, lengthOf, reprOf, textOf } from './printing.js';
 import type { Runtime } from './runtime.js';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type JsonValue, parseJson } from '../python/parse-json.js';
+import { type JsonValue, parseJson } from '../python/json.js';
 import { Template } from './template.js';
 import { TemplateError } from './template-error.js';
 import { toValue } from './to-value.js';

@@ -1,4 +1,4 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { escapedHtml } from './html.js';
 import { exponentialText, fixedText, generalText, maximumPrecision } from './number-format.js';
 import { integerText, joined, reprOf, softText, textOf } from './printing.js';

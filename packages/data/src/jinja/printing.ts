@@ -1,4 +1,4 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { whitespace } from './lexer.js';
 import type { Runtime } from './runtime.js';
 import { TemplateError } from './template-error.js';

@@ -1,4 +1,4 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { boundArguments } from './arguments.js';
 import { isLess, isTrue } from './operations.js';
 import { integerText, joined } from './printing.js';

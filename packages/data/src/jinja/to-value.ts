@@ -1,4 +1,4 @@
-import { PythonFloat } from '../samples/python-json.js';
+import { PythonFloat } from '../python/json.js';
 import { Dict, type Value } from './values.js';
 
 /**

@@ -1,11 +1,11 @@
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
 import { inPart } from '../samples/in-part.js';
 import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from '../samples/python-json.js';
 import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
 import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-index-options.js';
 import { splitSequences } from '../samples/split.js';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTokenizer, IndexedDatasetWriter, openBertDataset, type Tokenizer } from '../index.js';
-import { pythonJson } from '../samples/python-json.js';
+import { pythonJson } from '../python/json.js';
 import { bertDatasetIdentifiers } from './bert-dataset.js';
 import type { MaskingOptions } from './masking-options.js';
 import { buildSentenceMapping } from './sentence-mapping.js';

@@ -1,5 +1,5 @@
+import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
-import { normalizeWeights, roundHalfToEven } from '../samples/python-numbers.js';
 import type { MaskingOptions } from './masking-options.js';
 import type { MaskingVocabulary } from './masking-vocabulary.js';
 

@@ -1,5 +1,5 @@
 import { DataError, UsageError } from '@mtl/errors';
-import { sharedUint32Array } from '../files/shared-arrays.js';
+import { sharedUint32Array } from '../files/typed-arrays.js';
 import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
 
 /** Documents of several sentences one of which is longer than this give no samples. */

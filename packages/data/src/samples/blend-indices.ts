@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { sharedFloat64Array, sharedInt16Array } from '../files/shared-arrays.js';
+import { sharedFloat64Array, sharedInt16Array } from '../files/typed-arrays.js';
 
 /** Which sample of which dataset each sample of a blend is. */
 export interface BlendIndices {

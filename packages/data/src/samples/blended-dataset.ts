@@ -1,10 +1,10 @@
 import { DataError, UsageError } from '@mtl/errors';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
+import { normalizeWeights } from '../python/numbers.js';
 import { assembleBatch } from './assemble-batch.js';
 import { type BlendIndices, buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
 import { cachedIndex } from './index-cache.js';
 import type { IndexCacheEvent } from './index-cache-event.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from './python-json.js';
-import { normalizeWeights } from './python-numbers.js';
 import type { SampleBatch } from './sample-batch.js';
 import type {
   NumberedBatch,

@@ -1,4 +1,4 @@
-import type { PythonJsonValue } from './python-json.js';
+import type { PythonJsonValue } from '../python/json.js';
 import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';
 import { splitMatrixIdentifier } from './split.js';
 

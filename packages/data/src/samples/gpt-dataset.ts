@@ -1,6 +1,7 @@
 import { DataError, UsageError } from '@mtl/errors';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/read-index-file.js';
+import { type PythonJsonValue, pythonJson } from '../python/json.js';
 import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
 import { datasetIdentifiers } from './dataset-identifiers.js';
@@ -9,7 +10,6 @@ import { buildGptIndices, planGptIndices } from './gpt-indices.js';
 import { inPart } from './in-part.js';
 import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { createMockIndex, type MockIndex, MockSequences } from './mock-sequences.js';
-import { type PythonJsonValue, pythonJson } from './python-json.js';
 import { createSampleBatch, type SampleBatch } from './sample-batch.js';
 import type { SampleDataset, SampleDocuments } from './sample-dataset.js';
 import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';

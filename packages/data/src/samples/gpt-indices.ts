@@ -1,5 +1,5 @@
 import { DataError } from '@mtl/errors';
-import { sharedInt32Array, sharedUint32Array } from '../files/shared-arrays.js';
+import { sharedInt32Array, sharedUint32Array } from '../files/typed-arrays.js';
 import { RandomState } from '../random/random-state.js';
 
 // L = sequence length, E = epochs, N = number of samples, T = tokens of one epoch.

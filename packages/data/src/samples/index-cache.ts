@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readRegularFile } from '../files/read-regular-file.js';
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { readRegularFile } from '../files/regular-files.js';
+import { writeFileAtomically } from '../files/write-files.js';
 import type { IndexCacheEvent } from './index-cache-event.js';
 import { type NpyArrays, type NpyDescription, readNpy, writeNpy } from './npy.js';
 import type { SampleIndexSettings } from './sample-index-options.js';

@@ -1,14 +1,14 @@
 import { closeSync } from 'node:fs';
-import { float64ToInt64Bits, int64BitsToFloat64 } from '../files/int64-as-float64.js';
-import { openRegularFile } from '../files/open-regular-file.js';
-import { readFully } from '../files/read-fully.js';
+import { openRegularFile, readFully } from '../files/regular-files.js';
 import {
+  float64ToInt64Bits,
+  int64BitsToFloat64,
   sharedFloat64Array,
   sharedInt16Array,
   sharedInt32Array,
   sharedUint32Array,
-} from '../files/shared-arrays.js';
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+} from '../files/typed-arrays.js';
+import { writeFileAtomically } from '../files/write-files.js';
 
 /** Element types of index files; `<i8` is stored as exact float64 values. */
 export interface NpyArrays {

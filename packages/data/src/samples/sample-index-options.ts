@@ -1,5 +1,5 @@
+import type { PythonJsonValue } from '../python/json.js';
 import type { IndexCacheEvent } from './index-cache-event.js';
-import type { PythonJsonValue } from './python-json.js';
 import type { SplitName } from './split.js';
 
 /** What the indices of all datasets of a run have in common, whatever their samples are. */

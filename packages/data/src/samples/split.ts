@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
-import { PythonFloat, type PythonJsonValue } from './python-json.js';
-import { normalizeWeights, roundHalfToEven } from './python-numbers.js';
+import { PythonFloat, type PythonJsonValue } from '../python/json.js';
+import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 
 /** The three parts of a dataset, in Megatron's order. */
 export const splitNames = ['train', 'valid', 'test'] as const;

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { fileProblem } from '../files/open-regular-file.js';
-import { readRegularFile } from '../files/read-regular-file.js';
+import { fileProblem, readRegularFile } from '../files/regular-files.js';
 import { taskError } from './task-error.js';
 
 /** The text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */

@@ -1,4 +1,4 @@
-import { sharedFloat64Array, sharedInt32Array } from '../files/shared-arrays.js';
+import { sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import type { TaskDatasetDescription } from './task-dataset.js';
 
 /** Collects encoded sequences, then packs them into shared memory. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { writeFileAtomically } from '../../files/write-file-atomically.js';
+import { writeFileAtomically } from '../../files/write-files.js';
 import { RandomState } from '../../random/random-state.js';
 import { corpusPassage } from './corpus-choices.js';
 import { corpusMnli, corpusQqp } from './corpus-pairs.js';

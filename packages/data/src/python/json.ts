@@ -1,4 +1,4 @@
-import { PythonFloat } from '../samples/python-json.js';
+import { floatText } from './numbers.js';
 
 /** Python's limit for the digits of an int as text. */
 const maximumDigits = 4300;
@@ -174,4 +174,97 @@ class JsonParser {
     this.#at += 6;
     return String.fromCharCode(Number.parseInt(digits, 16));
   }
+}
+
+const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
+
+/**
+ * The value of a JSON text as Python's `json` reads it: NaN, Infinity and -Infinity, which it writes too, may
+ * stand for numbers. They become 0: it is the values around them that are wanted.
+ *
+ * @throws SyntaxError for text that Python refuses too
+ */
+export function parsePythonJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const plain = withoutPythonNumbers(text);
+    if (plain === text) throw error;
+    return JSON.parse(plain);
+  }
+}
+
+/** As long as before, so that a position in an error is that of the text. */
+function withoutPythonNumbers(text: string): string {
+  const parts: string[] = [];
+  for (let start = 0; start < text.length; ) {
+    const quote = text.indexOf('"', start);
+    const outside = quote < 0 ? text.slice(start) : text.slice(start, quote);
+    parts.push(outside.replace(pythonNumber, (word) => '0'.padEnd(word.length)));
+    if (quote < 0) break;
+    const end = endOfJsonString(text, quote);
+    parts.push(text.slice(quote, end));
+    start = end;
+  }
+  return parts.join('');
+}
+
+/** Where a string ends that begins at a quotation mark: behind its last one, or at the end of the text. */
+export function endOfJsonString(text: string, start: number): number {
+  for (let at = start + 1; ; ) {
+    const quote = text.indexOf('"', at);
+    if (quote < 0) return text.length;
+    let backslashes = 0;
+    while (text[quote - 1 - backslashes] === '\\') backslashes++;
+    at = quote + 1;
+    if (backslashes % 2 === 0) return at;
+  }
+}
+
+/** Whether parsed JSON is an object. */
+export const isJsonObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A number that Python would hold as a float: printed with a decimal point even when whole. */
+export class PythonFloat {
+  readonly value: number;
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+export type PythonJsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | PythonFloat
+  | readonly PythonJsonValue[]
+  | { readonly [key: string]: PythonJsonValue };
+
+/**
+ * The text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a text,
+ * so spacing, escapes and the printing of floats must agree.
+ */
+export function pythonJson(value: PythonJsonValue, indent = ''): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (typeof value === 'number') return value.toFixed(0);
+  if (typeof value === 'string') return pythonString(value);
+  if (value instanceof PythonFloat) return floatText(value.value);
+  const inner = `${indent}    `;
+  if (Array.isArray(value)) {
+    if (value.length === 0) return '[]';
+    return `[\n${value.map((item) => inner + pythonJson(item, inner)).join(',\n')}\n${indent}]`;
+  }
+  const entries = Object.entries(value as { readonly [key: string]: PythonJsonValue });
+  if (entries.length === 0) return '{}';
+  const lines = entries.map(([key, item]) => `${inner}${pythonString(key)}: ${pythonJson(item, inner)}`);
+  return `{\n${lines.join(',\n')}\n${indent}}`;
+}
+
+function pythonString(text: string): string {
+  // Python escapes everything outside printable ASCII.
+  return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (unit) => {
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
 }

@@ -12,7 +12,7 @@ import {
   readDocuments,
 } from '../index.js';
 import { readSquadFile } from '../tasks/index.js';
-import { IrregularFileError, openRegularFile } from './open-regular-file.js';
+import { IrregularFileError, openRegularFile } from './regular-files.js';
 
 let directory: string;
 beforeEach(() => {

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 
 /** Something else than a regular file, where a reader needs one. */
 export class IrregularFileError extends Error {
@@ -46,4 +46,40 @@ function kindOf(stats: Stats): string {
   if (stats.isDirectory()) return 'a directory';
   if (stats.isFIFO()) return 'a FIFO';
   return stats.isSocket() ? 'a socket' : 'a device';
+}
+
+/**
+ * Fills `view` from `position` of an open file; returns the bytes read, fewer only at the end of the file
+ * (one read(2) may return less than asked for, and never more than 2 GiB).
+ */
+export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
+  const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  let done = 0;
+  while (done < bytes.length) {
+    const count = readSync(descriptor, bytes, done, Math.min(bytes.length - done, 1 << 30), position + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return done;
+}
+
+/** A file that is longer than its reader takes. */
+export class FileTooLargeError extends Error {}
+
+// What one read of readFileSync takes, too.
+const maximum = 2 ** 31 - 1;
+
+/**
+ * The bytes of a regular file of at most `maximumBytes`. Throws as `openRegularFile` (see `fileProblem`), and
+ * a `FileTooLargeError` before memory is taken.
+ */
+export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
+  const { descriptor, size } = openRegularFile(path);
+  try {
+    if (size > maximumBytes) throw new FileTooLargeError(`is ${size} bytes long`);
+    const bytes = Buffer.allocUnsafeSlow(size);
+    return bytes.subarray(0, readFully(descriptor, bytes, 0));
+  } finally {
+    closeSync(descriptor);
+  }
 }

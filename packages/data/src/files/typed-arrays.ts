@@ -24,3 +24,26 @@ export function sharedInt16Array(length: number): Int16Array {
 export function sharedUint8Array(length: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(length));
 }
+
+/**
+ * Turns the bits of int64 values into float64, in place (a bigint for each would cost an allocation). Exact
+ * up to 2^53, beyond every file size and count there is; callers check ranges.
+ */
+export function int64BitsToFloat64(values: Float64Array): Float64Array {
+  const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);
+  for (let i = 0; i < values.length; i++) {
+    values[i] = (halves[2 * i + 1]! | 0) * 4294967296 + halves[2 * i]!;
+  }
+  return values;
+}
+
+/** The int64 bits of exact float64 values, as a new array of raw words. */
+export function float64ToInt64Bits(values: Float64Array): Uint32Array {
+  const halves = new Uint32Array(values.length * 2);
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i]!;
+    halves[2 * i] = value % 4294967296;
+    halves[2 * i + 1] = Math.floor(value / 4294967296);
+  }
+  return halves;
+}

@@ -1,5 +1,46 @@
-import { closeSync, fsyncSync, openSync, unlinkSync, writeSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { namingFile } from '@mtl/errors';
+
+/**
+ * Writes `parts` one after another as `path`: a reader sees the old file or the whole new one, never a torn
+ * one.
+ */
+export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
+  mkdirSync(dirname(path), { recursive: true });
+  const writer = new BinaryFileWriter({ path: temporaryPath(path) });
+  try {
+    for (const part of parts) writer.write(typeof part === 'string' ? Buffer.from(part, 'utf8') : part);
+    writer.finish();
+    renameSync(writer.path, path);
+  } catch (error) {
+    writer.discard();
+    throw error;
+  }
+  syncDirectoryOf(path);
+}
+
+/**
+ * A name in the folder of `path` (same file system, so that a rename is atomic) that no other writer uses.
+ */
+export function temporaryPath(path: string): string {
+  return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
+}
+
+/** Makes the renames in the directory of `path` survive a power failure. */
+export function syncDirectoryOf(path: string): void {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(dirname(path), 'r');
+    fsyncSync(descriptor);
+  } catch {
+    // Some file systems (network shares, Windows) refuse to sync a directory; the rename itself is still
+    // atomic.
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
 
 /**
  * Appends bytes to a new file through one buffer of fixed size, so that a million small writes cost a handful
