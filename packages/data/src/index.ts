@@ -1,15 +1,13 @@
 export { BadLines } from './corpora/bad-lines.js';
 export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
 export { corpusFileNames } from './corpora/corpus-format.js';
-export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
+export { prepareDataset, type PrepareSummary } from './corpora/prepare-dataset.js';
 export { readDocuments } from './corpora/read-documents.js';
 export { fileProblem, readRegularFile } from './files/regular-files.js';
 export { writeFileAtomically } from './files/write-files.js';
 export { IndexedDataset } from './indexed/indexed-dataset.js';
-export { IndexedDatasetWriter } from './indexed/indexed-dataset-writer.js';
-export { type IndexedDatasetInspection, inspectIndexedDataset } from './indexed/inspect-indexed-dataset.js';
-export { mergeIndexedDatasets } from './indexed/merge-indexed-datasets.js';
-export { verifyIndexedDataset } from './indexed/verify-indexed-dataset.js';
+export { IndexedDatasetWriter, mergeIndexedDatasets } from './indexed/indexed-dataset-writer.js';
+export { type IndexedDatasetInspection, inspectIndexedDataset, verifyIndexedDataset } from './indexed/verify-indexed-dataset.js';
 export { type BatchLoaderOptions, createBatchLoader } from './loading/batch-loader.js';
 export { openBertDataset } from './masked/bert-dataset.js';
 export { buildBertDatasets } from './masked/build-bert-datasets.js';

@@ -1,6 +1,6 @@
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
+import type { IndexFile } from '../indexed/index-file.js';
+import { PythonFloat, pythonJson, type PythonJsonValue } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
 import { assembleBatch } from '../samples/assemble-batch.js';
 import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
@@ -11,14 +11,7 @@ import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-ind
 import { splitSequences } from '../samples/split.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { checkSentenceMapping } from './check-sentence-mapping.js';
-import {
-  createMaskedTokenBatch,
-  type MaskedTokenBatch,
-  type MaskedTokenBatchDraft,
-  mostMasked,
-  numSpecialTokens,
-  trimMaskedTokens,
-} from './masked-token-batch.js';
+import { createMaskedTokenBatch, type MaskedTokenBatch, type MaskedTokenBatchDraft, mostMasked, numSpecialTokens, trimMaskedTokens } from './masked-token-batch.js';
 import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
 import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
 import { buildSentenceMapping } from './sentence-mapping.js';

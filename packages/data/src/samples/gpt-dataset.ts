@@ -1,7 +1,7 @@
 import { DataError, UsageError } from '@mtl/errors';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
-import { type PythonJsonValue, pythonJson } from '../python/json.js';
+import type { IndexFile } from '../indexed/index-file.js';
+import { pythonJson, type PythonJsonValue } from '../python/json.js';
 import { assembleBatch } from './assemble-batch.js';
 import { checkGptIndices } from './check-gpt-indices.js';
 import { datasetIdentifiers } from './dataset-identifiers.js';
