@@ -1,17 +1,26 @@
-import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import type { IndexFile } from '../indexed/index-file.js';
-import { PythonFloat, pythonJson, type PythonJsonValue } from '../python/json.js';
+import { IndexedDataset } from '../indexed/indexed-dataset.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
-import { assembleBatch } from '../samples/assemble-batch.js';
-import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
-import { inPart } from '../samples/in-part.js';
+import {
+  datasetIdentifiers,
+  inPart,
+  type SampleIndexPart,
+  type SampleIndexSettings,
+  splitSequences,
+} from '../samples/dataset-part.js';
 import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
-import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
-import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-index-options.js';
-import { splitSequences } from '../samples/split.js';
+import { assembleBatch, type SampleDataset, type SampleDocuments } from '../samples/sample-dataset.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { checkSentenceMapping } from './check-sentence-mapping.js';
-import { createMaskedTokenBatch, type MaskedTokenBatch, type MaskedTokenBatchDraft, mostMasked, numSpecialTokens, trimMaskedTokens } from './masked-token-batch.js';
+import {
+  createMaskedTokenBatch,
+  type MaskedTokenBatch,
+  type MaskedTokenBatchDraft,
+  mostMasked,
+  numSpecialTokens,
+  trimMaskedTokens,
+} from './masked-token-batch.js';
 import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
 import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
 import { buildSentenceMapping } from './sentence-mapping.js';

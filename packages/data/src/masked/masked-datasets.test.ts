@@ -17,7 +17,7 @@ import {
   type Tokenizer,
 } from '../index.js';
 import { RandomState } from '../random/random-state.js';
-import type { IndexCacheEvent } from '../samples/index-cache-event.js';
+import type { IndexCacheEvent } from '../samples/dataset-part.js';
 import type { BertDatasetOptions } from './bert-dataset.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { PythonFloat, pythonJson } from '../python/json.js';
-import { pairwiseSum, roundHalfToEven } from '../python/numbers.js';
 import { RandomState } from '../random/random-state.js';
-import { parseSplit, splitSequences } from '../samples/split.js';
+import { parseSplit, splitSequences } from '../samples/dataset-part.js';
+import { PythonFloat, pythonJson } from './json.js';
+import { pairwiseSum, roundHalfToEven } from './numbers.js';
 
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/python-json.json', import.meta.url), 'utf8'),

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { float64ToInt64Bits } from '../files/typed-arrays.js';
 import { buildGptDatasets, checkNoWeightAmongPrefixes, parseDataPath } from '../index.js';
 import { normalizeWeights } from '../python/numbers.js';
-import { buildBlendIndices, buildExhaustiveBlendIndices } from './blend-indices.js';
+import { buildBlendIndices, buildExhaustiveBlendIndices } from './blended-dataset.js';
 
 interface Fixture {
   raw: number[];

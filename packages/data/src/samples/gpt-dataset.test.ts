@@ -18,9 +18,8 @@ import {
   openGptDataset,
   parseDataPath,
 } from '../index.js';
-import { sampleTargets } from './build-gpt-datasets.js';
-import { GptDataset, type GptDatasetOptions } from './gpt-dataset.js';
-import type { IndexCacheEvent } from './index-cache-event.js';
+import type { IndexCacheEvent } from './dataset-part.js';
+import { GptDataset, type GptDatasetOptions, sampleTargets } from './gpt-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
 let directory: string;

@@ -1,6 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { assembleBatch } from '../samples/assemble-batch.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
+import { assembleBatch, type SampleDataset } from '../samples/sample-dataset.js';
 import { createTaskTokenBatch, type TaskTokenBatch } from './task-token-batch.js';
 
 // N = samples, C = choices of each.
