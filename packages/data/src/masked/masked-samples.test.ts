@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTokenizer, IndexedDatasetWriter, openBertDataset, type Tokenizer } from '../index.js';
 import { pythonJson } from '../python/json.js';
 import { bertDatasetIdentifiers } from './bert-dataset.js';
-import type { MaskingOptions } from './masking-options.js';
+import type { MaskingOptions } from './masking.js';
 import { buildSentenceMapping } from './sentence-mapping.js';
 
 // Fixtures: tooling/fixtures/make-masked-fixtures.py.

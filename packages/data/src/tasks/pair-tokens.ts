@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { specialTokenId } from '../masked/masking-vocabulary.js';
+import { specialTokenId } from '../masked/masking.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 
 /** The special tokens of a pair of texts. */

@@ -1,7 +1,100 @@
+import { DataError, UsageError } from '@mtl/errors';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
-import type { MaskingOptions } from './masking-options.js';
-import type { MaskingVocabulary } from './masking-vocabulary.js';
+
+/** Which tokens a masked language model must predict (Megatron's settings and their defaults for BERT). */
+export interface MaskingOptions {
+  /** Share of the tokens to mask (`--mask-prob`, default 0.15). */
+  readonly probability: number;
+  /** Longest run of words masked together (default 3). */
+  readonly maximumNgram: number;
+  /** Mask all tokens of a word or none (default true). */
+  readonly wholeWords: boolean;
+  /**
+   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default false).
+   */
+  readonly geometric: boolean;
+  /** Draw longer runs more often than shorter ones, instead of the reverse (default false). */
+  readonly favorLongerNgrams: boolean;
+}
+
+/** BERT's masks as Megatron makes them. */
+export const bertMasking: MaskingOptions = {
+  probability: 0.15,
+  maximumNgram: 3,
+  wholeWords: true,
+  geometric: false,
+  favorLongerNgrams: false,
+};
+
+/** Throws `MTL_DATA_MASKING` for settings that cannot work. */
+export function checkMasking({ probability, maximumNgram }: MaskingOptions): void {
+  if (!(probability > 0 && probability < 1)) {
+    throw new UsageError('MTL_DATA_MASKING', `the masking probability ${probability} is not usable`, {
+      expected: 'a number above 0 and below 1, such as 0.15',
+      exitCode: 2,
+    });
+  }
+  if (!Number.isInteger(maximumNgram) || maximumNgram < 1 || maximumNgram > 100) {
+    throw new UsageError('MTL_DATA_MASKING', `n-grams of up to ${maximumNgram} words are not usable`, {
+      expected: 'an integer from 1 to 100',
+      exitCode: 2,
+    });
+  }
+}
+
+/** What masking must know of a vocabulary; plain data that worker threads receive. */
+export interface MaskingVocabulary {
+  /** One more than the largest id. */
+  readonly size: number;
+  readonly classification: number;
+  readonly separator: number;
+  readonly mask: number;
+  readonly padding: number;
+  /** uint8 [size]: 1 for tokens that continue a word (`##`). */
+  readonly continues: Uint8Array;
+  /** int32, ascending: the ids that there are; random replacements come from them. */
+  readonly ids: Int32Array;
+}
+
+/**
+ * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where a special token is
+ * missing.
+ */
+export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
+  const { tokenIds, vocabularySize: size, name } = tokenizer;
+  if (tokenIds === undefined) {
+    throw new DataError('MTL_DATA_SPECIAL_TOKEN', `${name} has no list of tokens to find [MASK] in`, {
+      expected: 'a WordPiece vocabulary with [CLS], [SEP], [MASK] and [PAD]',
+      remedy:
+        'use BertWordPieceLowerCase or BertWordPieceCase with --vocab-file, or HuggingFaceTokenizer with a ' +
+        'tokenizer.json of mtl data train-tokenizer --type wordpiece',
+    });
+  }
+  const continues = new Uint8Array(size);
+  for (const [token, id] of tokenIds) if (token.startsWith('##')) continues[id] = 1;
+  return {
+    size,
+    classification: specialTokenId(tokenizer, '[CLS]'),
+    separator: specialTokenId(tokenizer, '[SEP]'),
+    mask: specialTokenId(tokenizer, '[MASK]'),
+    padding: specialTokenId(tokenizer, '[PAD]'),
+    continues,
+    ids: Int32Array.from(new Set(tokenIds.values())).sort(),
+  };
+}
+
+/** The id of a token that must be there. Throws `MTL_DATA_SPECIAL_TOKEN`. */
+export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
+  const id = tokenIds?.get(token);
+  if (id !== undefined) return id;
+  const near = [...(tokenIds?.keys() ?? [])].filter((known) => /^(\[[A-Z]|<[a-z|/])/.test(known)).slice(0, 8);
+  throw new DataError('MTL_DATA_SPECIAL_TOKEN', `the vocabulary of ${name} has no token ${token}`, {
+    expected: `${token}; its special tokens are ${near.length === 0 ? 'none' : near.join(' ')}`,
+    remedy: `add a line ${token} to the vocabulary, or train one with mtl data train-tokenizer --type wordpiece`,
+  });
+}
 
 // A candidate is a word (or a token, without whole-word masking); an n-gram is n candidates in a row.
 
