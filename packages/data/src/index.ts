@@ -1,6 +1,5 @@
-export { BadLines } from './corpora/bad-lines.js';
-export { type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
-export { corpusFileNames } from './corpora/corpus-format.js';
+export { BadLines } from './corpora/corpus-error.js';
+export { corpusFileNames, type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
 export { prepareDataset, type PrepareSummary } from './corpora/prepare-dataset.js';
 export { readDocuments } from './corpora/read-documents.js';
 export { fileProblem, readRegularFile } from './files/regular-files.js';

@@ -1,5 +1,5 @@
 import { placeInCorpus } from '../corpora/corpus-error.js';
-import { readJsonRecords } from '../corpora/read-json-records.js';
+import { readJsonRecords } from '../corpora/read-json.js';
 import { isJsonObject, type JsonValue, parseJson } from '../python/json.js';
 import { type ChatMessage, type Conversation, isLearnt, numberOf } from './conversation.js';
 import { conversationError } from './conversation-error.js';

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
+import { type ErrorMessage, packError } from '@mtl/errors';
 
 /** The worker threads of this package: entries of the build, next to the main one. */
 export type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
@@ -28,4 +29,9 @@ export function startWorker(options: {
     transferList,
     execArgv: ['--conditions', '@mtl/source'],
   });
+}
+
+/** Packs an error of a worker thread of this package; an unforeseen one is MTL_DATA_WORKER. */
+export function packWorkerError(error: unknown): ErrorMessage {
+  return packError(error, { name: 'DataError', code: 'MTL_DATA_WORKER' });
 }
