@@ -1,15 +1,8 @@
 export { ChatTemplate } from './chat-template.js';
-export { chatTokens } from './chat-tokens.js';
+export { chatTokens, endOfTurn } from './chat-tokens.js';
 export { type ChatMessage, contentForPeople } from './conversation.js';
 export { ConversationDataset } from './conversation-dataset.js';
-export {
-  type ConversationDatasets,
-  type ConversationFiles,
-  type ConversationPart,
-  conversationDatasets,
-} from './conversation-datasets.js';
+export { type ConversationDatasets, conversationDatasets, type ConversationFiles, type ConversationPart } from './conversation-datasets.js';
 export { type ConversationCounts, longConversationRules } from './encode-conversations.js';
-export { endOfTurn } from './end-of-turn.js';
-export { findChatTemplate } from './find-chat-template.js';
-export { readChatTemplate } from './read-chat-template.js';
+export { findChatTemplate, readChatTemplate } from './find-chat-template.js';
 export { readConversations } from './read-conversations.js';
