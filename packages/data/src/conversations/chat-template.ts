@@ -1,8 +1,7 @@
 import { DataError } from '@mtl/errors';
-import { Template } from '../jinja/template.js';
-import { RaisedError, TemplateError } from '../jinja/template-error.js';
-import { toValue } from '../jinja/to-value.js';
-import { Dict, isList, type Value } from '../jinja/values.js';
+import { Template } from '../jinja/renderer.js';
+import { RaisedError, TemplateError } from '../jinja/runtime.js';
+import { Dict, isList, toValue, type Value } from '../jinja/values.js';
 import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
 
 export interface ChatTemplateOptions {

@@ -5,8 +5,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
-import type { ChatMessage } from './conversation.js';
 import { endOfTurn, tokensInSpans } from './chat-tokens.js';
+import type { ChatMessage } from './conversation.js';
 
 interface FixtureConversation {
   readonly messages: readonly ChatMessage[];

@@ -1,7 +1,7 @@
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { ChatTemplate } from './chat-template.js';
 import type { AssistantText } from './assistant-spans.js';
+import type { ChatTemplate } from './chat-template.js';
 
 /**
  * Ids of a rendered conversation: texts of special tokens are these tokens. Tokenizers that are built in take

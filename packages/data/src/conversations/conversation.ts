@@ -1,5 +1,5 @@
-import { PythonFloat } from '../python/json.js';
 import { DataError } from '@mtl/errors';
+import { PythonFloat } from '../python/json.js';
 
 /**
  * A message as its line has it: chat templates may read any of its fields. What is inside a field is as

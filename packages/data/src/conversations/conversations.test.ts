@@ -8,7 +8,7 @@ import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
 import { ConversationDataset } from './conversation-dataset.js';
-import { conversationDatasets, type ConversationDatasetsOptions } from './conversation-datasets.js';
+import { type ConversationDatasetsOptions, conversationDatasets } from './conversation-datasets.js';
 import { packConversations, packRows } from './encode-conversations.js';
 import { readChatTemplate } from './find-chat-template.js';
 

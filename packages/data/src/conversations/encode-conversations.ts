@@ -1,9 +1,9 @@
+import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/typed-arrays.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import type { ChatTemplate } from './chat-template.js';
-import { type Conversation, conversationError } from './conversation.js';
 import { endOfTurn, tokensInSpans } from './chat-tokens.js';
-import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/typed-arrays.js';
+import { type Conversation, conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
 
 /** What is done with a conversation of more tokens than a sample holds. */

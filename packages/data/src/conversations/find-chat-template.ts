@@ -1,5 +1,6 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { ChatTemplate } from './chat-template.js';
 import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
@@ -7,8 +8,7 @@ import { tokenText } from '../tokenizers/token-text.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { tokenizerError } from '../tokenizers/tokenizer-error.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
-import { existsSync, readdirSync, statSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { ChatTemplate } from './chat-template.js';
 
 /**
  * The chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or the

@@ -1,7 +1,13 @@
 import { placeInCorpus } from '../corpora/corpus-error.js';
 import { readJsonRecords } from '../corpora/read-json.js';
 import { isJsonObject, type JsonValue, parseJson } from '../python/json.js';
-import { type ChatMessage, type Conversation, conversationError, isLearnt, numberOf } from './conversation.js';
+import {
+  type ChatMessage,
+  type Conversation,
+  conversationError,
+  isLearnt,
+  numberOf,
+} from './conversation.js';
 
 const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';

@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
-import type { TokenDtype } from '../indexed/token-dtype.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
-import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
-import { packWorkerError, startWorker } from '../workers/worker-thread.js';
-import type { TokenizeReply, TokenizeWorkerData } from '../workers/tokenize-worker.js';
 import type { Worker } from 'node:worker_threads';
 import { DataError, unpackError } from '@mtl/errors';
+import type { TokenDtype } from '../indexed/token-dtype.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import type { TokenizeReply, TokenizeWorkerData } from '../workers/tokenize-worker.js';
+import { packWorkerError, startWorker } from '../workers/worker-thread.js';
+import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
+import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
 
 // Tokenizing more than this at once keeps a thread busy for so long that it seems deaf to Ctrl-C.
 const mostCharactersHere = 1 << 18;

@@ -1,8 +1,8 @@
+import { constants } from 'node:buffer';
 import { nearestName } from '@mtl/errors';
 import { endOfJsonString, isJsonObject, parsePythonJson } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
-import { type CorpusLine, readLines, type ReadLinesOptions } from './read-lines.js';
-import { constants } from 'node:buffer';
+import { type CorpusLine, type ReadLinesOptions, readLines } from './read-lines.js';
 
 /** Streams the texts under `key` of the records of JSON lines, or of one array. */
 export async function* readJsonLines(

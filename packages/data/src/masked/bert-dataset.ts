@@ -1,16 +1,45 @@
 import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import { PythonFloat, pythonJson, type PythonJsonValue } from '../python/json.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
-import { datasetIdentifiers, inPart, type SampleIndexPart, type SampleIndexSettings, splitSequences } from '../samples/dataset-part.js';
+import {
+  buildSplitDatasets,
+  type SplitDatasets,
+  type SplitDatasetsOptions,
+} from '../samples/build-split-datasets.js';
+import {
+  datasetIdentifiers,
+  inPart,
+  type SampleIndexPart,
+  type SampleIndexSettings,
+  splitSequences,
+} from '../samples/dataset-part.js';
 import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
 import { assembleBatch, type SampleDataset, type SampleDocuments } from '../samples/sample-dataset.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { buildSentenceMapping, checkSentenceMapping, countDocuments, type DocumentCounts } from './sentence-mapping.js';
-import { createMaskedTokenBatch, type MaskedTokenBatch, type MaskedTokenBatchDraft, mostMasked, numSpecialTokens, trimMaskedTokens } from './masked-token-batch.js';
-import { bertMasking, checkMasking, type MaskingOptions, type MaskingVocabulary, maskingVocabulary, TokenMasker } from './masking.js';
+import {
+  createMaskedTokenBatch,
+  type MaskedTokenBatch,
+  type MaskedTokenBatchDraft,
+  mostMasked,
+  numSpecialTokens,
+  trimMaskedTokens,
+} from './masked-token-batch.js';
+import {
+  bertMasking,
+  checkMasking,
+  type MaskingOptions,
+  type MaskingVocabulary,
+  maskingVocabulary,
+  TokenMasker,
+} from './masking.js';
+import {
+  buildSentenceMapping,
+  checkSentenceMapping,
+  countDocuments,
+  type DocumentCounts,
+} from './sentence-mapping.js';
 import { SentenceReader } from './sentence-reader.js';
-import { buildSplitDatasets, type SplitDatasets, type SplitDatasetsOptions } from '../samples/build-split-datasets.js';
 
 // S = sequence length.
 

@@ -1,6 +1,6 @@
 import { DataError, UsageError } from '@mtl/errors';
-import { MersenneTwister } from '../random/mersenne-twister.js';
 import { sharedUint32Array } from '../files/typed-arrays.js';
+import { MersenneTwister } from '../random/mersenne-twister.js';
 import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
 
 // N = number of samples.
