@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RandomState } from '../../random/random-state.js';
 import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../index.js';
 import { CorpusSentences, splitWorks } from './corpus-sentences.js';
-import { corpusSquad } from './corpus-spans.js';
+import { corpusSquad } from './write-corpus-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

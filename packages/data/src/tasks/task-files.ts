@@ -1,5 +1,22 @@
-import { readTaskText } from './read-task-text.js';
-import { taskError } from './task-error.js';
+import { isUtf8 } from 'node:buffer';
+import { DataError } from '@mtl/errors';
+import { fileProblem, readRegularFile } from '../files/regular-files.js';
+
+/** The text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
+export function readTaskText(path: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readRegularFile(path);
+  } catch (cause) {
+    throw taskError({ kind: 'FILE', path, what: fileProblem(cause), cause });
+  }
+  if (!isUtf8(bytes)) {
+    const remedy = 'get the file again, or convert it with iconv -t UTF-8';
+    throw taskError({ kind: 'FILE', path, what: 'is not UTF-8', remedy });
+  }
+  const text = bytes.toString('utf8');
+  return text.startsWith('\ufeff') ? text.slice(1) : text;
+}
 
 /** A value of a JSON file together with its place there, so that every check can name it. */
 export class TaskJson {
@@ -82,4 +99,29 @@ function kindOf(value: unknown): string {
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
   const text = JSON.stringify(value);
   return text.length > 40 ? `${text.slice(0, 40)}...` : text;
+}
+
+/** Where in a task's file something is wrong. */
+export interface TaskErrorOptions {
+  /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
+  readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
+  readonly path: string;
+  /** The place in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */
+  readonly place?: string | undefined;
+  readonly what: string;
+  readonly expected?: string;
+  readonly remedy?: string;
+  readonly cause?: unknown;
+}
+
+/** The error of a file of a fine-tuning task: `MTL_DATA_TASK_FILE`, `..._LABEL` or `..._ANSWER`. */
+export function taskError(options: TaskErrorOptions): DataError {
+  const { kind, path, place, what, expected, remedy, cause } = options;
+  const where = place === undefined ? path : `${path}, ${place}`;
+  return new DataError(`MTL_DATA_TASK_${kind}`, `${where}: ${what}`, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+    ...(cause === undefined ? {} : { cause }),
+    details: { path, ...(place === undefined ? {} : { place }) },
+  });
 }
