@@ -12,7 +12,6 @@ export default library(
   [
     'src/index.ts',
     'src/conversations/index.ts',
-    'src/random/index.ts',
     'src/tasks/index.ts',
     'src/workers/tokenize-worker.ts',
     'src/workers/batch-worker.ts',

@@ -1,19 +1,14 @@
 // Samples a second of BERT's dataset on one core. Checks correctness first.
 // Exits with 1 when a processor second makes fewer BERT samples than asked.
-// Usage: node bench/bert-samples.mjs
+// Usage: npm run bench (the sources of the package; no build is needed)
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  buildSentenceMapping,
-  createBatchLoader,
-  createSentenceSplitter,
-  createTokenizer,
-  IndexedDatasetWriter,
-  openBertDataset,
-} from '../dist/index.js';
-import { RandomState } from '../dist/random/index.js';
+import { createSentenceSplitter } from '../src/corpora/sentence-splitter.ts';
+import { createBatchLoader, createTokenizer, IndexedDatasetWriter, openBertDataset } from '../src/index.ts';
+import { buildSentenceMapping } from '../src/masked/sentence-mapping.ts';
+import { RandomState } from '../src/random/random-state.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-bench-'));
 const batchSize = 8;

@@ -1,12 +1,11 @@
 // Throughput of the data pipeline. Checks correctness first, then measures.
-// Usage: node bench/data-throughput.mjs [TEXT FILE]
+// Usage: npm run bench (the sources of the package; no build is needed)
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import {
-  buildGptIndices,
   createBatchLoader,
   createTokenizer,
   IndexedDatasetWriter,
@@ -14,10 +13,11 @@ import {
   prepareDataset,
   readDocuments,
   trainByteLevelBpe,
-} from '../dist/index.js';
+} from '../src/index.ts';
+import { buildGptIndices } from '../src/samples/gpt-indices.ts';
 
-const candidates = [process.argv[2], '../../../shared/data/wikitext2_valid.txt', '../../LICENSE'];
-const textFile = candidates.find((path) => path !== undefined && existsSync(path));
+const candidates = ['../../../shared/data/wikitext2_valid.txt', '../../LICENSE'];
+const textFile = candidates.find(existsSync);
 const text = readFileSync(textFile, 'utf8');
 const megabytes = Buffer.byteLength(text) / 1e6;
 const directory = mkdtempSync(join(tmpdir(), 'mtl-bench-'));
@@ -67,7 +67,7 @@ for (const workers of [0, 1, 2]) {
 }
 
 const parquet = join(directory, 'corpus.parquet');
-const documents = Array.from({ length: copies }, () => text.match(/[\s\S]{1,2000}/g)).flat();
+const documents = Array.from({ length: copies }, () => text.match(/.{1,2000}/gs)).flat();
 writeFileSync(
   parquet,
   new Uint8Array(parquetWriteBuffer({ columnData: [{ name: 'text', data: documents }] })),

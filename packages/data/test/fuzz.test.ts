@@ -9,12 +9,12 @@ import {
   IndexedDatasetWriter,
   openGptDataset,
   readDocuments,
-  type TokenizerJson,
   trainByteLevelBpe,
   trainWordPiece,
   verifyIndexedDataset,
 } from '../src/index.js';
-import { RandomState } from '../src/random/index.js';
+import { RandomState } from '../src/random/random-state.js';
+import type { TokenizerJson } from '../src/tokenizers/check-tokenizer-json.js';
 import { mutateBytes, mutateJson } from './mutate.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

@@ -1,4 +1,4 @@
-import type { RandomState } from '../src/random/index.js';
+import type { RandomState } from '../src/random/random-state.js';
 
 /** Values that break parsers more often than random ones do. */
 const wildBytes = [0x00, 0x01, 0x7f, 0x80, 0xff];

@@ -1,10 +1,8 @@
 import { DataError } from '@mtl/errors';
-import { Template } from '../jinja/template.js';
-import { RaisedError, TemplateError } from '../jinja/template-error.js';
-import { toValue } from '../jinja/to-value.js';
-import { Dict, isList, type Value } from '../jinja/values.js';
+import { Template } from '../jinja/renderer.js';
+import { RaisedError, TemplateError } from '../jinja/runtime.js';
+import { Dict, isList, toValue, type Value } from '../jinja/values.js';
 import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
-import type { TextSpan } from './text-span.js';
 
 export interface ChatTemplateOptions {
   /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
@@ -193,4 +191,10 @@ function templateError(
   options: { readonly expected?: string; readonly remedy?: string; readonly cause?: unknown },
 ): DataError {
   return new DataError('MTL_CHAT_TEMPLATE', message, options);
+}
+
+/** Characters (UTF-16 units) of a text: `start` is the first one, `end` the one after the last. */
+export interface TextSpan {
+  readonly start: number;
+  readonly end: number;
 }

@@ -1,7 +1,11 @@
 import { UsageError } from '@mtl/errors';
-import { assembleBatch } from '../samples/assemble-batch.js';
-import { createSampleBatch, type SampleBatch } from '../samples/sample-batch.js';
-import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
+import {
+  assembleBatch,
+  createSampleBatch,
+  type SampleBatch,
+  type SampleDataset,
+  type SampleDocuments,
+} from '../samples/sample-dataset.js';
 
 // N = conversations, R = rows that they are packed into.
 

@@ -1,14 +1,15 @@
 import { RandomState } from '../random/random-state.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { ChatTemplate } from './chat-template.js';
+import { conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
-import { conversationError } from './conversation-error.js';
 import {
   type ConversationCounts,
+  type EncodedConversation,
   encodeConversations,
   type LongConversationRule,
+  packConversations,
 } from './encode-conversations.js';
-import { type EncodedConversation, packConversations } from './pack-conversations.js';
 import { readConversations } from './read-conversations.js';
 
 export interface ConversationFiles {

@@ -1,4 +1,5 @@
-import { PythonFloat } from '../samples/python-json.js';
+import { DataError } from '@mtl/errors';
+import { PythonFloat } from '../python/json.js';
 
 /**
  * A message as its line has it: chat templates may read any of its fields. What is inside a field is as
@@ -70,4 +71,13 @@ export function contentForPeople(content: unknown): string {
       return textOfPart(part) ?? `[${String(type)}]`;
     })
     .join('');
+}
+
+/** The error of a conversation that cannot be trained on. */
+export function conversationError(
+  where: string,
+  what: string,
+  options: { readonly expected?: string; readonly remedy?: string; readonly cause?: unknown } = {},
+): DataError {
+  return new DataError('MTL_DATA_CONVERSATION', `${where}: ${what}`, { ...options, details: { where } });
 }

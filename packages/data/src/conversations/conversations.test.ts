@@ -9,9 +9,8 @@ import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
 import { ConversationDataset } from './conversation-dataset.js';
 import { type ConversationDatasetsOptions, conversationDatasets } from './conversation-datasets.js';
-import { packConversations } from './pack-conversations.js';
-import { packRows } from './pack-rows.js';
-import { readChatTemplate } from './read-chat-template.js';
+import { packConversations, packRows } from './encode-conversations.js';
+import { readChatTemplate } from './find-chat-template.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-conversations-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

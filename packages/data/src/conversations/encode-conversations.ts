@@ -1,11 +1,10 @@
+import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/typed-arrays.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import type { ChatTemplate } from './chat-template.js';
-import type { Conversation } from './conversation.js';
-import { conversationError } from './conversation-error.js';
-import { endOfTurn } from './end-of-turn.js';
-import type { EncodedConversation } from './pack-conversations.js';
-import { tokensInSpans } from './tokens-in-spans.js';
+import { endOfTurn, tokensInSpans } from './chat-tokens.js';
+import { type Conversation, conversationError } from './conversation.js';
+import type { PackedConversations } from './conversation-dataset.js';
 
 /** What is done with a conversation of more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
@@ -101,4 +100,70 @@ function keptTokens(
   }
   of.counts[long === 'truncate' ? 'truncated' : 'dropped'] += 1;
   return long === 'truncate' ? most : 0;
+}
+
+/** A conversation as tokens. */
+export interface EncodedConversation {
+  readonly tokens: Int32Array;
+  /** For each token 1 where it is learnt, else 0. */
+  readonly isLearnt: Uint8Array;
+}
+
+/**
+ * Packs conversations into rows of `sequenceLength` positions. A row has whole conversations only.
+ *
+ * @param conversations of 2 to `sequenceLength` + 1 tokens
+ */
+export function packConversations(
+  conversations: readonly EncodedConversation[],
+  sequenceLength: number,
+): PackedConversations {
+  const rows = packRows(
+    conversations.map(({ tokens }) => tokens.length - 1),
+    sequenceLength,
+  );
+  const offsets = sharedFloat64Array(conversations.length + 1);
+  for (const [index, { tokens }] of conversations.entries())
+    offsets[index + 1] = offsets[index]! + tokens.length;
+  const tokens = sharedInt32Array(offsets.at(-1)!);
+  const isLearnt = sharedUint8Array(offsets.at(-1)!);
+  for (const [index, conversation] of conversations.entries()) {
+    tokens.set(conversation.tokens, offsets[index]!);
+    isLearnt.set(conversation.isLearnt, offsets[index]!);
+  }
+  const order = sharedInt32Array(conversations.length);
+  const rowOffsets = sharedInt32Array(rows.length + 1);
+  for (const [row, members] of rows.entries()) {
+    order.set(members, rowOffsets[row]!);
+    rowOffsets[row + 1] = rowOffsets[row]! + members.length;
+  }
+  return { sequenceLength, tokens, isLearnt, offsets, order, rowOffsets };
+}
+
+/**
+ * Packs pieces into rows of one capacity, the longest first, each into the row with the least room that has
+ * enough (best fit): mostly within a percent of the fewest rows.
+ *
+ * @param lengths from 1 to `capacity`
+ * @returns the pieces of each row, by their numbers
+ */
+export function packRows(lengths: readonly number[], capacity: number): readonly (readonly number[])[] {
+  const order = lengths.map((_, index) => index).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
+  const rows: number[][] = [];
+  // the rows with so much room
+  const byRoom: number[][] = Array.from({ length: capacity + 1 }, () => []);
+  for (const piece of order) {
+    const length = lengths[piece]!;
+    let room = length;
+    while (room <= capacity && byRoom[room]!.length === 0) room += 1;
+    let row = byRoom[room]?.pop();
+    if (row === undefined) {
+      row = rows.length;
+      room = capacity;
+      rows.push([]);
+    }
+    rows[row]!.push(piece);
+    byRoom[room - length]!.push(row);
+  }
+  return rows;
 }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { isJsonObject } from '../files/is-json-object.js';
+import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
 import { tokenText } from '../tokenizers/token-text.js';
@@ -9,6 +9,25 @@ import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { tokenizerError } from '../tokenizers/tokenizer-error.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
 import { ChatTemplate } from './chat-template.js';
+
+/**
+ * The chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or the
+ * `chat_template` of tokenizer_config.json next to its tokenizer.json. Of several (a list there, or files in
+ * `additional_chat_templates`) it is the one called `default`, and `tool_use` for conversations that have
+ * functions.
+ *
+ * @throws DataError MTL_CHAT_TEMPLATE where it has none; those of `findChatTemplate`
+ */
+export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
+  const template = findChatTemplate(tokenizer);
+  if (template !== undefined) return template;
+  const directory = directoryOfTokenizer(tokenizer.options);
+  const where = directory === undefined ? '' : ` of ${directory}`;
+  throw new DataError('MTL_CHAT_TEMPLATE', `the tokenizer${where} has no chat template`, {
+    expected: 'chat_template.jinja, or chat_template in tokenizer_config.json',
+    remedy: 'pass --chat-template FILE, a template in Jinja such as that of an instruction-tuned model',
+  });
+}
 
 /** What of a tokenizer its chat template follows from. */
 export type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;

@@ -9,11 +9,11 @@ import {
   createTokenizer,
   IndexedDataset,
   IndexedDatasetWriter,
-  type PrepareProgress,
   prepareDataset,
-  type ReadDocumentsOptions,
   readDocuments,
 } from '../index.js';
+import type { PrepareProgress } from './prepare-dataset.js';
+import type { ReadDocumentsOptions } from './read-documents.js';
 
 let directory: string;
 beforeEach(() => {

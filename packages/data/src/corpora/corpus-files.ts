@@ -1,7 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { corpusError } from './corpus-error.js';
-import { corpusFileNames, corpusFormat } from './corpus-format.js';
 
 /** The files that an input names. */
 export interface CorpusFiles {
@@ -54,4 +53,19 @@ function filesIn(folder: string): string[] {
     if (entry.isDirectory()) return filesIn(path);
     return statSync(path, { throwIfNoEntry: false })?.isFile() === true ? [path] : [];
   });
+}
+
+/** How the text of a corpus file is stored. */
+export type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
+
+/** The names that `corpusFormat` knows, for help and errors. */
+export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
+
+/** The format that the name of a corpus file states; undefined for other names. */
+export function corpusFormat(path: string): CorpusFormat | undefined {
+  const name = path.toLowerCase();
+  if (name.endsWith('.parquet')) return 'parquet';
+  const unzipped = name.replace(/\.gz$/, '');
+  if (/\.(jsonl|json|ndjson)$/.test(unzipped)) return 'json lines';
+  return /\.(txt|text|md)$/.test(unzipped) ? 'plain text' : undefined;
 }

@@ -1,9 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+import { DataError, unpackError } from '@mtl/errors';
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import type { TokenizeReply, TokenizeWorkerData } from '../workers/tokenize-worker.js';
+import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
-import { TokenizerPool } from './tokenizer-pool.js';
 
 // Tokenizing more than this at once keeps a thread busy for so long that it seems deaf to Ctrl-C.
 const mostCharactersHere = 1 << 18;
@@ -72,4 +75,71 @@ export class DocumentTokenizer {
 
 function numCharacters(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length, 0);
+}
+
+type Settle = { resolve: (documents: TokenizedDocuments) => void; reject: (error: unknown) => void };
+
+/** Worker threads that tokenize batches of documents; each batch goes to the thread with the least to do. */
+export class TokenizerPool {
+  readonly #workers: Worker[];
+  readonly #loads: number[];
+  readonly #pending = new Map<number, Settle>();
+  #batches = 0;
+  #failure: unknown;
+
+  constructor({ workers, data }: { workers: number; data: TokenizeWorkerData }) {
+    this.#workers = Array.from({ length: workers }, () =>
+      startWorker({ name: 'tokenize-worker', workerData: data }),
+    );
+    this.#loads = this.#workers.map(() => 0);
+    for (const [number, worker] of this.#workers.entries()) {
+      worker.on('message', (reply: TokenizeReply) => this.#receive(number, reply));
+      worker.on('error', (error) => this.#fail(unpackError(packWorkerError(error))));
+      worker.on('exit', (code) => {
+        if (this.#pending.size > 0)
+          this.#fail(new DataError('MTL_DATA_WORKER', `a tokenizer thread ended (${code})`));
+      });
+    }
+  }
+
+  /** Tokenizes a batch; rejects with the coded error of the thread. */
+  tokenize(texts: readonly string[]): Promise<TokenizedDocuments> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    const batch = this.#batches++;
+    const number = this.#loads.indexOf(Math.min(...this.#loads));
+    this.#loads[number]!++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(batch, { resolve, reject });
+      this.#workers[number]!.postMessage({ batch, texts });
+    });
+  }
+
+  /** Rejects all batches that are not done, and those to come. */
+  abandon(reason: unknown): void {
+    this.#fail(reason);
+  }
+
+  /** Ends the threads. */
+  async close(): Promise<void> {
+    this.#pending.clear();
+    await Promise.all(this.#workers.map((worker) => worker.terminate()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #receive(number: number, reply: TokenizeReply): void {
+    this.#loads[number]!--;
+    const settle = this.#pending.get(reply.batch);
+    this.#pending.delete(reply.batch);
+    if ('error' in reply) settle?.reject(unpackError(reply.error));
+    else settle?.resolve(reply.documents);
+  }
+
+  #fail(error: unknown): void {
+    this.#failure = error;
+    for (const settle of this.#pending.values()) settle.reject(error);
+    this.#pending.clear();
+  }
 }

@@ -1,14 +1,13 @@
 import { rmSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { ConfigurationError, type DataError } from '@mtl/errors';
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { writeFileAtomically } from '../files/write-files.js';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
-import { BadLines } from './bad-lines.js';
-import type { OnBadLine } from './corpus-error.js';
+import { BadLines, type OnBadLine } from './corpus-error.js';
 import { type CorpusFiles, corpusFiles } from './corpus-files.js';
 import { DocumentTokenizer } from './document-tokenizer.js';
 import { readDocuments } from './read-documents.js';

@@ -1,6 +1,6 @@
 import { corpusError, type OnBadLine } from './corpus-error.js';
-import { corpusFormat } from './corpus-format.js';
-import { readJsonLines } from './read-json-lines.js';
+import { corpusFormat } from './corpus-files.js';
+import { readJsonLines } from './read-json.js';
 import { readParquet } from './read-parquet.js';
 import { type PlainTextDocuments, readPlainText } from './read-plain-text.js';
 

@@ -1,7 +1,6 @@
 import { DataError, unpackError } from '@mtl/errors';
-import { packWorkerError } from '../workers/pack-worker-error.js';
 import type { ParquetReply, ParquetWorkerData } from '../workers/parquet-worker.js';
-import { startWorker } from '../workers/start-worker.js';
+import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 import type { ReadLinesOptions } from './read-lines.js';
 
 /**

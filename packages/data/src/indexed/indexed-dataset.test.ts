@@ -17,10 +17,9 @@ import {
   IndexedDatasetWriter,
   inspectIndexedDataset,
   mergeIndexedDatasets,
-  type TokenDtype,
-  tokenDtypeForVocabulary,
   verifyIndexedDataset,
 } from '../index.js';
+import { type TokenDtype, tokenDtypeForVocabulary } from './token-dtype.js';
 
 let directory: string;
 beforeEach(() => {

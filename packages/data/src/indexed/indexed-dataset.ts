@@ -1,8 +1,7 @@
 import { closeSync } from 'node:fs';
 import { UsageError } from '@mtl/errors';
-import { readFully } from '../files/read-fully.js';
-import { indexedDatasetError } from './index-layout.js';
-import { type IndexFile, openDatasetFile, readIndexFile } from './read-index-file.js';
+import { readFully } from '../files/regular-files.js';
+import { type IndexFile, indexedDatasetError, openDatasetFile, readIndexFile } from './index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
 /** A part of one sequence. */

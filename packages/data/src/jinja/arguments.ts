@@ -1,4 +1,4 @@
-import { TemplateError } from './template-error.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, typeName, type Value } from './values.js';
 
 /**
@@ -37,3 +37,6 @@ export function integerArgument(callee: string, value: Value | undefined, fallba
   if (typeof value === 'bigint') return Number(value);
   throw new TemplateError(`${callee}(): '${typeName(value)}' object cannot be interpreted as an integer`);
 }
+
+/** `value | name(args)` */
+export type Filter = (value: Value, args: CallArguments, runtime: Runtime) => Value;

@@ -1,13 +1,9 @@
-import type { Budget } from './budget.js';
-import { filters } from './filters.js';
+import { filters, tests } from './filters-and-tests.js';
 import type { Arguments, Expression, FilterNode } from './nodes.js';
 import { compare, dictOf, elementsOf, isTrue, operate, signed } from './operations.js';
-import type { Runtime } from './runtime.js';
-import type { Scope } from './scope.js';
+import { type Budget, type Runtime, TemplateError } from './runtime.js';
 import { sliceOf } from './slices.js';
 import { attributeOf, itemOf } from './subscripts.js';
-import { TemplateError } from './template-error.js';
-import { tests } from './tests.js';
 import { concatenated } from './text-filters.js';
 import {
   type CallArguments,
@@ -174,5 +170,25 @@ export class Evaluator implements Runtime {
     if (callee instanceof Undefined) throw new TemplateError(callee.message);
     if (callee instanceof PythonObject && callee.call !== undefined) return callee.call(args);
     throw new TemplateError(`'${typeName(callee)}' object is not callable`);
+  }
+}
+
+/** Names and their values: what an inner scope does not have, those around it may. */
+export class Scope {
+  readonly #around: Scope | undefined;
+  readonly #values: Map<string, Value>;
+
+  constructor(around?: Scope, values: Iterable<readonly [string, Value]> = []) {
+    this.#around = around;
+    this.#values = new Map(values);
+  }
+
+  get(name: string): Value | undefined {
+    const own = this.#values.get(name);
+    return own === undefined ? this.#around?.get(name) : own;
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value);
   }
 }

@@ -1,8 +1,7 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { asAscii, magnitudeText } from './percent-format.js';
 import { integerText, joined, lengthOf, reprOf, textOf } from './printing.js';
-import type { Runtime } from './runtime.js';
-import { TemplateError } from './template-error.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, isText, plain, typeName, Undefined, type Value } from './values.js';
 
 const spec = /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([a-zA-Z%])?$/su;

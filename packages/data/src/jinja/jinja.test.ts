@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type JsonValue, parseJson } from '../python/parse-json.js';
-import { Template } from './template.js';
-import { TemplateError } from './template-error.js';
-import { toValue } from './to-value.js';
+import { type JsonValue, parseJson } from '../python/json.js';
+import { Template } from './renderer.js';
+import { TemplateError } from './runtime.js';
+import { toValue } from './values.js';
 
 interface Outcome {
   readonly text?: string;

@@ -1,11 +1,9 @@
-import { boundArguments, integerArgument } from './arguments.js';
-import type { Filter } from './filter.js';
-import { fixedText, scaledInteger } from './number-format.js';
+import { boundArguments, type Filter, integerArgument } from './arguments.js';
 import { floatOf, isTrue, operate, signed } from './operations.js';
+import { fixedText, scaledInteger } from './percent-format.js';
 import { maximumDigits } from './printing.js';
-import type { Runtime } from './runtime.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { strip } from './string-splits.js';
-import { TemplateError } from './template-error.js';
 import { isText, plain, typeName, Undefined, type Value } from './values.js';
 
 const both = { start: true, end: true };

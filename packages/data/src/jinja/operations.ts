@@ -1,9 +1,7 @@
 import { escapedHtml } from './html.js';
 import type { ArithmeticOperator, ComparisonOperator } from './nodes.js';
-import { fraction } from './number-format.js';
-import { formatPercent } from './percent-format.js';
-import type { Runtime } from './runtime.js';
-import { TemplateError } from './template-error.js';
+import { formatPercent, fraction } from './percent-format.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
   DictView,

@@ -1,5 +1,5 @@
+import { describe, type TokenStream } from './lexer.js';
 import type { Arguments, ArithmeticOperator, ComparisonOperator, Expression, FilterNode } from './nodes.js';
-import { describe, type TokenStream } from './token-stream.js';
 import type { Value } from './values.js';
 
 const comparisons = ['==', '!=', '<', '<=', '>', '>='];

@@ -1,7 +1,6 @@
-import { tokenize } from './lexer.js';
+import { TokenStream, tokenize } from './lexer.js';
 import type { Expression, FilterNode, Routine, Statement, Target } from './nodes.js';
 import { ExpressionParser } from './parse-expression.js';
-import { TokenStream } from './token-stream.js';
 
 /** A template as it is rendered. */
 export interface ParsedTemplate {

@@ -1,7 +1,6 @@
-import { floatText } from '../python/float-text.js';
+import { floatText } from '../python/numbers.js';
 import { whitespace } from './lexer.js';
-import type { Runtime } from './runtime.js';
-import { TemplateError } from './template-error.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
   isList,

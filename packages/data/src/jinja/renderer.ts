@@ -1,14 +1,22 @@
-import { Budget } from './budget.js';
-import { Evaluator } from './evaluator.js';
+import { boundArguments } from './arguments.js';
+import { Evaluator, Scope } from './evaluator.js';
 import { globals } from './globals.js';
-import { Loop } from './loop.js';
-import { Macro, type MacroArguments } from './macro.js';
 import type { ForNode, Routine, Statement, Target } from './nodes.js';
-import { elementsOf, isTrue } from './operations.js';
+import { elementsOf, isEqual, isTrue } from './operations.js';
+import { type ParsedTemplate, parseTemplate } from './parse-template.js';
 import { textOf } from './printing.js';
-import { Scope } from './scope.js';
-import { TemplateError } from './template-error.js';
-import { Namespace, Undefined, type Value } from './values.js';
+import { Budget, type Runtime, TemplateError } from './runtime.js';
+import {
+  type CallArguments,
+  Dict,
+  Namespace,
+  PythonFunction,
+  PythonObject,
+  Tuple,
+  Undefined,
+  type Value,
+  valueOr,
+} from './values.js';
 
 export interface RendererOptions {
   /** What the template is given. */
@@ -249,5 +257,175 @@ export class Renderer {
       inner.set(name, value);
     }
     return inner;
+  }
+}
+
+/** The variable `loop` of a loop. */
+export class Loop extends PythonObject {
+  readonly typeName = 'LoopContext';
+  readonly #items: readonly Value[];
+  readonly #depth: number;
+  readonly #runtime: Runtime;
+  /** Counted from 0. */
+  index = 0;
+  #changed: Tuple | undefined;
+  override readonly call: (args: CallArguments) => Value;
+
+  /** @param again renders the loop with other items; undefined where it is not recursive */
+  constructor(
+    items: readonly Value[],
+    options: {
+      readonly depth: number;
+      readonly runtime: Runtime;
+      readonly again: ((items: Value) => string) | undefined;
+    },
+  ) {
+    super();
+    this.#items = items;
+    this.#depth = options.depth;
+    this.#runtime = options.runtime;
+    const { again } = options;
+    this.call = (args) => {
+      if (again !== undefined) return again(boundArguments('loop', args, ['iterable'], 1)[0]!);
+      throw new TemplateError("The loop must have the 'recursive' marker to be called recursively.");
+    };
+  }
+
+  override readonly length = () => this.#items.length;
+  override readonly repr = () => `<LoopContext ${this.index + 1}/${this.#items.length}>`;
+
+  override readonly attribute = (name: string): Value | undefined => {
+    const [index, count] = [this.index, this.#items.length];
+    switch (name) {
+      case 'index':
+        return BigInt(index + 1);
+      case 'index0':
+        return BigInt(index);
+      case 'revindex':
+        return BigInt(count - index);
+      case 'revindex0':
+        return BigInt(count - index - 1);
+      case 'first':
+        return index === 0;
+      case 'last':
+        return index === count - 1;
+      case 'length':
+        return BigInt(count);
+      case 'depth':
+        return BigInt(this.#depth + 1);
+      case 'depth0':
+        return BigInt(this.#depth);
+      case 'previtem':
+        return index > 0 ? this.#items[index - 1]! : new Undefined('there is no previous item');
+      case 'nextitem':
+        return valueOr(this.#items[index + 1], () => new Undefined('there is no next item'));
+      case 'cycle':
+        return new PythonFunction('cycle', ({ positional }) => {
+          if (positional.length === 0) throw new TemplateError('no items for cycling given');
+          return positional[index % positional.length]!;
+        });
+      case 'changed':
+        return new PythonFunction('changed', ({ positional }) => this.#isChanged(new Tuple(positional)));
+      default:
+        return undefined;
+    }
+  };
+
+  #isChanged(values: Tuple): boolean {
+    const isSame = this.#changed !== undefined && isEqual(this.#changed, values, this.#runtime);
+    this.#changed = values;
+    return !isSame;
+  }
+}
+
+/** What a macro is called with, by the names of its parameters. */
+export type MacroArguments = ReadonlyMap<string, Value | undefined>;
+
+/** A macro, or the body of a call block (`caller`). */
+export class Macro extends PythonObject {
+  readonly typeName = 'Macro';
+  readonly #name: string | undefined;
+  readonly #routine: Routine;
+  override readonly call: (args: CallArguments) => Value;
+
+  /** @param render renders the body; what a parameter has no argument for is undefined */
+  constructor(name: string | undefined, routine: Routine, render: (args: MacroArguments) => string) {
+    super();
+    this.#name = name;
+    this.#routine = routine;
+    this.call = (args) => render(this.#bound(args));
+  }
+
+  override readonly repr = () => (this.#name === undefined ? '<Macro anonymous>' : `<Macro '${this.#name}'>`);
+
+  override readonly attribute = (name: string): Value | undefined => {
+    const { parameters, reads } = this.#routine;
+    switch (name) {
+      case 'name':
+        return this.#name ?? null;
+      case 'arguments':
+        return new Tuple(parameters.map((parameter) => parameter.name));
+      case 'catch_kwargs':
+        return reads.has('kwargs');
+      case 'catch_varargs':
+        return reads.has('varargs');
+      case 'caller':
+        return reads.has('caller');
+      default:
+        return undefined;
+    }
+  };
+
+  #bound({ positional, named }: CallArguments): MacroArguments {
+    const { parameters, reads } = this.#routine;
+    const others = new Map(named);
+    const bound = new Map<string, Value | undefined>();
+    for (const [index, { name }] of parameters.entries()) {
+      if (index < positional.length) bound.set(name, positional[index]);
+      else {
+        bound.set(name, others.get(name));
+        others.delete(name);
+      }
+    }
+    if (reads.has('caller') && !bound.has('caller')) {
+      bound.set(
+        'caller',
+        valueOr(others.get('caller'), () => new Undefined('No caller defined')),
+      );
+      others.delete('caller');
+    }
+    if (reads.has('kwargs') && !bound.has('kwargs')) bound.set('kwargs', Dict.of([...others]));
+    else {
+      const [other] = others.keys();
+      if (other !== undefined) {
+        throw new TemplateError(`macro '${this.#name}' takes no keyword argument '${other}'`);
+      }
+    }
+    const more = positional.slice(parameters.length);
+    if (reads.has('varargs') && !bound.has('varargs')) bound.set('varargs', new Tuple(more));
+    else if (more.length > 0) {
+      throw new TemplateError(`macro '${this.#name}' takes not more than ${parameters.length} argument(s)`);
+    }
+    return bound;
+  }
+}
+
+/** A template in Jinja, as the transformers library configures it, that always ends. */
+export class Template {
+  readonly #parsed: ParsedTemplate;
+
+  /** @throws TemplateError for what is not Jinja, with the line */
+  constructor(text: string) {
+    this.#parsed = parseTemplate(text);
+  }
+
+  /** Whether it marks what the assistant says (`{% generation %}`). */
+  get hasGeneration(): boolean {
+    return this.#parsed.hasGeneration;
+  }
+
+  /** @throws TemplateError where it refuses what it is given, does what Python refuses, or takes too much */
+  render(options: RendererOptions): string {
+    return new Renderer(options).render(this.#parsed.body);
   }
 }

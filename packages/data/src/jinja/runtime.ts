@@ -1,4 +1,3 @@
-import type { Budget } from './budget.js';
 import type { CallArguments, Value } from './values.js';
 
 /** What the functions of a template share while it is rendered. */
@@ -13,3 +12,66 @@ export interface Runtime {
   readonly callFilter: (name: string, value: Value, args: CallArguments) => Value;
   readonly callTest: (name: string, value: Value, args: CallArguments) => boolean;
 }
+
+/** Steps of one rendering: a node that is evaluated, an element that is made or compared. */
+const maximumSteps = 5_000_000;
+/** Characters of one rendering that are made or read, the result included. */
+const maximumCharacters = 2 ** 28;
+/** Nodes and calls of macros inside each other. */
+const maximumDepth = 1000;
+
+/**
+ * What one rendering may take. Templates come with downloaded models: whatever they do ends, at the same
+ * place everywhere, before the memory of the process does. A conversation of a thousand turns takes less than
+ * a tenth of it.
+ */
+export class Budget {
+  #steps = 0;
+  #characters = 0;
+  #depth = 0;
+
+  /** @throws TemplateError once they are too many */
+  step(count = 1): void {
+    this.#steps += count;
+    if (this.#steps > maximumSteps) throw tooMuch(maximumSteps, 'steps');
+  }
+
+  /**
+   * Characters that are about to be made, or were read.
+   *
+   * @throws TemplateError once they are too many
+   */
+  characters(count: number): void {
+    this.#characters += count;
+    if (this.#characters > maximumCharacters) throw tooMuch(maximumCharacters, 'characters');
+  }
+
+  enter(): void {
+    this.#depth += 1;
+    if (this.#depth > maximumDepth)
+      throw new TemplateError('is nested too deeply, or calls itself endlessly');
+  }
+
+  leave(): void {
+    this.#depth -= 1;
+  }
+}
+
+const tooMuch = (limit: number, what: string): TemplateError =>
+  new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
+
+/**
+ * What is wrong with a template, or with what it is given, in the words of Python's Jinja where it has any.
+ */
+export class TemplateError extends Error {
+  /** The line of the template, from 1; undefined for what the template itself refuses (`raise_exception`). */
+  line: number | undefined;
+
+  constructor(message: string, line?: number) {
+    super(message);
+    this.line = line;
+  }
+}
+
+/** The template's own refusal of what it is given. */
+export class RaisedError extends TemplateError {}

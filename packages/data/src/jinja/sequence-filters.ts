@@ -1,10 +1,8 @@
-import { boundArguments, integerArgument } from './arguments.js';
-import type { Filter } from './filter.js';
+import { boundArguments, type Filter, integerArgument } from './arguments.js';
 import { elementsOf, isEqual, isLess, isTrue, keyOf, operate } from './operations.js';
 import { characters, lengthOf, textOf } from './printing.js';
-import type { Runtime } from './runtime.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { sliceOf } from './slices.js';
-import { TemplateError } from './template-error.js';
 import {
   type CallArguments,
   Dict,

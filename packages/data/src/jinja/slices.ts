@@ -1,6 +1,5 @@
 import { characters, isPlane0 } from './printing.js';
-import type { Runtime } from './runtime.js';
-import { TemplateError } from './template-error.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
   isList,

@@ -3,11 +3,10 @@ import { formatText } from './format-spec.js';
 import { escapedHtml } from './html.js';
 import { elementsOf, isTrue } from './operations.js';
 import { characters, isPlane0, joined, lengthOf, softText } from './printing.js';
-import type { Runtime } from './runtime.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { sliceOf } from './slices.js';
 import { capitalized, folded, isOfKind, swapped, titled } from './string-case.js';
 import { partition, rsplit, split, splitLines, strip } from './string-splits.js';
-import { TemplateError } from './template-error.js';
 import {
   type CallArguments,
   Dict,

@@ -1,7 +1,6 @@
 import { endOfText, whitespace } from './lexer.js';
 import { startOfText } from './printing.js';
-import type { Runtime } from './runtime.js';
-import { TemplateError } from './template-error.js';
+import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
 /** What ends a line apart from the line break. */

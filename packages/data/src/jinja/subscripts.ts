@@ -1,9 +1,8 @@
 import { boundArguments } from './arguments.js';
 import { isEqual, keyed } from './operations.js';
 import { characters, isPlane0, reprOf } from './printing.js';
-import type { Runtime } from './runtime.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { stringMethod } from './string-methods.js';
-import { TemplateError } from './template-error.js';
 import {
   type CallArguments,
   Dict,

@@ -1,19 +1,27 @@
-import { boundArguments, integerArgument } from './arguments.js';
-import type { Filter } from './filter.js';
+import { floatText } from '../python/numbers.js';
+import { boundArguments, type Filter, integerArgument } from './arguments.js';
 import { escapedHtml } from './html.js';
 import { whitespace } from './lexer.js';
-import { concatenate, elementsOf, isTrue } from './operations.js';
+import { concatenate, elementsOf, isLess, isTrue } from './operations.js';
 import { formatPercent } from './percent-format.js';
-import { characters, joined, lengthOf, softText, textOf } from './printing.js';
-import type { Runtime } from './runtime.js';
+import { characters, integerText, joined, lengthOf, softText, textOf } from './printing.js';
+import { type Runtime, TemplateError } from './runtime.js';
 import { attributeGetter } from './sequence-filters.js';
 import { capitalized } from './string-case.js';
 import { centered, replaced } from './string-methods.js';
 import { rsplit, splitLines, strip } from './string-splits.js';
-import { TemplateError } from './template-error.js';
-import { toJson } from './to-json.js';
-import { Dict, isText, Markup, plain, Tuple, typeName, Undefined, type Value } from './values.js';
-import { wrapped } from './wrap-words.js';
+import {
+  type CallArguments,
+  Dict,
+  isList,
+  isText,
+  Markup,
+  plain,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from './values.js';
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
@@ -245,3 +253,202 @@ export const concatenated = (values: readonly Value[], runtime: Runtime): string
     values.map((value) => textOf(value, runtime)),
     runtime,
   ) as string;
+
+export interface WrapOptions {
+  readonly width: number;
+  readonly breaksWords: boolean;
+  readonly breaksHyphens: boolean;
+}
+
+const spaces = '[\\t\\n\\v\\f\\r ]';
+const atSpaces = new RegExp(`(${spaces}+)`);
+const isSpace = new RegExp(`^${spaces}*$`);
+// words with hyphens may be broken behind them, and dashes between words are words
+const pieces =
+  /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
+
+/** The lines of Python's `textwrap.wrap` for a text of one line. */
+export function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
+  if (how.width <= 0) throw new TemplateError(`invalid width ${how.width} (must be > 0)`);
+  const found = how.breaksHyphens ? (text.match(pieces) ?? []) : text.split(atSpaces);
+  const chunks = found.filter((chunk) => chunk !== '').map((chunk) => characters(chunk, runtime));
+  chunks.reverse();
+  const lines: string[] = [];
+  while (chunks.length > 0) {
+    runtime.budget.step();
+    const line = lineOf(chunks, how, lines.length > 0);
+    if (line !== '') lines.push(line);
+  }
+  return lines;
+}
+
+/** Takes the chunks of one line off the end. */
+function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
+  const line: (readonly string[])[] = [];
+  let length = 0;
+  const blank = (chunk: readonly string[] | undefined) => chunk !== undefined && isSpace.test(chunk.join(''));
+  if (isLater && blank(chunks.at(-1))) chunks.pop();
+  while (chunks.length > 0 && length + chunks.at(-1)!.length <= how.width) {
+    const chunk = chunks.pop()!;
+    line.push(chunk);
+    length += chunk.length;
+  }
+  const next = chunks.at(-1);
+  if (next !== undefined && next.length > how.width) {
+    const room = Math.max(1, how.width - length);
+    if (how.breaksWords) {
+      const end = breakIn(next, room, how);
+      line.push(next.slice(0, end));
+      chunks[chunks.length - 1] = next.slice(end);
+    } else if (line.length === 0) line.push(chunks.pop()!);
+  }
+  if (blank(line.at(-1))) line.pop();
+  return line.flat().join('');
+}
+
+/** A word that is too long is broken behind a hyphen where it has one. */
+function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
+  if (!breaksHyphens || word.length <= room) return room;
+  const hyphen = word.lastIndexOf('-', room - 1);
+  return hyphen > 0 && word.slice(0, hyphen).some((one) => one !== '-') ? hyphen + 1 : room;
+}
+
+interface Layout {
+  readonly ascii: boolean;
+  /** Undefined: all in one line. */
+  readonly indent: string | undefined;
+  readonly item: string;
+  readonly key: string;
+  readonly sorts: boolean;
+}
+
+/**
+ * The filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII escapes.
+ */
+export function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
+  const names = ['ensure_ascii', 'indent', 'separators', 'sort_keys'];
+  const [ascii = false, indent = null, separators = null, sorts = false] = boundArguments(
+    'tojson',
+    args,
+    names,
+  );
+  const layout = {
+    ascii: isTrue(ascii),
+    indent: indentOf(indent, runtime),
+    ...separatorsOf(separators, indent === null),
+    sorts: isTrue(sorts),
+  };
+  const parts: string[] = [];
+  write(value, '\n', { layout, runtime, parts });
+  return joined(parts, runtime);
+}
+
+function indentOf(value: Value, { budget }: Runtime): string | undefined {
+  if (value === null) return undefined;
+  if (isText(value)) return plain(value);
+  if (typeof value !== 'bigint' && typeof value !== 'boolean') {
+    throw new TemplateError(`can't multiply sequence by non-int of type '${typeName(value)}'`);
+  }
+  const width = Math.max(0, Number(value));
+  budget.characters(width);
+  return ' '.repeat(width);
+}
+
+function separatorsOf(value: Value, isOneLine: boolean): { readonly item: string; readonly key: string } {
+  if (value === null) return { item: isOneLine ? ', ' : ',', key: ': ' };
+  const texts = isList(value) ? value : value instanceof Tuple ? value.items : [];
+  const [item, key] = texts;
+  if (texts.length === 2 && isText(item!) && isText(key!)) return { item: plain(item), key: plain(key) };
+  throw new TemplateError('separators of tojson are two texts');
+}
+
+interface Writing {
+  readonly layout: Layout;
+  readonly runtime: Runtime;
+  readonly parts: string[];
+}
+
+/** @param line the line break before what is on the same level as the value */
+function write(value: Value, line: string, writing: Writing): void {
+  const { layout, runtime, parts } = writing;
+  runtime.budget.step();
+  if (value === null) parts.push('null');
+  else if (typeof value === 'boolean') parts.push(String(value));
+  else if (typeof value === 'bigint') parts.push(integerText(value, runtime));
+  else if (typeof value === 'number') parts.push(jsonFloat(value));
+  else if (isText(value)) parts.push(jsonText(plain(value), layout.ascii, runtime));
+  else if (isList(value) || value instanceof Tuple) {
+    const items = isList(value) ? value : value.items;
+    inBrackets(items, { brackets: '[]', line, one: (item, inner) => write(item, inner, writing) }, writing);
+  } else if (value instanceof Dict) {
+    const one = ([key, item]: readonly [Value, Value], inner: string) => {
+      parts.push(jsonText(keyText(key, runtime), layout.ascii, runtime), layout.key);
+      write(item, inner, writing);
+    };
+    inBrackets(entriesOf(value, writing), { brackets: '{}', line, one }, writing);
+  } else throw new TemplateError(`Object of type ${typeName(value)} is not JSON serializable`);
+}
+
+function inBrackets<T>(
+  items: readonly T[],
+  how: { readonly brackets: string; readonly line: string; readonly one: (item: T, line: string) => void },
+  { layout, runtime, parts }: Writing,
+): void {
+  const [open, close] = [how.brackets[0]!, how.brackets[1]!];
+  if (items.length === 0) {
+    parts.push(how.brackets);
+    return;
+  }
+  runtime.budget.enter();
+  const inner = layout.indent === undefined ? '' : how.line + layout.indent;
+  runtime.budget.characters(inner.length);
+  parts.push(open);
+  for (const [index, item] of items.entries()) {
+    if (index > 0) parts.push(layout.item);
+    if (layout.indent !== undefined) parts.push(inner);
+    how.one(item, inner);
+  }
+  if (layout.indent !== undefined) parts.push(how.line);
+  parts.push(close);
+  runtime.budget.leave();
+}
+
+function entriesOf(dict: Dict, { layout, runtime }: Writing): readonly (readonly [Value, Value])[] {
+  const entries = dict.entries();
+  if (!layout.sorts) return entries;
+  return [...entries].sort(([a], [b]) => (isLess(a, b, runtime) ? -1 : isLess(b, a, runtime) ? 1 : 0));
+}
+
+function keyText(key: Value, runtime: Runtime): string {
+  if (isText(key)) return plain(key);
+  if (key === null) return 'null';
+  if (typeof key === 'boolean') return String(key);
+  if (typeof key === 'bigint') return integerText(key, runtime);
+  if (typeof key === 'number') return jsonFloat(key);
+  throw new TemplateError(`keys must be str, int, float, bool or None, not ${typeName(key)}`);
+}
+
+function jsonFloat(value: number): string {
+  if (Number.isNaN(value)) return 'NaN';
+  if (Number.isFinite(value)) return floatText(value);
+  return value > 0 ? 'Infinity' : '-Infinity';
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  '\\': '\\\\',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\f': '\\f',
+  '\b': '\\b',
+};
+
+function jsonText(text: string, isAscii: boolean, { budget }: Runtime): string {
+  budget.characters(text.length);
+  const special = isAscii ? /["\\]|[^ !#-[\]-\x7f]/g : /["\\]|[^ -\uffff]/g;
+  const escaped = text.replace(special, (unit) => {
+    return escapes[unit] ?? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return `"${escaped}"`;
+}

@@ -1,3 +1,5 @@
+import { PythonFloat } from '../python/json.js';
+
 /**
  * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null,
  * and a list an array. Nothing changes a value once it is made, but for the attributes of a namespace.
@@ -252,4 +254,22 @@ export function typeName(value: Value): string {
   if (value instanceof Tuple) return 'tuple';
   if (value instanceof Dict) return 'dict';
   return value instanceof PythonObject ? value.typeName : 'list';
+}
+
+/**
+ * A value of JavaScript as a template has it: a whole number is an int, another one and a `PythonFloat` a
+ * float, a bigint an int, an object or a map a dict; undefined is None.
+ *
+ * @throws TypeError for functions and symbols
+ */
+export function toValue(value: unknown): Value {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (value instanceof PythonFloat) return value.value;
+  if (Array.isArray(value)) return value.map(toValue);
+  if (typeof value !== 'object') throw new TypeError(`a ${typeof value} has no text in a template`);
+  const entries =
+    value instanceof Map ? [...value] : Object.entries(value).filter(([, one]) => one !== undefined);
+  return Dict.of(entries.map(([key, one]) => [toValue(key), toValue(one)]));
 }

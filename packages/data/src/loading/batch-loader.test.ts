@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type BatchLoader,
   buildGptDatasets,
   createBatchLoader,
   IndexedDatasetWriter,
@@ -12,6 +11,7 @@ import {
   type SampleBatch,
   type SampleDataset,
 } from '../index.js';
+import type { BatchLoader } from './batch-loader.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 let dataset: SampleDataset;

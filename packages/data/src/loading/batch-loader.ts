@@ -1,12 +1,9 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError, unpackError } from '@mtl/errors';
-import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
-import type { SampleBatch } from '../samples/sample-batch.js';
-import type { NumberedBatch, SampleDataset } from '../samples/sample-dataset.js';
+import { assembleBatch, type NumberedBatch, type SampleBatch, type SampleDataset } from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
-import { packWorkerError } from '../workers/pack-worker-error.js';
-import { startWorker } from '../workers/start-worker.js';
+import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 
 /** What to load, in which order, how far ahead. */
 export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {

@@ -1,16 +1,22 @@
+import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
+import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
-import { assembleBatch } from '../samples/assemble-batch.js';
-import { datasetIdentifiers } from '../samples/dataset-identifiers.js';
-import { inPart } from '../samples/in-part.js';
+import {
+  buildSplitDatasets,
+  type SplitDatasets,
+  type SplitDatasetsOptions,
+} from '../samples/build-split-datasets.js';
+import {
+  datasetIdentifiers,
+  inPart,
+  type SampleIndexPart,
+  type SampleIndexSettings,
+  splitSequences,
+} from '../samples/dataset-part.js';
 import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from '../samples/python-json.js';
-import type { SampleDataset, SampleDocuments } from '../samples/sample-dataset.js';
-import type { SampleIndexPart, SampleIndexSettings } from '../samples/sample-index-options.js';
-import { splitSequences } from '../samples/split.js';
+import { assembleBatch, type SampleDataset, type SampleDocuments } from '../samples/sample-dataset.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { checkSentenceMapping } from './check-sentence-mapping.js';
 import {
   createMaskedTokenBatch,
   type MaskedTokenBatch,
@@ -19,12 +25,21 @@ import {
   numSpecialTokens,
   trimMaskedTokens,
 } from './masked-token-batch.js';
-import { bertMasking, checkMasking, type MaskingOptions } from './masking-options.js';
-import { type MaskingVocabulary, maskingVocabulary } from './masking-vocabulary.js';
-import { buildSentenceMapping } from './sentence-mapping.js';
+import {
+  bertMasking,
+  checkMasking,
+  type MaskingOptions,
+  type MaskingVocabulary,
+  maskingVocabulary,
+  TokenMasker,
+} from './masking.js';
+import {
+  buildSentenceMapping,
+  checkSentenceMapping,
+  countDocuments,
+  type DocumentCounts,
+} from './sentence-mapping.js';
 import { SentenceReader } from './sentence-reader.js';
-import { TokenMasker } from './token-masker.js';
-import { countDocuments, type DocumentCounts } from './walk-sentences.js';
 
 // S = sequence length.
 
@@ -339,4 +354,17 @@ function openSentences(
     onEvent: options.onCacheEvent,
   });
   return { index: indexed.index, mapping: arrays.sample_index, documents: countDocuments(mappingOptions) };
+}
+
+/** The datasets of a BERT run. */
+export interface BertDatasetsOptions
+  extends Omit<BertDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
+    SplitDatasetsOptions {}
+
+/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+export function buildBertDatasets(options: BertDatasetsOptions): SplitDatasets<MaskedTokenBatch> {
+  return buildSplitDatasets(options, {
+    open: (part) => openBertDataset({ ...options, ...part }),
+    identifiers: (part) => bertDatasetIdentifiers({ ...options, ...part }),
+  });
 }

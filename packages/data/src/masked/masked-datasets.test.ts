@@ -5,12 +5,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type BertDatasetOptions,
   buildBertDatasets,
-  buildSentenceMapping,
   createBatchLoader,
   createTokenizer,
-  type IndexCacheEvent,
   IndexedDatasetWriter,
   type MaskedTokenBatch,
   maskingVocabulary,
@@ -19,7 +16,10 @@ import {
   type SampleDataset,
   type Tokenizer,
 } from '../index.js';
-import { RandomState } from '../random/index.js';
+import { RandomState } from '../random/random-state.js';
+import type { IndexCacheEvent } from '../samples/dataset-part.js';
+import type { BertDatasetOptions } from './bert-dataset.js';
+import { buildSentenceMapping } from './sentence-mapping.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

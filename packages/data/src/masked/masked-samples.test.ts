@@ -3,16 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  bertDatasetIdentifiers,
-  buildSentenceMapping,
-  createTokenizer,
-  IndexedDatasetWriter,
-  type MaskingOptions,
-  openBertDataset,
-  type Tokenizer,
-} from '../index.js';
-import { pythonJson } from '../samples/python-json.js';
+import { createTokenizer, IndexedDatasetWriter, openBertDataset, type Tokenizer } from '../index.js';
+import { pythonJson } from '../python/json.js';
+import { bertDatasetIdentifiers } from './bert-dataset.js';
+import type { MaskingOptions } from './masking.js';
+import { buildSentenceMapping } from './sentence-mapping.js';
 
 // Fixtures: tooling/fixtures/make-masked-fixtures.py.
 

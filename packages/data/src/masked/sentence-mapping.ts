@@ -1,6 +1,7 @@
-import { UsageError } from '@mtl/errors';
+import { DataError, UsageError } from '@mtl/errors';
+import { sharedUint32Array } from '../files/typed-arrays.js';
 import { MersenneTwister } from '../random/mersenne-twister.js';
-import { type SentenceDocuments, walkSentences } from './walk-sentences.js';
+import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
 
 // N = number of samples.
 
@@ -42,4 +43,229 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
     };
   };
   return walkSentences({ ...options, start });
+}
+
+/** Documents of several sentences one of which is longer than this give no samples. */
+const longestSentence = 512;
+/** Columns of a row: first sentence, end sentence, target length. */
+const columns = 3;
+// All rows have to fit one typed array.
+const maximumRows = 0x1fffffff;
+
+/** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
+export interface SentenceDocuments {
+  /** `[documents + 1]`: the sentence at which each document starts, and the end of the last one. */
+  readonly documentIndices: ArrayLike<number>;
+  /** int32: tokens of every sentence of the dataset. */
+  readonly sizes: Int32Array;
+  /** Fewest sentences of a sample. */
+  readonly minimumSentences: number;
+  /**
+   * Epochs go on until there are this many samples (more may come: epochs are whole); undefined for one
+   * epoch.
+   */
+  readonly numSamples?: number | undefined;
+  readonly seed: number;
+}
+
+/** Documents and the target lengths of their samples. */
+export interface WalkSentencesOptions extends SentenceDocuments {
+  /** Starts a walk (there are two, which must go the same way); gives the target length of each sample. */
+  readonly start: () => () => number;
+}
+
+/**
+ * Walks the sentences as Megatron's mapping does: they are gathered until a sample reaches its target, at the
+ * end of the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws
+ * `MTL_DATA_NO_SENTENCES` when no document can give a sample, where Megatron would look for one without end.
+ */
+export function walkSentences(options: WalkSentencesOptions): Uint32Array {
+  checkWalk(options);
+  const usable = usableDocuments(options);
+  if (usable.length === 0) throw noSentences(options);
+  // The first walk counts, the second fills.
+  const numRows = walkEpochs(options, usable, undefined);
+  if (numRows > maximumRows) {
+    throw new DataError('MTL_DATA_INDEX_TOO_LARGE', `the documents make ${numRows} samples`, {
+      expected: `at most ${maximumRows}`,
+      remedy: 'ask for fewer samples, or split the dataset',
+    });
+  }
+  const rows = sharedUint32Array(columns * numRows);
+  walkEpochs(options, usable, rows);
+  shuffleRows(rows, options.seed);
+  return rows;
+}
+
+function checkWalk({ minimumSentences, numSamples, seed }: WalkSentencesOptions): void {
+  const fail = (what: string, expected: string): never => {
+    throw new UsageError('MTL_DATA_MAPPING', what, { expected });
+  };
+  if (!(minimumSentences >= 1)) fail(`${minimumSentences} sentences in a sample`, '1 or more');
+  if (numSamples !== undefined && !(numSamples >= 1 && numSamples <= maximumRows)) {
+    fail(`${numSamples} samples are not possible`, `1 to ${maximumRows}`);
+  }
+  if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
+    throw new UsageError('MTL_DATA_SEED', `the random seed ${seed} is not usable`, {
+      expected: 'an integer from 0 to 4294967295',
+      exitCode: 2,
+    });
+  }
+}
+
+function usableDocuments(options: WalkSentencesOptions): Int32Array {
+  const { documentIndices, minimumSentences } = options;
+  const usable = new Int32Array(Math.max(0, documentIndices.length - 1));
+  let count = 0;
+  for (let document = 0; document + 1 < documentIndices.length; document++) {
+    const numSentences = documentIndices[document + 1]! - documentIndices[document]!;
+    if (numSentences >= minimumSentences && !isTooLong(options, document)) usable[count++] = document;
+  }
+  return usable.subarray(0, count);
+}
+
+/** How many documents there are, and how many of them give no samples. */
+export interface DocumentCounts {
+  readonly numDocuments: number;
+  /** Left out: fewer sentences than a sample needs. */
+  readonly numWithFewSentences: number;
+  /** Left out: a sentence longer than 512 tokens (as Megatron does; long tables and lists are such). */
+  readonly numWithLongSentence: number;
+}
+
+/** Counts the documents that the walk leaves out. */
+export function countDocuments(
+  options: Pick<SentenceDocuments, 'documentIndices' | 'sizes' | 'minimumSentences'>,
+): DocumentCounts {
+  const { documentIndices, minimumSentences } = options;
+  const numDocuments = Math.max(0, documentIndices.length - 1);
+  let numWithFewSentences = 0;
+  let numWithLongSentence = 0;
+  for (let document = 0; document < numDocuments; document++) {
+    if (documentIndices[document + 1]! - documentIndices[document]! < minimumSentences) numWithFewSentences++;
+    else if (isTooLong(options, document)) numWithLongSentence++;
+  }
+  return { numDocuments, numWithFewSentences, numWithLongSentence };
+}
+
+function isTooLong(
+  { documentIndices, sizes }: Pick<SentenceDocuments, 'documentIndices' | 'sizes'>,
+  document: number,
+): boolean {
+  const first = documentIndices[document]!;
+  const end = documentIndices[document + 1]!;
+  if (end - first === 1) return false;
+  for (let sentence = first; sentence < end; sentence++) {
+    if (sizes[sentence]! > longestSentence) return true;
+  }
+  return false;
+}
+
+/** Walks all epochs; returns the number of samples and, with `rows`, writes them. */
+function walkEpochs(
+  options: WalkSentencesOptions,
+  usable: Int32Array,
+  rows: Uint32Array | undefined,
+): number {
+  const { documentIndices, sizes, numSamples, minimumSentences } = options;
+  const drawTarget = options.start();
+  let count = 0;
+  do {
+    for (const document of usable) {
+      const end = documentIndices[document + 1]!;
+      let start = documentIndices[document]!;
+      let target = drawTarget();
+      let length = 0;
+      for (let sentence = start; sentence < end; sentence++) {
+        length += sizes[sentence]!;
+        const remaining = end - sentence - 1;
+        const enough = length >= target && sentence + 1 - start >= minimumSentences;
+        // A sample must leave two sentences to the next one, or else take them along.
+        if (remaining > 0 && !(enough && remaining >= 2)) continue;
+        if (rows !== undefined) {
+          rows[columns * count] = start;
+          rows[columns * count + 1] = sentence + 1;
+          rows[columns * count + 2] = target;
+        }
+        count++;
+        start = sentence + 1;
+        target = drawTarget();
+        length = 0;
+      }
+    }
+  } while (numSamples !== undefined && count < numSamples && count <= maximumRows);
+  return count;
+}
+
+/** Fisher-Yates from the end over whole rows, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws. */
+function shuffleRows(rows: Uint32Array, seed: number): void {
+  const random = new MersenneTwister64(seed + 1);
+  for (let i = rows.length / columns - 1; i > 0; i--) {
+    const j = random.modulo(i + 1);
+    for (let column = 0; column < columns; column++) {
+      const kept = rows[columns * i + column]!;
+      rows[columns * i + column] = rows[columns * j + column]!;
+      rows[columns * j + column] = kept;
+    }
+  }
+}
+
+function noSentences(options: WalkSentencesOptions): DataError {
+  const { minimumSentences } = options;
+  const { numDocuments, numWithFewSentences, numWithLongSentence } = countDocuments(options);
+  const sentences = minimumSentences === 1 ? 'a sentence' : `${minimumSentences} sentences`;
+  return new DataError(
+    'MTL_DATA_NO_SENTENCES',
+    `none of ${numDocuments} documents can give a sample: ${numWithFewSentences} have fewer than ${sentences}, ` +
+      `${numWithLongSentence} have a sentence longer than ${longestSentence} tokens`,
+    {
+      expected: `documents of ${sentences} or more, each of at most ${longestSentence} tokens`,
+      remedy:
+        'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
+        'each file one document)' +
+        // BERT's samples have two parts, unless it has no sentence-order head
+        (minimumSentences > 1 && numWithFewSentences > 0
+          ? ', train without sentence order (--bert-no-binary-head)'
+          : '') +
+        ', or give this part a larger share with --split',
+    },
+  );
+}
+
+/**
+ * Says what is wrong with a mapping read from a cache, or nothing: every row inside one document of the part,
+ * with enough sentences and a possible target, and enough rows.
+ */
+export function checkSentenceMapping(
+  options: SentenceMappingOptions & { readonly mapping: Uint32Array },
+): string | undefined {
+  const { documentIndices, numSamples = 1, maximumLength, minimumSentences, mapping } = options;
+  const numRows = mapping.length / 3;
+  if (numRows < numSamples) return `sample_index.npy holds ${numRows} samples, not ${numSamples}`;
+  for (let row = 0; row < numRows; row++) {
+    const start = mapping[3 * row]!;
+    const end = mapping[3 * row + 1]!;
+    const target = mapping[3 * row + 2]!;
+    if (end < start + minimumSentences || end > endOfDocument(documentIndices, start)) {
+      return `sample_index.npy, row ${row}: sentences ${start} to ${end} are not those of a sample of this part`;
+    }
+    if (target < 2 || target > maximumLength) {
+      return `sample_index.npy, row ${row}: the target length ${target} is not one of 2 to ${maximumLength}`;
+    }
+  }
+  return undefined;
+}
+
+/** Where the document of a sentence ends; -1 for a sentence outside. */
+function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): number {
+  if (documentIndices.length < 2 || sentence < documentIndices[0]!) return -1;
+  // The first boundary beyond the sentence.
+  let low = 0;
+  let high = documentIndices.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (documentIndices[middle]! > sentence) high = middle;
+    else low = middle + 1;
+  }
+  return documentIndices[low] ?? -1;
 }

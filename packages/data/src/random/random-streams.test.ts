@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MersenneTwister, MersenneTwister64, RandomState } from './index.js';
+import { MersenneTwister } from './mersenne-twister.js';
+import { MersenneTwister64 } from './mersenne-twister-64.js';
+import { RandomState } from './random-state.js';
 
 describe('MersenneTwister', () => {
   it('gives the published stream of seed 1234', () => {

@@ -2,15 +2,10 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { float64ToInt64Bits } from '../files/int64-as-float64.js';
-import {
-  buildBlendIndices,
-  buildExhaustiveBlendIndices,
-  buildGptDatasets,
-  checkNoWeightAmongPrefixes,
-  parseDataPath,
-} from '../index.js';
-import { normalizeWeights } from './python-numbers.js';
+import { float64ToInt64Bits } from '../files/typed-arrays.js';
+import { buildGptDatasets, checkNoWeightAmongPrefixes, parseDataPath } from '../index.js';
+import { normalizeWeights } from '../python/numbers.js';
+import { buildBlendIndices, buildExhaustiveBlendIndices } from './blended-dataset.js';
 
 interface Fixture {
   raw: number[];

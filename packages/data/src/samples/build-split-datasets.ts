@@ -1,12 +1,10 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { PythonJsonValue } from '../python/json.js';
+import { normalizeWeights } from '../python/numbers.js';
 import { openBlendedDataset } from './blended-dataset.js';
 import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
-import type { IndexCacheEvent } from './index-cache-event.js';
-import type { PythonJsonValue } from './python-json.js';
-import { normalizeWeights } from './python-numbers.js';
-import type { SampleBatch } from './sample-batch.js';
-import type { NumberedBatch, SampleDataset } from './sample-dataset.js';
-import { parseSplit, type SplitName, splitNames } from './split.js';
+import { type IndexCacheEvent, parseSplit, type SplitName, splitNames } from './dataset-part.js';
+import type { NumberedBatch, SampleBatch, SampleDataset } from './sample-dataset.js';
 
 /** The datasets of a run, of whichever kind. */
 export interface SplitDatasetsOptions {

@@ -14,15 +14,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   buildGptDatasets,
   documentsOfSamples,
-  GptDataset,
-  type GptDatasetOptions,
-  type IndexCacheEvent,
   IndexedDatasetWriter,
   openGptDataset,
-  openSampleDataset,
   parseDataPath,
-  sampleTargets,
 } from '../index.js';
+import type { IndexCacheEvent } from './dataset-part.js';
+import { GptDataset, type GptDatasetOptions, sampleTargets } from './gpt-dataset.js';
+import { openSampleDataset } from './open-sample-dataset.js';
 
 let directory: string;
 beforeEach(() => {

@@ -1,19 +1,26 @@
 import { DataError, UsageError } from '@mtl/errors';
+import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import type { IndexFile } from '../indexed/read-index-file.js';
-import { assembleBatch } from './assemble-batch.js';
-import { checkGptIndices } from './check-gpt-indices.js';
-import { datasetIdentifiers } from './dataset-identifiers.js';
-import { fillMasks, type SampleMaskOptions } from './fill-masks.js';
-import { buildGptIndices, planGptIndices } from './gpt-indices.js';
-import { inPart } from './in-part.js';
+import { type PythonJsonValue, pythonJson } from '../python/json.js';
+import { buildSplitDatasets, type SplitDatasets, type SplitDatasetsOptions } from './build-split-datasets.js';
+import {
+  datasetIdentifiers,
+  inPart,
+  type SampleIndexPart,
+  type SampleIndexSettings,
+  type SplitName,
+  splitSequences,
+} from './dataset-part.js';
+import { buildGptIndices, checkGptIndices, planGptIndices } from './gpt-indices.js';
 import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { createMockIndex, type MockIndex, MockSequences } from './mock-sequences.js';
-import { type PythonJsonValue, pythonJson } from './python-json.js';
-import { createSampleBatch, type SampleBatch } from './sample-batch.js';
-import type { SampleDataset, SampleDocuments } from './sample-dataset.js';
-import type { SampleIndexPart, SampleIndexSettings } from './sample-index-options.js';
-import { splitSequences } from './split.js';
+import {
+  assembleBatch,
+  createSampleBatch,
+  type SampleBatch,
+  type SampleDataset,
+  type SampleDocuments,
+} from './sample-dataset.js';
 
 /** What all datasets of a run have in common. */
 export interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
@@ -287,4 +294,73 @@ function describeGptDataset(
     sampleIndex: arrays.sample_index,
     shuffleIndex: arrays.shuffle_index,
   };
+}
+
+/** How documents inside a sample are treated (Megatron's flags). */
+export interface SampleMaskOptions {
+  /** The end-of-document token. */
+  readonly endOfDocument?: number | undefined;
+  /** No loss where the input is an end of document. */
+  readonly eodMaskLoss?: boolean;
+  /** Positions count from 0 after each end of document. */
+  readonly resetPositionIds?: boolean;
+  /** No attention across ends of documents. */
+  readonly resetAttentionMask?: boolean;
+}
+
+/**
+ * Fills the loss mask, positions and document starts of one sample from its inputs. The end-of-document token
+ * belongs to the document it ends. Every array holds one row [S].
+ */
+export function fillMasks(options: {
+  readonly tokens: Int32Array;
+  readonly lossMask: Float32Array;
+  readonly positionIds: Int32Array;
+  readonly keyStart: Int32Array | undefined;
+  readonly masks: SampleMaskOptions;
+}): void {
+  const { tokens, lossMask, positionIds, keyStart, masks } = options;
+  const { endOfDocument, eodMaskLoss = false, resetPositionIds = false } = masks;
+  let documentStart = 0;
+  for (let position = 0; position < tokens.length; position++) {
+    const ends = tokens[position] === endOfDocument;
+    lossMask[position] = eodMaskLoss && ends ? 0 : 1;
+    positionIds[position] = resetPositionIds ? position - documentStart : position;
+    if (keyStart !== undefined) keyStart[position] = documentStart;
+    if (ends) documentStart = position + 1;
+  }
+}
+
+/** The datasets of a run. */
+export interface GptDatasetsOptions
+  extends Omit<GptDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
+    SplitDatasetsOptions {}
+
+/** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
+export type GptDatasets = SplitDatasets;
+
+/** Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one test. */
+export function sampleTargets(options: {
+  readonly trainIters: number;
+  readonly evalInterval: number;
+  readonly evalIters: number;
+  readonly globalBatchSize: number;
+}): Record<SplitName, number> {
+  const { trainIters, evalInterval, evalIters, globalBatchSize } = options;
+  return {
+    train: trainIters * globalBatchSize,
+    valid: (Math.floor(trainIters / evalInterval) + 1) * evalIters * globalBatchSize,
+    test: evalIters * globalBatchSize,
+  };
+}
+
+/** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
+export function buildGptDatasets(options: GptDatasetsOptions): GptDatasets {
+  return buildSplitDatasets(options, {
+    open: (part) =>
+      options.blend.isMock === true
+        ? openMockGptDataset({ ...options, ...part })
+        : openGptDataset({ ...options, ...part }),
+    identifiers: (part) => gptDatasetIdentifiers({ ...options, ...part }),
+  });
 }

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { buildGptIndices, planGptIndices } from '../index.js';
-import { checkGptIndices } from './check-gpt-indices.js';
+import { buildGptIndices, checkGptIndices, planGptIndices } from './gpt-indices.js';
 
 interface Fixture {
   sizes: number[];

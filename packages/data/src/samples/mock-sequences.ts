@@ -1,4 +1,4 @@
-import { sharedInt32Array } from '../files/shared-arrays.js';
+import { sharedInt32Array } from '../files/typed-arrays.js';
 import type { SequenceSlice } from '../indexed/indexed-dataset.js';
 import { Pcg64 } from '../random/pcg64.js';
 import type { DataBlend } from './data-path.js';

@@ -7,8 +7,12 @@ import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset
 import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
 import { BlendedDataset, type BlendedDatasetDescription } from './blended-dataset.js';
 import { GptDataset, type GptDatasetDescription } from './gpt-dataset.js';
-import type { SampleBatch } from './sample-batch.js';
-import type { NumberedBatch, SampleDataset, SampleDatasetDescription } from './sample-dataset.js';
+import type {
+  NumberedBatch,
+  SampleBatch,
+  SampleDataset,
+  SampleDatasetDescription,
+} from './sample-dataset.js';
 
 /** The descriptions of this package's datasets. */
 type KnownDescription =

@@ -1,10 +1,9 @@
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { EncodedText } from '../tokenizers/word-piece-offsets.js';
-import { pairSpecialTokens, pairTokens, pairVocabulary } from './pair-tokens.js';
+import { pairSpecialTokens, pairTokens, pairVocabulary } from './encode-pairs.js';
 import type { SpanAnswer, SpanExample } from './read-squad-file.js';
-import { TaskDataset } from './task-dataset.js';
-import { sharedCopy, TaskSequences } from './task-sequences.js';
+import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';
 
 /** Questions on contexts, and how to split them into windows. */
 export interface EncodeSpansOptions {

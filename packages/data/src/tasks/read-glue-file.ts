@@ -1,6 +1,5 @@
 import { nearestName } from '@mtl/errors';
-import { readTaskText } from './read-task-text.js';
-import { taskError } from './task-error.js';
+import { readTaskText, taskError } from './task-files.js';
 
 /** Two texts and what they are to each other. */
 export interface SentencePairExample {

@@ -1,7 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { taskError } from './task-error.js';
-import { TaskJson } from './task-json.js';
+import { TaskJson, taskError } from './task-files.js';
 
 /** A question on an article with its four options. */
 export interface MultipleChoiceExample {

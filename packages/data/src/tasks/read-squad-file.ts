@@ -1,5 +1,4 @@
-import { taskError } from './task-error.js';
-import { TaskJson } from './task-json.js';
+import { TaskJson, taskError } from './task-files.js';
 
 /** A substring of its context. */
 export interface SpanAnswer {

@@ -1,7 +1,6 @@
 import { UsageError } from '@mtl/errors';
-import { assembleBatch } from '../samples/assemble-batch.js';
-import type { SampleDataset } from '../samples/sample-dataset.js';
-import { createTaskTokenBatch, type TaskTokenBatch } from './task-token-batch.js';
+import { sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
+import { assembleBatch, type SampleDataset } from '../samples/sample-dataset.js';
 
 // N = samples, C = choices of each.
 
@@ -94,4 +93,103 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+// B = samples of a micro-batch, C = choices of a sample (1 but for multiple choice), S = sequence length,
+// R = B x C rows.
+
+/**
+ * A micro-batch of a fine-tuning task. Tokens lie sequence first, as activations do: token s of row r has the
+ * flat index s x R + r, and choice c of sample b is row b x C + c.
+ */
+export interface TaskTokenBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  readonly numChoices: number;
+  /** int32 [S, R]: `[CLS] A [SEP] B [SEP]`, then padding. */
+  readonly tokens: Int32Array;
+  /** int32 [S, R]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
+  readonly tokenTypes: Int32Array;
+  /** int32 [R]: tokens of each row before its padding, which is only at the end. */
+  readonly lengths: Int32Array;
+  /** int32 [B]: the class, or the right choice; undefined for spans and for data without labels. */
+  readonly labels: Int32Array | undefined;
+  /**
+   * int32 [B]: position in S of the answer's first token, 0 (`[CLS]`) where the window holds no answer;
+   * spans only.
+   */
+  readonly startPositions: Int32Array | undefined;
+  /** int32 [B]: position in S of the answer's last token; spans only. */
+  readonly endPositions: Int32Array | undefined;
+  /** Exact integers [B]: which samples of the dataset these are; random masks of dropout depend on them. */
+  readonly sampleNumbers: Float64Array;
+}
+
+/** Which of the optional arrays a dataset's batches have. */
+export interface TaskTargets {
+  readonly labels: boolean;
+  readonly positions: boolean;
+}
+
+/** An empty batch of padding. */
+export function createTaskTokenBatch(options: {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  readonly numChoices: number;
+  readonly padding: number;
+  readonly targets: TaskTargets;
+}): TaskTokenBatch {
+  const { batchSize, sequenceLength, numChoices, padding, targets } = options;
+  const rows = batchSize * numChoices;
+  return {
+    batchSize,
+    sequenceLength,
+    numChoices,
+    tokens: new Int32Array(rows * sequenceLength).fill(padding),
+    tokenTypes: new Int32Array(rows * sequenceLength),
+    lengths: new Int32Array(rows),
+    labels: targets.labels ? new Int32Array(batchSize) : undefined,
+    startPositions: targets.positions ? new Int32Array(batchSize) : undefined,
+    endPositions: targets.positions ? new Int32Array(batchSize) : undefined,
+    sampleNumbers: new Float64Array(batchSize),
+  };
+}
+
+/** Collects encoded sequences, then packs them into shared memory. */
+export class TaskSequences {
+  // Grows by doubling: a list of numbers would take three times the memory.
+  #tokens = new Int32Array(1 << 12);
+  #numTokens = 0;
+  readonly #offsets: number[] = [0];
+  readonly #firstLengths: number[] = [];
+
+  /** Appends one sequence whose first `firstLength` tokens have type 0. */
+  add({ tokens, firstLength }: { readonly tokens: ArrayLike<number>; readonly firstLength: number }): void {
+    const end = this.#numTokens + tokens.length;
+    if (end > this.#tokens.length) {
+      const grown = new Int32Array(Math.max(end, 2 * this.#tokens.length));
+      grown.set(this.#tokens);
+      this.#tokens = grown;
+    }
+    this.#tokens.set(tokens, this.#numTokens);
+    this.#numTokens = end;
+    this.#offsets.push(end);
+    this.#firstLengths.push(firstLength);
+  }
+
+  /** The arrays of a dataset's description. */
+  pack(): Pick<TaskDatasetDescription, 'tokens' | 'offsets' | 'firstLengths'> {
+    const tokens = sharedInt32Array(this.#numTokens);
+    tokens.set(this.#tokens.subarray(0, this.#numTokens));
+    const offsets = sharedFloat64Array(this.#offsets.length);
+    offsets.set(this.#offsets);
+    return { tokens, offsets, firstLengths: sharedCopy(this.#firstLengths) };
+  }
+}
+
+/** The values as int32 in shared memory. */
+export function sharedCopy(values: readonly number[]): Int32Array {
+  const result = sharedInt32Array(values.length);
+  result.set(values);
+  return result;
 }

@@ -2,16 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  accuracy,
-  answerF1,
-  binaryF1,
-  exactMatch,
-  normalizeAnswer,
-  readSquadFile,
-  type SquadMetrics,
-  squadMetrics,
-} from './index.js';
+import { accuracy, binaryF1, readSquadFile, squadMetrics } from './index.js';
+import { answerF1, exactMatch, normalizeAnswer, type SquadMetrics } from './task-metrics.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.
 const fixture = JSON.parse(

@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { writeFileAtomically } from '../files/write-files.js';
 import { type GlueTaskName, glueTasks, type SentencePairExample } from './read-glue-file.js';
 import type { MultipleChoiceExample } from './read-race-directory.js';
 

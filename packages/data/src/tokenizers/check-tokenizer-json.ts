@@ -1,4 +1,4 @@
-import { isJsonObject } from '../files/is-json-object.js';
+import { isJsonObject } from '../python/json.js';
 import { splitBehaviors } from './text-pattern.js';
 import { tokenizerError } from './tokenizer-error.js';
 

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
-import { isJsonObject } from '../files/is-json-object.js';
+import { isJsonObject } from '../python/json.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { correctDecoder } from './correct-decoder.js';
 import { correctModel } from './correct-model.js';

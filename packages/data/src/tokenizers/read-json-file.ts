@@ -1,5 +1,4 @@
-import { fileProblem } from '../files/open-regular-file.js';
-import { FileTooLargeError, readRegularFile } from '../files/read-regular-file.js';
+import { FileTooLargeError, fileProblem, readRegularFile } from '../files/regular-files.js';
 import { tokenizerError } from './tokenizer-error.js';
 
 // The largest published tokenizer.json files have some tens of MB.

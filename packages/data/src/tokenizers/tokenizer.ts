@@ -1,4 +1,4 @@
-import type { PythonJsonValue } from '../samples/python-json.js';
+import type { PythonJsonValue } from '../python/json.js';
 import type { TokenizerOptions } from './tokenizer-options.js';
 import type { EncodedText } from './word-piece-offsets.js';
 

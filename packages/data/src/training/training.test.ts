@@ -6,12 +6,12 @@ import { afterAll, describe, expect, it } from 'vitest';
 import {
   createTokenizer,
   type Tokenizer,
-  type TokenizerJson,
   trainByteLevelBpe,
   trainWordPiece,
   writeTokenizerJson,
   writeVocabularyText,
 } from '../index.js';
+import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
 
 interface Fixture {
   texts: string[];

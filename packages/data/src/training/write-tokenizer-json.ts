@@ -1,4 +1,4 @@
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { writeFileAtomically } from '../files/write-files.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
 
 /** Writes a tokenizer.json (atomically) that Hugging Face's libraries and `HuggingFaceTokenizer` load. */

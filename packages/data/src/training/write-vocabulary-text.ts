@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { writeFileAtomically } from '../files/write-file-atomically.js';
+import { writeFileAtomically } from '../files/write-files.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
 
 /**

@@ -1,10 +1,13 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
 import type { ErrorMessage } from '@mtl/errors';
-import { assembleBatch } from '../samples/assemble-batch.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import { openSampleDataset } from '../samples/open-sample-dataset.js';
-import type { NumberedBatch, SampleDatasetDescription } from '../samples/sample-dataset.js';
-import { packWorkerError } from './pack-worker-error.js';
+import {
+  assembleBatch,
+  type NumberedBatch,
+  type SampleDatasetDescription,
+} from '../samples/sample-dataset.js';
+import { packWorkerError } from './worker-thread.js';
 
 /** What the thread is started with. Each message on `port` asks for one batch more. */
 export interface BatchWorkerData {

@@ -5,7 +5,7 @@ import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
-import { packWorkerError } from './pack-worker-error.js';
+import { packWorkerError } from './worker-thread.js';
 
 /** What the thread is started with. */
 export interface TokenizeWorkerData {

@@ -8,7 +8,7 @@ import { readRleBitPackedHybrid } from 'hyparquet/src/encoding.js';
 import { readPlain } from 'hyparquet/src/plain.js';
 import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
-import { readFully } from '../../files/read-fully.js';
+import { readFully } from '../../files/regular-files.js';
 
 // hyparquet decodes. It trusts what a page announces, so that a damaged page could give other texts, or take
 // all memory or time: counts, runs and lengths are checked here, before and after it decodes.

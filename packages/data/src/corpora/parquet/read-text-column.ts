@@ -8,8 +8,7 @@ import {
   type RowGroup,
   type SchemaElement,
 } from 'hyparquet';
-import { fileProblem, openRegularFile } from '../../files/open-regular-file.js';
-import { readFully } from '../../files/read-fully.js';
+import { fileProblem, openRegularFile, readFully } from '../../files/regular-files.js';
 import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
 import { type ColumnChunk, countOf, readColumnPages } from './column-pages.js';
 

@@ -3,10 +3,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { RandomState } from '../../random/index.js';
+import { RandomState } from '../../random/random-state.js';
 import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../index.js';
 import { CorpusSentences, splitWorks } from './corpus-sentences.js';
-import { corpusSquad } from './corpus-spans.js';
+import { corpusSquad } from './write-corpus-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -1,10 +1,7 @@
 import { join } from 'node:path';
-import { writeFileAtomically } from '../../files/write-file-atomically.js';
+import { writeFileAtomically } from '../../files/write-files.js';
 import { RandomState } from '../../random/random-state.js';
-import { corpusPassage } from './corpus-choices.js';
-import { corpusMnli, corpusQqp } from './corpus-pairs.js';
-import { CorpusSentences, splitWorks } from './corpus-sentences.js';
-import { corpusSquad } from './corpus-spans.js';
+import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-sentences.js';
 
 /** From which works, how much, where to. */
 export interface WriteCorpusTasksOptions {
@@ -90,4 +87,158 @@ function writeMnli(options: {
     const text = corpusMnli({ ...draw(ofWorks), count, genre, withLabels: part === 'dev' });
     write(['MNLI', `${part}_${genre}.tsv`], text);
   }
+}
+
+const mnliColumns = [
+  'index',
+  'promptID',
+  'pairID',
+  'genre',
+  'sentence1_binary_parse',
+  'sentence2_binary_parse',
+  'sentence1_parse',
+  'sentence2_parse',
+  'sentence1',
+  'sentence2',
+];
+
+// One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
+const sentencesOfText = 2;
+const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
+const wordsReplaced = 3;
+
+/** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
+export function corpusQqp(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly withLabels: boolean;
+}): string {
+  const { sentences, random, count, withLabels } = options;
+  const rows = [
+    withLabels ? 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate' : 'id\tquestion1\tquestion2',
+  ];
+  for (let i = 0; i < count; i++) {
+    const place = sentences.run({ before: 0, after: 1 });
+    const label = random.randint(0, 2);
+    const pair = [sentences.at(place), label === 1 ? sentences.at(place, 1) : sentences.elsewhere(place)];
+    rows.push((withLabels ? [i, 2 * i + 1, 2 * i + 2, ...pair, label] : [i, ...pair]).join('\t'));
+  }
+  return `${rows.join('\n')}\n`;
+}
+
+/**
+ * A file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least like
+ * theirs (neutral), or that follow them, with three words replaced by words that the work does not use
+ * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
+ * same words.
+ */
+export function corpusMnli(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly genre: string;
+  readonly withLabels: boolean;
+}): string {
+  const { sentences, random, count, genre, withLabels } = options;
+  const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
+  for (let i = 0; i < count; i++) {
+    const label = mnliLabels[random.randint(0, mnliLabels.length)]!;
+    const texts = drawUntilReplaced(() => drawPair({ sentences, random, label }));
+    const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
+    rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
+  }
+  return `${rows.join('\n')}\n`;
+}
+
+/** Two texts of MNLI; undefined where the second one has too few words to replace. */
+function drawPair(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly label: (typeof mnliLabels)[number];
+}): [string, string] | undefined {
+  const { sentences, random, label } = options;
+  const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
+  const first = sentences.textAt(place, sentencesOfText);
+  if (label === 'neutral') {
+    const other = sentences.runOf(sentences.unlikeWork(place), sentencesOfText);
+    return [first, sentences.textAt(other, sentencesOfText)];
+  }
+  let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);
+  if (label === 'entailment') return [first, text];
+  for (let i = 0; i < wordsReplaced; i++) {
+    const replaced = replaceWord({ text, place, sentences, random });
+    if (replaced === undefined) return undefined;
+    text = replaced.text;
+  }
+  return [first, text];
+}
+
+const sentencesOfArticle = 5;
+
+/**
+ * A passage of RACE: five sentences, and which sentence follows them and which stands before them. The wrong
+ * options come from other works (middle) or from the same one (high).
+ */
+export function corpusPassage(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly level: 'high' | 'middle';
+  readonly number: number;
+}): string {
+  const { sentences, random, level, number } = options;
+  const place = sentences.run({ before: 1, after: sentencesOfArticle });
+  const article = Array.from({ length: sentencesOfArticle }, (_, i) => sentences.at(place, i)).join(' ');
+  const questions = [
+    { text: 'Which sentence follows?', right: sentences.at(place, sentencesOfArticle) },
+    { text: 'Which sentence stands before?', right: sentences.at(place, -1) },
+  ].map(({ text, right }) => {
+    const wrong = level === 'high' ? sentences.farFrom(place) : sentences.elsewhere(place);
+    const options = [wrong, sentences.elsewhere(place), sentences.elsewhere(place)];
+    const answer = random.randint(0, 4);
+    options.splice(answer, 0, right);
+    return { text, options, answer: 'ABCD'[answer]! };
+  });
+  return JSON.stringify({
+    answers: questions.map(({ answer }) => answer),
+    options: questions.map(({ options }) => options),
+    questions: questions.map(({ text }) => text),
+    article,
+    id: `${level}${number}.txt`,
+  });
+}
+
+const sentencesOfContext = 2;
+const question = 'Which word is out of place?';
+
+/**
+ * A file of SQuAD: contexts of two sentences in which one word was replaced (`replaceWord`). The answer to
+ * the one question is the new word. In version 2.0 a third of the contexts are as they were, and the question
+ * has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the same words.
+ */
+export function corpusSquad(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly version: '1.1' | '2.0';
+}): string {
+  const { sentences, random, count, version } = options;
+  const paragraphs = Array.from({ length: count }, (_, number) => {
+    const id = `${version}-${number}`;
+    const { original, replaced } = drawUntilReplaced(() => {
+      const place = sentences.run({ before: 0, after: sentencesOfContext - 1 });
+      const text = sentences.textAt(place, sentencesOfContext);
+      const replaced = replaceWord({ text, place, sentences, random });
+      return replaced && { original: text, replaced };
+    });
+    if (version === '2.0' && random.randint(0, 3) === 0) {
+      return { context: original, qas: [{ question, id, answers: [], is_impossible: true }] };
+    }
+    const { text: context, word, start } = replaced;
+    // The format counts code points.
+    const answers = [{ text: word, answer_start: [...context.slice(0, start)].length }];
+    const possible = version === '2.0' ? { is_impossible: false } : {};
+    return { context, qas: [{ question, id, answers, ...possible }] };
+  });
+  return `${JSON.stringify({ version, data: [{ title: 'corpus', paragraphs }] })}\n`;
 }

@@ -1,0 +1,160 @@
+import { constants } from 'node:buffer';
+import { nearestName } from '@mtl/errors';
+import { endOfJsonString, isJsonObject, parsePythonJson } from '../python/json.js';
+import { corpusError, reportBadLine } from './corpus-error.js';
+import { type CorpusLine, type ReadLinesOptions, readLines } from './read-lines.js';
+
+/** Streams the texts under `key` of the records of JSON lines, or of one array. */
+export async function* readJsonLines(
+  options: ReadLinesOptions & { readonly key: string },
+): AsyncGenerator<string, void, undefined> {
+  const { path, key, onBadLine } = options;
+  for await (const record of readJsonRecords(options)) {
+    const text = textOf(record, { path, key });
+    if (typeof text === 'string') yield text;
+    else reportBadLine(text, onBadLine);
+  }
+}
+
+/** The text of a record, or what is wrong with it. */
+function textOf(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
+  const { text, line, element } = record;
+  const at = { path, line, element };
+  let value: unknown;
+  try {
+    value = parsePythonJson(text);
+  } catch (cause) {
+    return corpusError({
+      ...at,
+      what: `is not JSON (${(cause as Error).message})`,
+      expected: `one object per line, {"${key}": "..."}, or an array of them`,
+      remedy: /^\s*\{\s*$/.test(text)
+        ? `write every object in one line, for example with jq -c . ${path}`
+        : `repair or remove the ${element === undefined ? 'line' : 'element'}`,
+      cause,
+    });
+  }
+  if (!isJsonObject(value)) {
+    return corpusError({ ...at, what: 'is not a JSON object', expected: `{"${key}": "..."}` });
+  }
+  const document = value[key];
+  if (typeof document === 'string') return document;
+  const keys = Object.keys(value);
+  const texts = Object.entries(value).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+  const near = nearestName(key, texts) ?? (texts.length === 1 ? texts[0] : undefined);
+  const has = element === undefined ? 'the line has' : 'it has';
+  return corpusError({
+    ...at,
+    what: keys.includes(key) ? `"${key}" is not a text` : `has no key "${key}"`,
+    expected: `a text under "${key}"; ${has} ${keys.map((name) => `"${name}"`).join(', ') || 'no keys'}`,
+    remedy: `choose the key of the text${near === undefined ? '' : `, for example "${near}"`}`,
+  });
+}
+
+/** The text of one record, not yet parsed. */
+export interface JsonRecord {
+  readonly text: string;
+  /** Line in which it begins, from 1. */
+  readonly line: number;
+  /** Number in the array that the file is, from 1; absent in JSON lines. */
+  readonly element?: number;
+}
+
+/**
+ * Streams the records of a file of JSON: of JSON lines each line that is not white space, and of a file that
+ * is one array, its elements. Memory is that of one record.
+ *
+ * @throws DataError MTL_DATA_CORPUS for a file that cannot be read, or an array that does not end
+ */
+export async function* readJsonRecords(
+  options: ReadLinesOptions,
+): AsyncGenerator<JsonRecord, void, undefined> {
+  const { path, onBadLine } = options;
+  let array: ArrayElements | undefined;
+  let isFirst = true;
+  for await (const line of readLines(options)) {
+    const { text, number } = line;
+    if (text.trim() === '') continue;
+    if (isFirst && text.trimStart().startsWith('[')) array = new ArrayElements(path, number);
+    isFirst = false;
+    if (array === undefined) yield { text, line: number };
+    else yield* array.elementsIn(line);
+  }
+  if (array === undefined || array.isDone) return;
+  const what = 'begins an array that does not end';
+  const remedy = 'get the file again, or repair it';
+  reportBadLine(corpusError({ path, line: array.firstLine, what, remedy }), onBadLine);
+}
+
+/** Divides the lines of a JSON array into its elements. In JSON no string goes beyond a line. */
+class ArrayElements {
+  readonly firstLine: number;
+  readonly #path: string;
+  /** Open brackets: 1 between the elements. */
+  #depth = 0;
+  #isDone = false;
+  #count = 0;
+  /** The present element's lines so far, and where it begins. */
+  #parts: string[] = [];
+  #length = 0;
+  #line = 0;
+
+  constructor(path: string, firstLine: number) {
+    this.#path = path;
+    this.firstLine = firstLine;
+  }
+
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  *elementsIn({ text, number }: CorpusLine): Generator<JsonRecord, void, undefined> {
+    const marks = /["[\]{},]/g;
+    let start = 0;
+    for (let found = marks.exec(text); found !== null && !this.#isDone; found = marks.exec(text)) {
+      const { 0: mark, index } = found;
+      if (mark === '"') {
+        marks.lastIndex = endOfJsonString(text, index);
+      } else if (mark === '[' || mark === '{') {
+        this.#depth++;
+        if (this.#depth === 1) start = index + 1;
+      } else if (mark !== ',') {
+        this.#depth--;
+        this.#isDone = this.#depth === 0;
+      }
+      if (!this.#isDone && !(mark === ',' && this.#depth === 1)) continue;
+      this.#take(text.slice(start, index), number);
+      start = index + 1;
+      const isEmptyArray = this.#isDone && this.#count === 0 && this.#line === 0;
+      if (!isEmptyArray) yield this.#end(number);
+    }
+    if (!this.#isDone) {
+      this.#take(text.slice(start), number);
+    } else if (text.slice(start).trim() !== '') {
+      const expected = 'nothing behind it, or one object on each line';
+      const what = 'has more text behind the array that the file begins with';
+      throw corpusError({ path: this.#path, line: number, what, expected });
+    }
+  }
+
+  #take(part: string, line: number): void {
+    if (this.#line === 0 && part.trim() !== '') this.#line = line;
+    this.#parts.push(part);
+    this.#length += part.length + 1;
+    if (this.#length <= constants.MAX_STRING_LENGTH) return;
+    const what = `begins an element of more than ${constants.MAX_STRING_LENGTH} characters`;
+    throw corpusError({ path: this.#path, line: this.#line, what, remedy: 'repair the array' });
+  }
+
+  #end(line: number): JsonRecord {
+    const record = {
+      text: this.#parts.join('\n'),
+      line: this.#line === 0 ? line : this.#line,
+      element: ++this.#count,
+    };
+    this.#parts = [];
+    this.#length = 0;
+    this.#line = 0;
+    return record;
+  }
+}

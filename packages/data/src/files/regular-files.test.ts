@@ -1,0 +1,95 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createTokenizer,
+  IndexedDataset,
+  IndexedDatasetWriter,
+  prepareDataset,
+  readDocuments,
+} from '../index.js';
+import { readSquadFile } from '../tasks/index.js';
+import { IrregularFileError, openRegularFile } from './regular-files.js';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-files-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** A FIFO that no process writes to: opening it the usual way waits for ever. */
+function fifo(name: string): string {
+  const path = join(directory, name);
+  execFileSync('mkfifo', [path]);
+  return path;
+}
+
+describe('openRegularFile', () => {
+  it('refuses at once what is not a regular file', async () => {
+    expect(() => openRegularFile(fifo('fifo'))).toThrow(new IrregularFileError('a FIFO'));
+    expect(() => openRegularFile(directory)).toThrow(new IrregularFileError('a directory'));
+    expect(() => openRegularFile('/dev/zero')).toThrow(new IrregularFileError('a device'));
+    const server = createServer();
+    const path = join(directory, 'socket');
+    await new Promise<void>((listening) => server.listen(path, listening));
+    expect(() => openRegularFile(path)).toThrow(/a socket/);
+    await new Promise((closed) => server.close(closed));
+  });
+
+  const first = async (name: string) => {
+    for await (const document of readDocuments({ path: fifo(name) })) return document;
+    return undefined;
+  };
+  const dataset = (name: 'a.bin' | 'a.idx') => {
+    const writer = new IndexedDatasetWriter({ prefix: join(directory, 'a'), dtype: 'uint16' });
+    writer.addSequence([1]);
+    writer.endDocument();
+    writer.finish();
+    rmSync(join(directory, name));
+    fifo(name);
+    return IndexedDataset.open(join(directory, 'a'));
+  };
+  const gpt2 = (fifoName: 'vocab.json' | 'merges.txt') => {
+    writeFileSync(join(directory, 'vocab.json'), '{"<|endoftext|>": 0}');
+    writeFileSync(join(directory, 'merges.txt'), '');
+    rmSync(join(directory, fifoName));
+    fifo(fifoName);
+    const files = { vocabFile: join(directory, 'vocab.json'), mergeFile: join(directory, 'merges.txt') };
+    return createTokenizer({ type: 'GPT2BPETokenizer', ...files });
+  };
+  const readers: Record<string, () => unknown> = {
+    'plain text': () => first('a.txt'),
+    'JSON lines': () => first('a.jsonl'),
+    'zipped JSON lines': () => first('a.jsonl.gz'),
+    Parquet: () => first('a.parquet'),
+    'a corpus to prepare': () =>
+      prepareDataset({
+        inputs: [fifo('a.txt')],
+        outputPrefix: join(directory, 'out'),
+        tokenizer: { type: 'ByteLevelTokenizer' },
+      }),
+    'an .idx file': () => dataset('a.idx'),
+    'a .bin file': () => dataset('a.bin'),
+    'tokenizer.json': () =>
+      createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: fifo('tokenizer.json') }),
+    'tokenizer.json in a directory': () => {
+      mkdirSync(join(directory, 'model'));
+      fifo('model/tokenizer.json');
+      return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, 'model') });
+    },
+    'vocab.txt': () => createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile: fifo('vocab.txt') }),
+    'vocab.json': () => gpt2('vocab.json'),
+    'merges.txt': () => gpt2('merges.txt'),
+    "a task's file": () => readSquadFile(fifo('train.json')),
+  };
+
+  it.each(Object.keys(readers))('is how %s is opened: a FIFO is a coded error', async (name) => {
+    await expect(async () => readers[name]!()).rejects.toMatchObject({
+      code: expect.stringMatching(/^MTL_DATA_/),
+      message: expect.stringMatching(/not a regular file/),
+    });
+  });
+});

@@ -1,0 +1,257 @@
+import { DataError, UsageError } from '@mtl/errors';
+import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
+import type { RandomState } from '../random/random-state.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+
+/** Which tokens a masked language model must predict (Megatron's settings and their defaults for BERT). */
+export interface MaskingOptions {
+  /** Share of the tokens to mask (`--mask-prob`, default 0.15). */
+  readonly probability: number;
+  /** Longest run of words masked together (default 3). */
+  readonly maximumNgram: number;
+  /** Mask all tokens of a word or none (default true). */
+  readonly wholeWords: boolean;
+  /**
+   * Draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default false).
+   */
+  readonly geometric: boolean;
+  /** Draw longer runs more often than shorter ones, instead of the reverse (default false). */
+  readonly favorLongerNgrams: boolean;
+}
+
+/** BERT's masks as Megatron makes them. */
+export const bertMasking: MaskingOptions = {
+  probability: 0.15,
+  maximumNgram: 3,
+  wholeWords: true,
+  geometric: false,
+  favorLongerNgrams: false,
+};
+
+/** Throws `MTL_DATA_MASKING` for settings that cannot work. */
+export function checkMasking({ probability, maximumNgram }: MaskingOptions): void {
+  if (!(probability > 0 && probability < 1)) {
+    throw new UsageError('MTL_DATA_MASKING', `the masking probability ${probability} is not usable`, {
+      expected: 'a number above 0 and below 1, such as 0.15',
+      exitCode: 2,
+    });
+  }
+  if (!Number.isInteger(maximumNgram) || maximumNgram < 1 || maximumNgram > 100) {
+    throw new UsageError('MTL_DATA_MASKING', `n-grams of up to ${maximumNgram} words are not usable`, {
+      expected: 'an integer from 1 to 100',
+      exitCode: 2,
+    });
+  }
+}
+
+/** What masking must know of a vocabulary; plain data that worker threads receive. */
+export interface MaskingVocabulary {
+  /** One more than the largest id. */
+  readonly size: number;
+  readonly classification: number;
+  readonly separator: number;
+  readonly mask: number;
+  readonly padding: number;
+  /** uint8 [size]: 1 for tokens that continue a word (`##`). */
+  readonly continues: Uint8Array;
+  /** int32, ascending: the ids that there are; random replacements come from them. */
+  readonly ids: Int32Array;
+}
+
+/**
+ * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where a special token is
+ * missing.
+ */
+export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
+  const { tokenIds, vocabularySize: size, name } = tokenizer;
+  if (tokenIds === undefined) {
+    throw new DataError('MTL_DATA_SPECIAL_TOKEN', `${name} has no list of tokens to find [MASK] in`, {
+      expected: 'a WordPiece vocabulary with [CLS], [SEP], [MASK] and [PAD]',
+      remedy:
+        'use BertWordPieceLowerCase or BertWordPieceCase with --vocab-file, or HuggingFaceTokenizer with a ' +
+        'tokenizer.json of mtl data train-tokenizer --type wordpiece',
+    });
+  }
+  const continues = new Uint8Array(size);
+  for (const [token, id] of tokenIds) if (token.startsWith('##')) continues[id] = 1;
+  return {
+    size,
+    classification: specialTokenId(tokenizer, '[CLS]'),
+    separator: specialTokenId(tokenizer, '[SEP]'),
+    mask: specialTokenId(tokenizer, '[MASK]'),
+    padding: specialTokenId(tokenizer, '[PAD]'),
+    continues,
+    ids: Int32Array.from(new Set(tokenIds.values())).sort(),
+  };
+}
+
+/** The id of a token that must be there. Throws `MTL_DATA_SPECIAL_TOKEN`. */
+export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
+  const id = tokenIds?.get(token);
+  if (id !== undefined) return id;
+  const near = [...(tokenIds?.keys() ?? [])].filter((known) => /^(\[[A-Z]|<[a-z|/])/.test(known)).slice(0, 8);
+  throw new DataError('MTL_DATA_SPECIAL_TOKEN', `the vocabulary of ${name} has no token ${token}`, {
+    expected: `${token}; its special tokens are ${near.length === 0 ? 'none' : near.join(' ')}`,
+    remedy: `add a line ${token} to the vocabulary, or train one with mtl data train-tokenizer --type wordpiece`,
+  });
+}
+
+// A candidate is a word (or a token, without whole-word masking); an n-gram is n candidates in a row.
+
+const geometricProbability = 0.2;
+
+/** The next replacement of a masked token `label`; draws from `random`. */
+export type Replace = (random: RandomState, label: number) => number;
+
+/**
+ * Megatron's choice of masked tokens, draw for draw: candidates in shuffled order, an n-gram at each, as long
+ * as it fits the number of tokens to mask. Arrays are kept from sample to sample: masking allocates nothing.
+ */
+export class TokenMasker {
+  /** int32: where tokens were masked, ascending; the first `numMasked` count. */
+  readonly positions: Int32Array;
+  /** int32: what stood there. */
+  readonly labels: Int32Array;
+  numMasked = 0;
+  readonly #vocabulary: MaskingVocabulary;
+  readonly #options: MaskingOptions;
+  /** P(length <= n) for n = 1, 2, ... */
+  readonly #cumulative: Float64Array;
+  /** Positions of the tokens that may be masked. */
+  readonly #members: Int32Array;
+  /** First member of each candidate, and the end of the last one. */
+  readonly #firstMembers: Int32Array;
+  readonly #order: Int32Array;
+  /** By position: 1 where masked. */
+  readonly #isMasked: Uint8Array;
+  readonly #labelAt: Int32Array;
+
+  constructor(options: { vocabulary: MaskingVocabulary; masking: MaskingOptions; maximumLength: number }) {
+    const { vocabulary, masking, maximumLength } = options;
+    this.#vocabulary = vocabulary;
+    this.#options = masking;
+    this.#cumulative = cumulativeProbabilities(masking);
+    const room = () => new Int32Array(maximumLength + 1);
+    this.positions = room();
+    this.labels = room();
+    this.#members = room();
+    this.#firstMembers = room();
+    this.#order = room();
+    this.#labelAt = room();
+    this.#isMasked = new Uint8Array(maximumLength + 1);
+  }
+
+  /**
+   * Masks some of the first `length` tokens in place. `targetLength` is that of the sample in the mapping.
+   */
+  mask(options: {
+    readonly tokens: Int32Array;
+    readonly length: number;
+    readonly targetLength: number;
+    readonly random: RandomState;
+    readonly replace: Replace;
+  }): void {
+    const { tokens, length, targetLength, random, replace } = options;
+    const numCandidates = this.#findCandidates(tokens, length);
+    const { probability } = this.#options;
+    const limit = Math.min(probability * targetLength, Math.max(1, roundHalfToEven(length * probability)));
+    const order = this.#order.subarray(0, numCandidates);
+    for (let i = 0; i < numCandidates; i++) order[i] = i;
+    random.shuffle(order);
+    this.#isMasked.fill(0, 0, length);
+    let numMasked = 0;
+    for (let i = 0; i < numCandidates && numMasked < limit; i++) {
+      const first = this.#firstMembers[order[i]!]!;
+      const end = this.#fittingEnd({ candidate: order[i]!, numCandidates, room: limit - numMasked, random });
+      if (end === first || this.#overlaps(first, end)) continue;
+      for (let member = first; member < end; member++) {
+        const position = this.#members[member]!;
+        const label = tokens[position]!;
+        this.#isMasked[position] = 1;
+        this.#labelAt[position] = label;
+        tokens[position] = replace(random, label);
+      }
+      numMasked += end - first;
+    }
+    this.#collect(length);
+    // Megatron shuffles once more here; nothing is drawn from the stream of this sample afterwards.
+  }
+
+  #findCandidates(tokens: Int32Array, length: number): number {
+    const { classification, separator, continues } = this.#vocabulary;
+    const { wholeWords } = this.#options;
+    let numMembers = 0;
+    let numCandidates = 0;
+    for (let position = 0; position < length; position++) {
+      const token = tokens[position]!;
+      if (token === classification || token === separator) continue;
+      // A continuation token joins the word before it, even one on the other side of a separator.
+      if (!(wholeWords && numCandidates > 0 && continues[token] === 1)) {
+        this.#firstMembers[numCandidates++] = numMembers;
+      }
+      this.#members[numMembers++] = position;
+    }
+    this.#firstMembers[numCandidates] = numMembers;
+    return numCandidates;
+  }
+
+  /**
+   * Draws a length and shortens it until the n-gram fits; the end of its members, or their start when none
+   * fits.
+   */
+  #fittingEnd(options: {
+    candidate: number;
+    numCandidates: number;
+    room: number;
+    random: RandomState;
+  }): number {
+    const { candidate, numCandidates, room, random } = options;
+    const first = this.#firstMembers[candidate]!;
+    for (let n = this.#drawLength(random); n > 0; n--) {
+      const end = this.#firstMembers[Math.min(candidate + n, numCandidates)]!;
+      if (end - first <= room) return end;
+    }
+    return first;
+  }
+
+  #drawLength(random: RandomState): number {
+    const { geometric, maximumNgram } = this.#options;
+    if (geometric) return Math.min(random.geometric(geometricProbability), maximumNgram);
+    const drawn = random.double();
+    let n = 1;
+    while (n < maximumNgram && this.#cumulative[n - 1]! <= drawn) n++;
+    return n;
+  }
+
+  #overlaps(first: number, end: number): boolean {
+    for (let member = first; member < end; member++) {
+      if (this.#isMasked[this.#members[member]!] === 1) return true;
+    }
+    return false;
+  }
+
+  #collect(length: number): void {
+    let count = 0;
+    for (let position = 0; position < length; position++) {
+      if (this.#isMasked[position] === 0) continue;
+      this.positions[count] = position;
+      this.labels[count++] = this.#labelAt[position]!;
+    }
+    this.numMasked = count;
+  }
+}
+
+/** P(length <= n): lengths are drawn with probabilities proportional to 1/n, or to those in reverse. */
+function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOptions): Float64Array {
+  const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
+  let probabilities = normalizeWeights(inverse);
+  if (favorLongerNgrams) probabilities.reverse();
+  // NumPy normalises twice more: Megatron for the n-grams of this candidate, choice() the running sum.
+  probabilities = normalizeWeights(probabilities);
+  let sum = 0;
+  const running = Float64Array.from(probabilities, (probability) => {
+    sum += probability;
+    return sum;
+  });
+  return running.map((bound) => bound / sum);
+}

@@ -1,0 +1,66 @@
+/** Python's and NumPy's round(): the nearest integer, halves to the even one. */
+export function roundHalfToEven(value: number): number {
+  const floor = Math.floor(value);
+  const fraction = value - floor;
+  if (fraction !== 0.5) return fraction < 0.5 ? floor : floor + 1;
+  return floor % 2 === 0 ? floor : floor + 1;
+}
+
+/**
+ * The sum of float64 values in the order NumPy adds them (eight partial sums in blocks of at most 128, halves
+ * above): weights normalised by it are the same to the last bit.
+ */
+export function pairwiseSum(values: readonly number[], start = 0, end = values.length): number {
+  const count = end - start;
+  if (count < 8) {
+    let sum = 0;
+    for (let i = start; i < end; i++) sum += values[i]!;
+    return sum;
+  }
+  if (count <= 128) {
+    const partial = values.slice(start, start + 8);
+    let i = 8;
+    for (; i < count - (count % 8); i += 8) {
+      for (let lane = 0; lane < 8; lane++) partial[lane]! += values[start + i + lane]!;
+    }
+    const [a, b, c, d, e, f, g, h] = partial as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    let sum = a + b + (c + d) + (e + f + (g + h));
+    for (; i < count; i++) sum += values[start + i]!;
+    return sum;
+  }
+  let half = Math.floor(count / 2);
+  half -= half % 8;
+  return pairwiseSum(values, start, start + half) + pairwiseSum(values, start + half, end);
+}
+
+/** Weights divided by their sum. */
+export function normalizeWeights(weights: readonly number[]): number[] {
+  const sum = pairwiseSum(weights);
+  return weights.map((weight) => weight / sum);
+}
+
+/**
+ * repr() of a float in Python: the shortest digits, exponents from 1e16 on and below 1e-4, with two digits at
+ * least.
+ */
+export function floatText(value: number): string {
+  if (Number.isNaN(value)) return 'nan';
+  if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
+  if (Object.is(value, -0)) return '-0.0';
+  const magnitude = Math.abs(value);
+  if (magnitude !== 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
+    const [digits, exponent] = value.toExponential().split('e') as [string, string];
+    return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
+  }
+  const text = String(value);
+  return text.includes('.') ? text : `${text}.0`;
+}

@@ -1,0 +1,141 @@
+import { ConfigurationError, DataError } from '@mtl/errors';
+import { PythonFloat, type PythonJsonValue } from '../python/json.js';
+import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
+
+/** What the indices of all datasets of a run have in common, whatever their samples are. */
+export interface SampleIndexSettings {
+  readonly sequenceLength: number;
+  readonly seed: number;
+  /** `--split`: weights of train, valid and test (default "1": everything is for training). */
+  readonly splitWeights?: string | undefined;
+  /** Part of the cache files' md5; Megatron's own value makes its caches and ours interchangeable. */
+  readonly tokenizerIdentifiers?: PythonJsonValue;
+  /**
+   * Directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` keeps them in memory
+   * only.
+   */
+  readonly cacheDirectory?: string | false | undefined;
+  readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
+}
+
+/** Which samples of which dataset. */
+export interface SampleIndexPart {
+  /** Prefix of an indexed dataset. */
+  readonly prefix: string;
+  readonly split: SplitName;
+  /** Samples that will be asked for (epochs are repeated to give them); undefined for exactly one epoch. */
+  readonly numSamples?: number | undefined;
+}
+
+/** What happened to a cached index; programs print it, tests look at it. */
+export interface IndexCacheEvent {
+  /**
+   * `loaded` from the cache; `built` because there was none; `rebuilt` because the cache was broken;
+   * `not-written` when it was built but could not be kept.
+   */
+  readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
+  readonly directory: string;
+  /** `{md5}-{class}` or `{md5}-{class}-{split}`: the start of the cache files' names. */
+  readonly name: string;
+  /** Why it was rebuilt or not written. */
+  readonly reason?: string;
+  readonly milliseconds: number;
+}
+
+/** The three parts of a dataset, in Megatron's order. */
+export const splitNames = ['train', 'valid', 'test'] as const;
+export type SplitName = (typeof splitNames)[number];
+
+/** The fractions [from, to) of one part, undefined when it is empty. */
+export type SplitRange = readonly [from: number, to: number] | undefined;
+export type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
+
+/** Parses `--split` ("969,30,1"): one to three weights, normalised, laid end to end. */
+export function parseSplit(split: string): SplitMatrix {
+  const numbers = (split.match(/[.0-9]+/g) ?? []).map(Number);
+  if (
+    numbers.length === 0 ||
+    numbers.length > 3 ||
+    numbers.some((n) => !Number.isFinite(n)) ||
+    split.includes('-')
+  ) {
+    throw invalidSplit(split);
+  }
+  while (numbers.length < 3) numbers.push(0);
+  if (!numbers.some((weight) => weight > 0)) throw invalidSplit(split);
+  let from = 0;
+  const ranges = normalizeWeights(numbers).map((width): SplitRange => {
+    const to = from + width;
+    const range: SplitRange = to > from ? [from, to] : undefined;
+    from = to;
+    return range;
+  });
+  return ranges as unknown as SplitMatrix;
+}
+
+/** The sequences [first, end) of one part of a dataset of `count` sequences; none where the part is empty. */
+export function splitSequences(options: {
+  readonly split: SplitName;
+  /** Default "1": everything is for training. */
+  readonly splitWeights?: string | undefined;
+  readonly count: number;
+}): { first: number; end: number } {
+  const { split, splitWeights = '1', count } = options;
+  const range = parseSplit(splitWeights)[splitNames.indexOf(split)];
+  if (range === undefined) return { first: 0, end: 0 };
+  return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
+}
+
+/** The split as written in the identifiers of a dataset. */
+export function splitMatrixIdentifier(split: string): PythonJsonValue {
+  return parseSplit(split).map((range) => {
+    // The first bookend is Python's integer 0, all others are floats.
+    return range === undefined
+      ? null
+      : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
+  });
+}
+
+function invalidSplit(split: string): ConfigurationError {
+  return new ConfigurationError('MTL_DATA_SPLIT', `a split of "${split}"`, {
+    expected: 'one to three non-negative weights of train, valid and test, not all zero',
+    remedy: 'for example 969,30,1 (--split)',
+  });
+}
+
+/**
+ * What the text whose md5 names a dataset's cache files begins with, as Megatron composes it for every class.
+ */
+export function datasetIdentifiers(
+  className: string,
+  options: SampleIndexSettings & SampleIndexPart,
+): Record<string, PythonJsonValue> {
+  const splitWeights = options.splitWeights ?? '1';
+  return {
+    class: className,
+    dataset_path: options.prefix,
+    num_samples: options.numSamples ?? null,
+    index_split: options.split,
+    random_seed: options.seed,
+    sequence_length: options.sequenceLength,
+    split: splitWeights,
+    split_matrix: splitMatrixIdentifier(splitWeights),
+    tokenizer: options.tokenizerIdentifiers ?? null,
+  };
+}
+
+/** Runs something for one part of a dataset and adds both names to errors about the data. */
+export function inPart<T>(part: { readonly prefix: string; readonly split: SplitName }, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof DataError)) throw error;
+    const { expected, remedy, details } = error;
+    throw new DataError(error.code, `${part.prefix} (${part.split}): ${error.message}`, {
+      ...(expected === undefined ? {} : { expected }),
+      ...(remedy === undefined ? {} : { remedy }),
+      details,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,127 @@
+import { isUtf8 } from 'node:buffer';
+import { DataError } from '@mtl/errors';
+import { fileProblem, readRegularFile } from '../files/regular-files.js';
+
+/** The text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
+export function readTaskText(path: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readRegularFile(path);
+  } catch (cause) {
+    throw taskError({ kind: 'FILE', path, what: fileProblem(cause), cause });
+  }
+  if (!isUtf8(bytes)) {
+    const remedy = 'get the file again, or convert it with iconv -t UTF-8';
+    throw taskError({ kind: 'FILE', path, what: 'is not UTF-8', remedy });
+  }
+  const text = bytes.toString('utf8');
+  return text.startsWith('\ufeff') ? text.slice(1) : text;
+}
+
+/** A value of a JSON file together with its place there, so that every check can name it. */
+export class TaskJson {
+  readonly path: string;
+  /** Such as `data[0].paragraphs[2]`; empty for the whole file. */
+  readonly place: string;
+  readonly value: unknown;
+
+  constructor(options: { readonly path: string; readonly place: string; readonly value: unknown }) {
+    this.path = options.path;
+    this.place = options.place;
+    this.value = options.value;
+  }
+
+  /** Parses a file; throws `MTL_DATA_TASK_FILE` when it is not JSON. */
+  static read(path: string): TaskJson {
+    const text = readTaskText(path);
+    try {
+      return new TaskJson({ path, place: '', value: JSON.parse(text) });
+    } catch (cause) {
+      const what = `is not JSON (${(cause as Error).message})`;
+      throw taskError({ kind: 'FILE', path, what, expected: 'one JSON object', cause });
+    }
+  }
+
+  /** Whether an object has the key. */
+  has(key: string): boolean {
+    return this.#isObject() && Object.hasOwn(this.value as object, key);
+  }
+
+  /** The value under a key that must be there. */
+  get(key: string): TaskJson {
+    if (!this.#isObject()) this.fail(`is ${kindOf(this.value)}`, `an object with "${key}"`);
+    if (!this.has(key)) {
+      const keys = Object.keys(this.value as object);
+      this.fail(`has no "${key}"`, `this key; found ${keys.length === 0 ? 'none' : keys.join(', ')}`);
+    }
+    const place = this.place === '' ? key : `${this.place}.${key}`;
+    return new TaskJson({ path: this.path, place, value: (this.value as Record<string, unknown>)[key] });
+  }
+
+  /** The elements of a list. */
+  list(): TaskJson[] {
+    if (!Array.isArray(this.value)) this.fail(`is ${kindOf(this.value)}`, 'a list');
+    const values = this.value as unknown[];
+    return values.map((value, i) => new TaskJson({ path: this.path, place: `${this.place}[${i}]`, value }));
+  }
+
+  text(): string {
+    if (typeof this.value !== 'string') this.fail(`is ${kindOf(this.value)}`, 'a text');
+    return this.value as string;
+  }
+
+  flag(): boolean {
+    if (typeof this.value !== 'boolean') this.fail(`is ${kindOf(this.value)}`, 'true or false');
+    return this.value as boolean;
+  }
+
+  /** A non-negative integer. */
+  count(): number {
+    if (!Number.isSafeInteger(this.value) || (this.value as number) < 0) {
+      this.fail(`is ${kindOf(this.value)}`, 'a non-negative integer');
+    }
+    return this.value as number;
+  }
+
+  /** Throws `MTL_DATA_TASK_FILE` (or another kind) at this place. */
+  fail(what: string, expected: string, kind: 'FILE' | 'LABEL' | 'ANSWER' = 'FILE'): never {
+    const place = this.place === '' ? undefined : this.place;
+    throw taskError({ kind, path: this.path, place, what, expected });
+  }
+
+  #isObject(): boolean {
+    return typeof this.value === 'object' && this.value !== null && !Array.isArray(this.value);
+  }
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return value === null ? 'null' : 'an object';
+  const text = JSON.stringify(value);
+  return text.length > 40 ? `${text.slice(0, 40)}...` : text;
+}
+
+/** Where in a task's file something is wrong. */
+export interface TaskErrorOptions {
+  /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
+  readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
+  readonly path: string;
+  /** The place in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */
+  readonly place?: string | undefined;
+  readonly what: string;
+  readonly expected?: string;
+  readonly remedy?: string;
+  readonly cause?: unknown;
+}
+
+/** The error of a file of a fine-tuning task: `MTL_DATA_TASK_FILE`, `..._LABEL` or `..._ANSWER`. */
+export function taskError(options: TaskErrorOptions): DataError {
+  const { kind, path, place, what, expected, remedy, cause } = options;
+  const where = place === undefined ? path : `${path}, ${place}`;
+  return new DataError(`MTL_DATA_TASK_${kind}`, `${where}: ${what}`, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+    ...(cause === undefined ? {} : { cause }),
+    details: { path, ...(place === undefined ? {} : { place }) },
+  });
+}

@@ -1,0 +1,37 @@
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { type TransferListItem, Worker } from 'node:worker_threads';
+import { type ErrorMessage, packError } from '@mtl/errors';
+
+/** The worker threads of this package: entries of the build, next to the main one. */
+export type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
+
+/**
+ * Starts a worker thread of this package. Built, it is JavaScript in `workers/` next to this code; inside the
+ * repository this file is TypeScript, and so is the worker, which then needs a loader.
+ */
+export function startWorker(options: {
+  readonly name: WorkerName;
+  readonly workerData: unknown;
+  /** Ports in `workerData` that move to the thread. */
+  readonly transferList?: TransferListItem[];
+}): Worker {
+  const { name, workerData, transferList = [] } = options;
+  if (!import.meta.url.endsWith('.ts')) {
+    return new Worker(new URL(`./workers/${name}.js`, import.meta.url), { workerData, transferList });
+  }
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
+  const worker = new URL(`./${name}.ts`, import.meta.url).href;
+  const start = `import('${loader}').then(() => import('${worker}'))`;
+  return new Worker(start, {
+    eval: true,
+    workerData,
+    transferList,
+    execArgv: ['--conditions', '@mtl/source'],
+  });
+}
+
+/** Packs an error of a worker thread of this package; an unforeseen one is MTL_DATA_WORKER. */
+export function packWorkerError(error: unknown): ErrorMessage {
+  return packError(error, { name: 'DataError', code: 'MTL_DATA_WORKER' });
+}
