@@ -66,9 +66,9 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns how many FLOPs attention computes for each that is counted. Causal attention computes only the pairs
- * of queries and keys that see each other; with a window, those of the window are counted already. Backward
- * computes five matmuls where four are counted, because the scores are computed again.
+ * Returns how many FLOPs attention computes for each that is counted. Causal attention computes only the
+ * pairs of queries and keys that see each other; with a window, those of the window are counted already.
+ * Backward computes five matmuls where four are counted, because the scores are computed again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
