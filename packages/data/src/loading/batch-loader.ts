@@ -1,7 +1,12 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError, unpackError } from '@mtl/errors';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
-import { assembleBatch, type NumberedBatch, type SampleBatch, type SampleDataset } from '../samples/sample-dataset.js';
+import {
+  assembleBatch,
+  type NumberedBatch,
+  type SampleBatch,
+  type SampleDataset,
+} from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
 import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 
