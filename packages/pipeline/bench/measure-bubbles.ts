@@ -3,7 +3,7 @@
 // interleaving gains less.
 // Usage: npm run bench -- [milliseconds of F, I and W on a chunk; longer where ranks idle little] [steps]
 import { getPriority, setPriority } from 'node:os';
-import { replayStep, simulateSchedule } from '../src/schedules/index.js';
+import { replayStep, simulateSchedule } from '../src/schedules.js';
 import { scheduleOf } from '../test/ranks/run-affine-chain.js';
 import type { TimedCase } from '../test/ranks/time-passes.js';
 import { type MeasuredBubble, measureBubbles } from '../test/support/measured-bubbles.js';

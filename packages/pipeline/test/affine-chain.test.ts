@@ -2,7 +2,7 @@ import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { assertSchedule } from '../src/schedules/index.js';
+import { assertSchedule } from '../src/schedules.js';
 import { type ChainCase, lossFactor, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 import { affineBatches, affineChain } from './support/affine-chain.js';
 import { randomSchedule } from './support/random-schedule.js';

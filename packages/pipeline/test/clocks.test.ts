@@ -2,7 +2,7 @@ import { runInMemoryRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RecordedSpan } from '../src/index.js';
-import { measureStep, type Simulation, simulateSchedule } from '../src/schedules/index.js';
+import { measureStep, type Simulation, simulateSchedule } from '../src/schedules.js';
 import { scheduleOf } from './ranks/run-affine-chain.js';
 import type { ClockCase } from './ranks/run-by-clocks.js';
 import type { PassUnits } from './support/clock-stage.js';

@@ -1,7 +1,7 @@
 import { runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { describe, expect, it } from 'vitest';
-import { simulateSchedule } from '../src/schedules/index.js';
+import { simulateSchedule } from '../src/schedules.js';
 import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-chain.js';
 
 /** Bytes: large compared with the boundary tensors of a step (48 bytes each), so that they do not count. */

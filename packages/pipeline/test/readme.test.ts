@@ -19,7 +19,7 @@ describe('README', () => {
   it.each(examples)('example $index prints what it says', async ({ code, output, index }) => {
     // From the sources of this package: the packed one is tested with the others.
     const source = code
-      .replace("'@mtl/pipeline/schedules'", "'../src/schedules/index.js'")
+      .replace("'@mtl/pipeline/schedules'", "'../src/schedules.js'")
       .replace("'@mtl/pipeline'", "'../src/index.js'");
     mkdirSync(at('build'), { recursive: true });
     const file = at(`build/readme-example-${index}.ts`);

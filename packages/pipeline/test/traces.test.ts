@@ -7,13 +7,7 @@ import { runInMemoryRanks, runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StepProfiler } from '../src/index.js';
-import {
-  type ChromeTrace,
-  predictStep,
-  readTrace,
-  replayStep,
-  simulateSchedule,
-} from '../src/schedules/index.js';
+import { type ChromeTrace, predictStep, readTrace, replayStep, simulateSchedule } from '../src/schedules.js';
 import type askClock from './ranks/ask-clock.js';
 import { type ChainCase, scheduleOf } from './ranks/run-affine-chain.js';
 import type { WriteStepTraces } from './ranks/write-step-traces.js';

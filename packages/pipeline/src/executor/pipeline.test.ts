@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { affineBatches, affineChain } from '../../test/support/affine-chain.js';
 import { AffineStage } from '../../test/support/affine-stage.js';
 import { Pipeline, type PipelineOptions } from '../index.js';
-import { oneStage, type PipelineSchedule, type ScheduleAction } from '../schedules/index.js';
+import { oneStage, type PipelineSchedule, type ScheduleAction } from '../schedules.js';
 
 type Options = PipelineOptions<ReturnType<typeof affineBatches>[number]>;
 

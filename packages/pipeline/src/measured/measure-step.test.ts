@@ -9,7 +9,7 @@ import {
   type ScheduleName,
   type Simulation,
   simulateSchedule,
-} from '../schedules/index.js';
+} from '../schedules.js';
 
 /** What ranks would record that follow a simulation, a unit of time being a millisecond. */
 function spansOf({ ranks }: Simulation): RecordedSpan[][] {

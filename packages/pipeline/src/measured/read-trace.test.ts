@@ -10,7 +10,7 @@ import {
   readTrace,
   replayStep,
   simulateSchedule,
-} from '../schedules/index.js';
+} from '../schedules.js';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

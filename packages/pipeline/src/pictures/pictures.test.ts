@@ -8,7 +8,7 @@ import {
   simulateSchedule,
   timelineLegend,
   timelineSvg,
-} from '../schedules/index.js';
+} from '../schedules.js';
 
 const simulate = (name: string, options: Omit<SimulateOptions, 'schedule'> = {}, numMicroBatches = 2) =>
   simulateSchedule({ schedule: buildSchedule(name, { numStages: 2, numMicroBatches }), ...options });

@@ -1,5 +1,5 @@
 import { expectTypeOf, it } from 'vitest';
-import { buildSchedule, type ScheduleName, type ScheduleNameOrOther } from './index.js';
+import { buildSchedule, type ScheduleName, type ScheduleNameOrOther } from '../schedules.js';
 
 it('offers the names of schedules, and takes any other', () => {
   expectTypeOf(buildSchedule).parameter(0).toEqualTypeOf<ScheduleNameOrOther>();

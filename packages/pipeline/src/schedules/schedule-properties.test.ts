@@ -12,7 +12,7 @@ import {
   type ScheduleName,
   type ScheduleSize,
   simulateSchedule,
-} from './index.js';
+} from '../schedules.js';
 
 interface Case extends ScheduleSize {
   readonly name: ScheduleName;

@@ -1,13 +1,13 @@
 import type { MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { chunkRounds } from './chunk-rounds.js';
 import {
   buildSchedule,
   type PipelineSchedule,
   type ScheduleSize,
   scheduleNames,
   simulateSchedule,
-} from './index.js';
+} from '../schedules.js';
+import { chunkRounds } from './chunk-rounds.js';
 
 /** The order of a rank as the papers write it: F0a is micro-batch 0 forward on the rank's first chunk. */
 function orderOf(schedule: PipelineSchedule, rank: number): string {

@@ -7,7 +7,7 @@ import {
   type PipelineSchedule,
   type ScheduleAction,
   type ScheduleName,
-} from '../schedules/index.js';
+} from '../schedules.js';
 
 /** Small schedules of every kind. */
 const anySchedule = fc

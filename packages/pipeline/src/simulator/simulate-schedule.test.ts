@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
-import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules/index.js';
+import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules.js';
 
 /** Starts and ends of a rank: `F0 0-1, B0 3-5`. */
 function clockOf({ ranks }: Simulation, rank: number): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { gpipe, type PipelineSchedule } from '../schedules/index.js';
+import { gpipe, type PipelineSchedule } from '../schedules.js';
 import { waitingTensors } from './waiting-tensors.js';
 
 describe('waitingTensors', () => {

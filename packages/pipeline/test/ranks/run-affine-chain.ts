@@ -1,12 +1,7 @@
 import { ProcessMesh, type World } from '@mtl/comm';
 import { memoryStatistics, numLiveTensors, resetPeakMemory } from '@mtl/kernels';
 import { Pipeline } from '../../src/index.js';
-import {
-  buildSchedule,
-  oneStage,
-  type PipelineSchedule,
-  parseScheduleCsv,
-} from '../../src/schedules/index.js';
+import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '../../src/schedules.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { AffineStage, type KeptElements, LiveCount } from '../support/affine-stage.js';
 

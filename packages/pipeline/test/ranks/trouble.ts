@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { numLiveTensors } from '@mtl/kernels';
 import { Pipeline, type StageForward } from '../../src/index.js';
-import { buildSchedule } from '../../src/schedules/index.js';
+import { buildSchedule } from '../../src/schedules.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { type AffineBatch, AffineStage } from '../support/affine-stage.js';
 

@@ -1,6 +1,6 @@
 import { Tensor } from '@mtl/kernels';
 import type { RecordedSpan, Stage, StageForward, StageLoss } from '../../src/index.js';
-import type { PassKind } from '../../src/schedules/index.js';
+import type { PassKind } from '../../src/schedules.js';
 
 /** Units of time that the passes of a chunk take; B takes those of I and W. */
 export interface PassUnits {

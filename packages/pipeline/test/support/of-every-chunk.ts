@@ -1,4 +1,4 @@
-import type { PipelineSchedule } from '../../src/schedules/index.js';
+import type { PipelineSchedule } from '../../src/schedules.js';
 
 /** Times of passes that every chunk takes in full, where a number alone would count for a whole stage. */
 export function ofEveryChunk<Times extends Readonly<Record<string, number>>>(

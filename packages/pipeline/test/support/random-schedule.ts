@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { PipelineSchedule, ScheduleAction } from '../../src/schedules/index.js';
+import type { PipelineSchedule, ScheduleAction } from '../../src/schedules.js';
 
 /**
  * Arbitrary valid schedules: chunks on any ranks, halves of backward together or apart, and an order found by

@@ -1,6 +1,15 @@
 import { ConfigurationError } from '@mtl/errors';
-import { checkSchedule } from '../simulator/check-schedule.js';
-import type { PassKind, PipelineSchedule, ScheduleAction } from './pipeline-schedule.js';
+import { formatAction } from './schedules/format-action.js';
+import type { PassKind, PipelineSchedule, ScheduleAction } from './schedules/pipeline-schedule.js';
+import { checkSchedule } from './simulator/check-schedule.js';
+
+/**
+ * The schedule as a file that `parseScheduleCsv` reads: a line per rank, its actions in order, separated by
+ * commas.
+ */
+export function formatScheduleCsv({ actions }: PipelineSchedule): string {
+  return actions.map((order) => `${order.map(formatAction).join(',')}\n`).join('');
+}
 
 /**
  * Reads a schedule file. Line r holds the actions of rank r - 1 in order, separated by commas: chunk, kind

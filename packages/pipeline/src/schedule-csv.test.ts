@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { buildSchedule, formatScheduleCsv, parseScheduleCsv } from './index.js';
+import { buildSchedule, formatScheduleCsv, parseScheduleCsv } from './schedules.js';
 
 const read = (text: string) => parseScheduleCsv(text, { name: 'own.csv' });
 

@@ -1,0 +1,48 @@
+export { measureStep } from './measured/measure-step.js';
+export { mergeTraces } from './measured/merge-traces.js';
+export type { RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
+export { type PredictStepOptions, predictStep } from './measured/predict-step.js';
+export type { RankTrace, RecordedOperation } from './measured/rank-trace.js';
+export { readTrace, type TracedPipeline } from './measured/read-trace.js';
+export { replayStep } from './measured/replay-step.js';
+export { type ChromeTrace, chromeTrace, type TraceEvent } from './pictures/chrome-trace.js';
+export { describeSimulation, type SimulationDescription } from './pictures/describe-simulation.js';
+export { formatTimeline, timelineLegend } from './pictures/format-timeline.js';
+export { comparisonSvg, timelineSvg } from './pictures/timeline-svg.js';
+export { formatScheduleCsv, parseScheduleCsv } from './schedule-csv.js';
+export { breadthFirst } from './schedules/breadth-first.js';
+export {
+  buildSchedule,
+  type ScheduleName,
+  type ScheduleNameOrOther,
+  scheduleNames,
+} from './schedules/build-schedule.js';
+export { gpipe } from './schedules/gpipe.js';
+export { interleaved } from './schedules/interleaved.js';
+export { oneForwardOneBackward } from './schedules/one-forward-one-backward.js';
+export { oneStage } from './schedules/one-stage.js';
+export type {
+  PassKind,
+  PipelineSchedule,
+  ScheduleAction,
+  ScheduleFunction,
+  ScheduleSize,
+} from './schedules/pipeline-schedule.js';
+export { zeroBubbleH1, zeroBubbleH2 } from './schedules/zero-bubble-h.js';
+export { zeroBubbleV } from './schedules/zero-bubble-v.js';
+export { assertSchedule, checkSchedule, type ScheduleProblem } from './simulator/check-schedule.js';
+export {
+  type ActivationSizes,
+  type PeakActivations,
+  type PerChunk,
+  peakActivations,
+} from './simulator/peak-activations.js';
+export type { TimedPass } from './simulator/run-in-order.js';
+export {
+  type PassTimes,
+  type SimulatedRank,
+  type SimulateOptions,
+  type Simulation,
+  simulateSchedule,
+} from './simulator/simulate-schedule.js';
+export { waitingTensors } from './simulator/waiting-tensors.js';
