@@ -1,5 +1,4 @@
 export type { WritableDtype } from './huggingface/float-bytes.js';
-export { huggingFaceModelKind } from './huggingface/huggingface-model-kind.js';
 export type { HuggingFaceOrigin } from './huggingface/huggingface-origin.js';
 export {
   type GptTypeName,
@@ -7,30 +6,28 @@ export {
   type ModelTypeName,
   modelTypesOf,
 } from './huggingface/model-types.js';
+export { huggingFaceModelKind } from './huggingface/open-huggingface-directory.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
-export { type HuggingFaceBert, readHuggingFaceBert } from './huggingface/read-huggingface-bert.js';
 export {
+  type HuggingFaceBert,
   type HuggingFaceBertForTask,
+  readHuggingFaceBert,
   readHuggingFaceBertForTask,
-} from './huggingface/read-huggingface-bert-for-task.js';
+} from './huggingface/read-huggingface-bert.js';
 export { type HuggingFaceGpt, readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
 export { asStatedBy } from './huggingface/statable-models.js';
 export { tokenizerFilesIn } from './huggingface/tokenizer-files-in.js';
 export {
-  type WriteHuggingFaceBertOptions,
-  writeHuggingFaceBert,
-} from './huggingface/write-huggingface-bert.js';
-export {
   huggingFaceTaskClass,
   type WriteHuggingFaceBertForTaskOptions,
+  type WriteHuggingFaceBertOptions,
+  writeHuggingFaceBert,
   writeHuggingFaceBertForTask,
-} from './huggingface/write-huggingface-bert-for-task.js';
+} from './huggingface/write-huggingface-bert.js';
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export { type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from './huggingface/write-huggingface-gpt.js';
-export { isAdapter } from './lora/is-adapter.js';
-export type { LoraConfiguration } from './lora/lora-configuration.js';
-export { type LoraModule, loraModules } from './lora/lora-modules.js';
-export { loraSpecificationOf } from './lora/lora-specification-of.js';
+export { isAdapter, type LoraConfiguration } from './lora/lora-configuration.js';
+export { type LoraModule, loraModules, loraSpecificationOf } from './lora/lora-modules.js';
 export { mergedWeights } from './lora/merged-weights.js';
 export { readLoraConfiguration } from './lora/read-lora-configuration.js';
 export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';

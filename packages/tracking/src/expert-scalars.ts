@@ -1,7 +1,7 @@
 /** Layers with scalars of their own: a model with more has those of as many, evenly spread. */
 const mostLayers = 16;
 
-/** What a record of type `experts` says of loads, as a few numbers for curves. */
+/** The loads in a record of type `experts`, as a few numbers for curves. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;

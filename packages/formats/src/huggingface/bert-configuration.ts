@@ -1,8 +1,8 @@
 import type { BertModelConfiguration } from '@mtl/models';
-import { checkSupported } from './check-supported.js';
 import { inOrder, readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { type BertTypeName, modelTypes } from './model-types.js';
+import { checkSupported } from './unsupported-features.js';
 
 /**
  * The architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
@@ -23,10 +23,10 @@ export function parseBertConfiguration(
 export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
-/** What config.json states about the class of transformers that a BERT is loaded as. */
+/** The part of config.json that depends on the class of transformers that a BERT is loaded as. */
 export interface BertArchitecture {
   readonly className: string;
-  /** What the classes of a classification are called, in order. */
+  /** Names of the classes of a classification, in order. */
   readonly labels?: readonly string[] | undefined;
 }
 

@@ -103,7 +103,7 @@ function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   ];
 }
 
-/** What transformers calls the layer of a task, and its shape. */
+/** Returns the name of a task's layer in transformers, and its shape. */
 export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfiguration) {
   switch (task.kind) {
     case 'classification':

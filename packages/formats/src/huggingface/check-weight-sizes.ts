@@ -1,3 +1,4 @@
+import { SafetensorsDirectory } from '@mtl/checkpoint';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 
@@ -29,4 +30,21 @@ export function checkWeightSizes(options: {
   const table = { sources: [{ name: embedding, shape: [vocabularySize, hiddenSize] }] };
   resolveNames(weights, { ...naming, mappings: [table], isIgnored: () => true });
   resolveNames(weights, names(weights.tensors.keys()));
+}
+
+/**
+ * Compares the sizes of config.json with the headers of the weights of its directory.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, MTL_SAFETENSORS_*
+ */
+export async function checkHuggingFaceWeights({
+  directory,
+  ...sizes
+}: Omit<Parameters<typeof checkWeightSizes>[0], 'weights'> & { readonly directory: string }): Promise<void> {
+  const weights = await SafetensorsDirectory.open(directory);
+  try {
+    checkWeightSizes({ ...sizes, weights });
+  } finally {
+    await weights.close();
+  }
 }

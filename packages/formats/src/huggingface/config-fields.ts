@@ -1,5 +1,5 @@
+import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
-import { geluKindOf } from './gelu-kinds.js';
 import type { JsonFields } from './json-fields.js';
 
 /** Properties of a model by their keys in our configuration; those that have been read so far. */
@@ -10,19 +10,19 @@ export interface ConfigField {
   /** Its key in our configuration of a model. */
   readonly key: string;
   /**
-   * What config.json calls it: the first name is written, the first that is there is read. None: it follows
-   * from other fields.
+   * Names of the field in config.json: the first is written, the first that is there is read. None: it
+   * follows from other fields.
    */
   readonly names: readonly string[];
   /**
-   * Whether its other names are spellings of the same value: one that a model brought along is not written
+   * True where its other names are spellings of one value: one that a model brought along is not written
    * again.
    */
   readonly hasSpellings?: true;
   /** Further fields that get its value. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
-  /** What is expected instead of a value that has the right type; undefined where it is valid. */
+  /** Returns what is expected instead of a value that has the right type; undefined where it is valid. */
   check?(value: unknown, known: KnownProperties): string | undefined;
   /** The value in config.json, undefined where it is left out. Default: that of the model. */
   write?(value: unknown, model: KnownProperties): unknown;
@@ -111,3 +111,34 @@ export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> 
 /** The fields as transformers writes them: in the order of their names. */
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
+
+/** transformers' names of activations that are computed here; three of them are the tanh formula. */
+const geluKinds: Readonly<Record<string, GeluKind>> = {
+  gelu_new: 'tanh',
+  gelu_pytorch_tanh: 'tanh',
+  gelu_fast: 'tanh',
+  gelu: 'erf',
+  gelu_python: 'erf',
+};
+
+/**
+ * The GELU that a configuration names.
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
+ */
+function geluKindOf(
+  fields: JsonFields,
+  { name, otherwise }: { readonly name: string; readonly otherwise: string },
+): GeluKind {
+  const activation = fields.optional(name, 'a string', otherwise);
+  const kind = Object.hasOwn(geluKinds, activation) ? geluKinds[activation] : undefined;
+  if (kind !== undefined) return kind;
+  throw new CheckpointError(
+    'MTL_HUGGING_FACE_CONFIG',
+    `${fields.path}: ${name} is ${JSON.stringify(activation)}, which is not supported: the model needs that activation`,
+    {
+      expected: `one of ${Object.keys(geluKinds).join(', ')}`,
+      remedy: 'choose a model whose feed-forward layers have a GELU',
+      exitCode: 2,
+    },
+  );
+}

@@ -16,7 +16,7 @@ const chosenExperts: ConfigField = {
   write: (value) => value ?? 2,
 };
 
-/** Whether the weights of the chosen experts have a sum of 1: a softmax over these alone. */
+/** A field that makes the weights of the chosen experts have a sum of 1: a softmax over these alone. */
 const normalizedWeights: ConfigField = {
   ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
   read: (fields) => !fields.optional('norm_topk_prob', 'true or false', false),
@@ -104,7 +104,7 @@ export const qwenExperts: readonly ConfigField[] = [
   layersWithExperts,
 ];
 
-/** Those of a Qwen2-MoE, which has shared experts as well. */
+/** Fields of a Qwen2-MoE, which has shared experts as well. */
 export const qwen2Experts: readonly ConfigField[] = [
   ...qwenExperts,
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),

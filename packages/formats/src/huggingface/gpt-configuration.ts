@@ -1,12 +1,10 @@
 import type { GptModelConfiguration } from '@mtl/models';
-import { checkSupported } from './check-supported.js';
 import { readConfigFields, writeConfigFields } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
-import { unknownFields } from './unknown-fields.js';
-import { checkedFields } from './unsupported-features.js';
+import { checkedFields, checkSupported, unknownFields } from './unsupported-features.js';
 
-/** What a config.json describes. */
+/** A GPT as a config.json describes it. */
 export interface DescribedGpt {
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
@@ -41,7 +39,7 @@ export function parseGptConfiguration(
   return { modelType, configuration, notices };
 }
 
-/** Of a GPT-2's two dropouts one is used for both. */
+/** Returns notes about GPT-2's two dropouts, one of which is used for both. */
 function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModelConfiguration): string[] {
   const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
   if (embeddingDropout < 0 || embeddingDropout >= 1) {

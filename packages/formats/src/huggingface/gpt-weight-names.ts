@@ -1,14 +1,19 @@
-import type { GptModelConfiguration } from '@mtl/models';
-import { canonicalOfMixtral, expertNamesOf } from './expert-weight-mappings.js';
-import { gpt2WeightMappings } from './gpt2-weight-mappings.js';
-import { llamaPrefix, llamaWeightNames } from './llama-weight-names.js';
+import { type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
+import { canonicalOfMixtral, expertNamesOf, llamaPrefix, llamaWeightNames } from './llama-weight-names.js';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
+import {
+  paddedTable,
+  reorderedBias,
+  sameLayout,
+  transposedWeight,
+  type WeightMapping,
+} from './weight-mapping.js';
 
 // the causal mask, which transformers kept among the weights before version 5, and the tied head
 const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
 
-/** Of the names of GPT2Model in files of GPT2LMHeadModel. */
+/** Prefix of the names of GPT2Model in files of GPT2LMHeadModel. */
 const gpt2Prefix = 'transformer.';
 
 /**
@@ -43,3 +48,75 @@ const embeddingNamed = (embedding: string, prefix: string) => ({
   embedding,
   naming: { prefix, copies: { 'lm_head.weight': embedding } },
 });
+
+/**
+ * Where transformers' c_attn has the outputs of our qkv [A, 3, D]: it puts all queries first, then all keys,
+ * then all values; ours has query, key and value of each head side by side.
+ */
+export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
+  const headSize = hiddenSize / numHeads;
+  return Int32Array.from({ length: 3 * hiddenSize }, (_, row) => {
+    const within = row % headSize;
+    const part = Math.floor(row / headSize) % 3;
+    const head = Math.floor(row / (3 * headSize));
+    return part * hiddenSize + head * headSize + within;
+  });
+}
+
+function layerMappings(layer: number, model: GptModelConfiguration, columnOf: Int32Array): WeightMapping[] {
+  const { hiddenSize: h, ffnHiddenSize: f, numAttentionHeads: heads } = model;
+  const ours = `decoder.layers.${layer}.`;
+  const theirs = `h.${layer}.`;
+  const vector = (name: string, source: string, size = h): WeightMapping =>
+    sameLayout(`${ours}${name}`, { name: `${theirs}${source}`, shape: [size] });
+  const weight = (name: string, source: string, inputs: number, outputs: number): WeightMapping =>
+    transposedWeight(`${ours}${name}`, { name: `${theirs}${source}`, shape: [inputs, outputs] });
+  const qkv = [heads, 3, h / heads];
+  return [
+    vector('input_layernorm.weight', 'ln_1.weight'),
+    vector('input_layernorm.bias', 'ln_1.bias'),
+    transposedWeight(
+      `${ours}self_attention.linear_qkv.weight`,
+      { name: `${theirs}attn.c_attn.weight`, shape: [h, 3 * h] },
+      { globalShape: [...qkv, h], columnOf },
+    ),
+    reorderedBias(
+      `${ours}self_attention.linear_qkv.bias`,
+      { name: `${theirs}attn.c_attn.bias`, shape: [3 * h] },
+      { globalShape: qkv, columnOf },
+    ),
+    weight('self_attention.linear_proj.weight', 'attn.c_proj.weight', h, h),
+    vector('self_attention.linear_proj.bias', 'attn.c_proj.bias'),
+    vector('pre_mlp_layernorm.weight', 'ln_2.weight'),
+    vector('pre_mlp_layernorm.bias', 'ln_2.bias'),
+    weight('mlp.linear_fc1.weight', 'mlp.c_fc.weight', h, f),
+    vector('mlp.linear_fc1.bias', 'mlp.c_fc.bias', f),
+    weight('mlp.linear_fc2.weight', 'mlp.c_proj.weight', f, h),
+    vector('mlp.linear_fc2.bias', 'mlp.c_proj.bias'),
+  ];
+}
+
+/**
+ * The name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has none
+ * there). Linear layers of GPT-2 are Conv1D there: weights [I, O].
+ */
+function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
+  const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;
+  const paddedRows = paddedVocabularySize(model);
+  const table = (name: string, source: string): WeightMapping =>
+    paddedTable(name, { name: source, shape: [vocabularySize, hiddenSize] }, paddedRows);
+  const columnOf = qkvColumns(hiddenSize, model.numAttentionHeads);
+  const norm = (part: string): WeightMapping =>
+    sameLayout(`decoder.final_layernorm.${part}`, { name: `ln_f.${part}`, shape: [hiddenSize] });
+  return [
+    table('embedding.word_embeddings.weight', 'wte.weight'),
+    sameLayout('embedding.position_embeddings.weight', {
+      name: 'wpe.weight',
+      shape: [maxPositionEmbeddings, hiddenSize],
+    }),
+    ...Array.from({ length: numLayers }, (_, layer) => layerMappings(layer, model, columnOf)).flat(),
+    norm('weight'),
+    norm('bias'),
+    ...(model.tieEmbeddings ? [] : [table('output_layer.weight', 'lm_head.weight')]),
+  ];
+}

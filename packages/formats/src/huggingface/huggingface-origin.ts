@@ -1,6 +1,6 @@
 /**
- * What a model brings along from the directory that it came from, apart from weights and tokenizer: it is
- * written again with the model.
+ * Fields that a model brings along from the directory that it came from, apart from weights and tokenizer:
+ * they are written again with the model.
  */
 export interface HuggingFaceOrigin {
   /** config.json. */
@@ -16,15 +16,15 @@ const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 't
 export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 
-/** Whether one of these tokens ended texts where the model came from, so that its list of them is right. */
+/** Tells if one of these tokens ended texts where the model came from, so that its list of them is right. */
 export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
   const known = [config.eos_token_id, generation?.eos_token_id].flat();
   return endTokens.length === 0 || endTokens.some((token) => known.includes(token));
 }
 
 /**
- * What generation_config.json says where a model has learnt to end texts with more tokens than it came with,
- * such as that of the end of a turn; nothing where it has not.
+ * Returns the tokens for generation_config.json where a model has learned to end texts with more tokens than
+ * it came with, such as that of the end of a turn; nothing where it has not.
  */
 export function addedEnds(
   { config, generation }: HuggingFaceOrigin,

@@ -1,13 +1,12 @@
 import { existsSync } from 'node:fs';
 import { fileProblem, readRegularFile } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import { parseConfigJson } from './parse-config-json.js';
 
 // Larger than any configuration; what is larger is another file.
 const maximumBytes = 1 << 26;
 
 /** How errors about fields read. */
-export interface FieldTerms {
+interface FieldTerms {
   readonly code: `MTL_${string}`;
   readonly remedy: string;
 }
@@ -116,4 +115,24 @@ function refused(path: string, problem: string, expected?: string, terms = confi
     remedy: terms.remedy,
     exitCode: 2,
   });
+}
+
+const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
+
+/**
+ * Parses JSON as Python writes it. Its `Infinity`, `-Infinity` and `NaN`, which JSON has not, become
+ * `{"__float__": "Infinity"}` and so on, as the transformers library 5 writes and reads them.
+ *
+ * @throws SyntaxError
+ */
+function parseConfigJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const spelled = text.replace(stringOrWord, (found) =>
+      found.startsWith('"') ? found : `{"__float__":"${found}"}`,
+    );
+    if (spelled === text) throw error;
+    return JSON.parse(spelled);
+  }
 }

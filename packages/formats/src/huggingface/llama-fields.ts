@@ -97,3 +97,113 @@ export const noAttentionBiases: ConfigField = {
 };
 
 const isTrue = (fields: JsonFields, name: string): boolean => fields.optional(name, 'true or false', false);
+
+// transformers counts a query's own position, `windowSize` does not
+const windowOf = (size: number): string => `${size - 1},0`;
+const sizeOf = (window: unknown): number | null =>
+  typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
+
+/** The window of all layers of a Mistral: 4096 where nothing is said, none where it is null. */
+export const mistralWindow: ConfigField = {
+  key: 'windowSize',
+  names: ['sliding_window'],
+  read: (fields) => {
+    if (fields.values.sliding_window === null) return undefined;
+    return windowOf(fields.optional('sliding_window', 'a positive integer', 4096));
+  },
+  write: sizeOf,
+};
+
+/** The window of all layers of a Mixtral: none where nothing is said. */
+export const mixtralWindow: ConfigField = {
+  ...mistralWindow,
+  read: (fields) => usedWindow(fields, 'sliding_window'),
+};
+
+/** The window of all layers of a Qwen3-MoE. */
+export const qwen3MoeWindow: ConfigField = {
+  key: 'windowSize',
+  // the last does not count
+  names: ['sliding_window', 'use_sliding_window', 'max_window_layers'],
+  read: (fields) => {
+    const isUsed = fields.optional('use_sliding_window', 'true or false', false);
+    return isUsed ? usedWindow(fields, 'sliding_window') : undefined;
+  },
+  write: sizeOf,
+  writeOthers: (window) => ({ use_sliding_window: window !== undefined }),
+};
+
+function usedWindow(fields: JsonFields, name: string): string | undefined {
+  const size = fields.optional<number | undefined>(name, 'a positive integer', undefined);
+  return size === undefined ? undefined : windowOf(size);
+}
+
+type LayerType = 'full_attention' | 'sliding_attention';
+
+/** The window of a Qwen, which all of its layers must have, or none. */
+export const qwenWindow: ConfigField = {
+  key: 'windowSize',
+  names: ['sliding_window', 'use_sliding_window', 'max_window_layers', 'layer_types'],
+  read: (fields, { numLayers }) => {
+    const isUsed = fields.optional('use_sliding_window', 'true or false', false);
+    const size = isUsed ? fields.optional<number | null>('sliding_window', 'a positive integer', null) : null;
+    const types = layerTypes(fields, { numLayers: numLayers as number, hasWindow: size !== null });
+    const isSliding = types.map((type) => type === 'sliding_attention');
+    if (isSliding.includes(true) && (isSliding.includes(false) || size === null)) {
+      const name = fields.values.layer_types == null ? 'max_window_layers' : 'layer_types';
+      const needs = size === null ? 'a window that it does not have' : 'a window in some of its layers only';
+      throw fields.unsupported(name, { needs, expected: 'all layers with a window, or none' });
+    }
+    return size !== null && isSliding.includes(true) ? windowOf(size) : undefined;
+  },
+  write: sizeOf,
+  writeOthers: (window, { numLayers }) => {
+    const type: LayerType = window === undefined ? 'full_attention' : 'sliding_attention';
+    return {
+      use_sliding_window: window !== undefined,
+      // it does not count without a window
+      max_window_layers: window === undefined ? undefined : 0,
+      layer_types: Array.from({ length: numLayers as number }, () => type),
+    };
+  },
+};
+
+/**
+ * The window of a Qwen2-MoE: layers with one and without take turns there, so that only a list of layers can
+ * give it to all of them.
+ */
+export const qwen2MoeWindow: ConfigField = {
+  ...qwenWindow,
+  read: (fields, known) => {
+    const isUsed = fields.optional('use_sliding_window', 'true or false', false);
+    if (isUsed && fields.values.layer_types == null) {
+      throw fields.unsupported('use_sliding_window', {
+        needs: 'a window in every other layer',
+        expected: 'false, or layer_types with all layers alike',
+      });
+    }
+    return isUsed ? qwenWindow.read(fields, known) : undefined;
+  },
+  // 0 where there is none
+  write: (window) => sizeOf(window) ?? 0,
+};
+
+/** Which layers have a window: those that are listed, or those from `max_window_layers` on. */
+function layerTypes(
+  fields: JsonFields,
+  { numLayers, hasWindow }: { readonly numLayers: number; readonly hasWindow: boolean },
+): readonly LayerType[] {
+  const listed = fields.values.layer_types ?? undefined;
+  if (listed === undefined) {
+    const first = fields.values.max_window_layers ?? 28;
+    if (!Number.isSafeInteger(first)) throw fields.refuse('max_window_layers', 'an integer');
+    // each type once: nothing has checked the number of layers yet
+    return [
+      ...(hasWindow && (first as number) < numLayers ? (['sliding_attention'] as const) : []),
+      ...(!hasWindow || (first as number) > 0 ? (['full_attention'] as const) : []),
+    ];
+  }
+  const isKnown = (type: unknown) => type === 'full_attention' || type === 'sliding_attention';
+  if (Array.isArray(listed) && listed.length === numLayers && listed.every(isKnown)) return listed;
+  throw fields.refuse('layer_types', `full_attention or sliding_attention for each of ${numLayers} layers`);
+}

@@ -1,13 +1,14 @@
 import { checkValues, copyBox, dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
+  type AllocateFloats,
   decodeFloats,
   encodeFloats,
   isReadableDtype,
   readableDtypes,
+  ScratchMemory,
   type WritableDtype,
 } from './float-bytes.js';
-import { type AllocateFloats, ScratchMemory } from './scratch-memory.js';
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
@@ -81,7 +82,7 @@ export function resolveNames(
 /** Names of heads, which have no prefix in any file. */
 const ofHead = /^(lm_head|cls|classifier|qa_outputs)\./;
 
-/** What a file with these names would call a tensor. */
+/** Returns the name of a tensor in a file with these names. */
 function nameInFile(
   name: string,
   { weights, prefix }: { weights: Pick<WeightFiles, 'tensors'>; prefix: string },
@@ -157,13 +158,13 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
 };
 
 /**
- * Of the copies of a tensor on its way: its bytes in the file, the values, ours in another order, and our box
- * of them.
+ * Returns the bytes of the copies of a tensor on its way: its bytes in the file, the values, ours in another
+ * order, and our box of them.
  */
 const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
   globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
 
-/** Whether a finite number of a dtype may be infinite in another. */
+/** Tells if a finite number of a dtype may be infinite in another. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -182,7 +183,7 @@ function checkOverflow(
   });
 }
 
-/** What is read and put in our order at once: a tensor, or an entry of its first dimension. */
+/** A part that is read and put in our order at once: a tensor, or an entry of its first dimension. */
 interface Part {
   readonly globalShape: readonly number[];
   readonly slices: LogicalTensor['slices'];
@@ -282,9 +283,9 @@ const bytesOfBox = ({ slices, dtype }: LogicalTensor): number =>
   slices.reduce<number>((product, { start, end }) => product * (end - start), dtypeBytes[dtype]);
 
 /**
- * What to write to a safetensors directory: every tensor of the model, read when its turn comes; what is read
- * of one is overwritten by the next. One that is stored as several is read once where these follow each
- * other. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
+ * Returns what to write to a safetensors directory: every tensor of the model, read when its turn comes; what
+ * is read of one is overwritten by the next. One that is stored as several is read once where these follow
+ * each other. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;

@@ -11,23 +11,27 @@ import {
   headSize,
   keyValueHeads,
   llamaBiases,
+  mistralWindow,
+  mixtralWindow,
   noAttentionBiases,
   qkvBiases,
+  qwen2MoeWindow,
+  qwen3MoeWindow,
+  qwenWindow,
   usualHeadSize,
 } from './llama-fields.js';
 import { roformerFields } from './roformer-fields.js';
 import { ropeFieldsOf } from './rope-fields.js';
-import { mistralWindow, mixtralWindow, qwen2MoeWindow, qwen3MoeWindow, qwenWindow } from './window-fields.js';
 
 /** The kinds of models here; the model types of the transformers library are variants of them. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
-/** What is known of the models of a `model_type` of the transformers library. */
+/** The models of a `model_type` of the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
   /** The class of transformers that predicts tokens with it. */
   readonly className: string;
-  /** What such a model is called in messages. */
+  /** Name of such a model in messages. */
   readonly name: string;
   /** Which programs train it. */
   readonly trainedWith: string;
@@ -64,7 +68,7 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * What a Llama and the models after it have in common.
+ * Fields that a Llama and the models after it have in common.
  *
  * @param options what a file that does not state it has. Default: an epsilon of 1e-6 and a base of 10,000
  */
@@ -92,7 +96,7 @@ const llamaFixed = {
   geluKind: 'tanh',
 } as const;
 
-/** What a BERT and a RoFormer have in common. */
+/** Fields that a BERT and a RoFormer have in common. */
 const bertFields: readonly ConfigField[] = [
   size('hiddenSize', ['hidden_size']),
   heads(['num_attention_heads']),

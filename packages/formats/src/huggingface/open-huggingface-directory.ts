@@ -4,10 +4,12 @@ import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { JsonFields } from './json-fields.js';
 import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
+import { type HuggingFaceModelKind, modelTypeOf } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
+import { checkSupported } from './unsupported-features.js';
 
-/** What any model directory of the transformers library holds in addition to its weights. */
-export interface HuggingFaceDirectory {
+/** A model directory of the transformers library, apart from its weights. */
+interface HuggingFaceDirectory {
   readonly directory: string;
   /** config.json */
   readonly fields: JsonFields;
@@ -63,4 +65,17 @@ export async function loadHuggingFaceWeights(options: {
   } finally {
     await weights.close();
   }
+}
+
+/**
+ * The kind of the model of a directory of the transformers library, by what config.json calls it.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
+ *   that is not supported, with what it needs
+ */
+export async function huggingFaceModelKind(directory: string): Promise<HuggingFaceModelKind> {
+  const { fields } = await openHuggingFaceDirectory(directory);
+  checkSupported(fields);
+  // checked above
+  return modelTypeOf(fields.required('model_type', 'a string'))!.kind;
 }

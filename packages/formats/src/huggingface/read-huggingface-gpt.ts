@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
-import { checkHuggingFaceWeights } from './check-huggingface-weights.js';
+import { checkHuggingFaceWeights } from './check-weight-sizes.js';
 import { parseEndTokens, parseGptConfiguration } from './gpt-configuration.js';
 import { gptEmbedding, gptWeightNames } from './gpt-weight-names.js';
 import type { HuggingFaceOrigin } from './huggingface-origin.js';
@@ -12,7 +12,7 @@ import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-hugging
 
 export interface HuggingFaceGpt {
   readonly directory: string;
-  /** What transformers calls its kind: `gpt2`, `llama` ... */
+  /** Name of the kind of model in transformers: `gpt2`, `llama` ... */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   /**
@@ -27,7 +27,7 @@ export interface HuggingFaceGpt {
   readonly origin: HuggingFaceOrigin;
   /** The tokenizer's files that are there: name to path, as `writeHuggingFaceGpt` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
-  /** What a user should hear. */
+  /** Notes for the user. */
   readonly notices: readonly string[];
   /**
    * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights

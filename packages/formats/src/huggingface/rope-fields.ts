@@ -2,12 +2,11 @@ import type { CheckpointError } from '@mtl/errors';
 import { llama3Scaling } from '@mtl/models/internal';
 import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
-import { type RopeParameters, ropeParametersOf } from './rope-parameters.js';
-import { writtenYarn, yarnProperties } from './yarn-parameters.js';
+import { type RopeParameters, ropeParametersOf, writtenYarn, yarnProperties } from './rope-parameters.js';
 
 const usualBase = 10_000;
 
-/** What models state of positions without scaling. */
+/** Fields of positions without scaling. */
 const unscaled = {
   positionEmbeddingType: 'rope',
   rotarySeqLenInterpolationFactor: 1,
@@ -137,7 +136,7 @@ export const ropeFieldsOf = ({
   ),
 ];
 
-/** What config.json states of scaled positions; undefined where they are not scaled. */
+/** Returns the fields of scaled positions; undefined where they are not scaled. */
 function scalingOf(model: KnownProperties): KnownProperties | undefined {
   const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
   if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };

@@ -139,7 +139,7 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
   }
 }
 
-/** What a GPT computes with its weights, as text. */
+/** Returns what a GPT computes with its weights, as text. */
 function architectureOf(model: GptModelConfiguration): string {
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
   const blocks = gptBlocks(model);
@@ -150,7 +150,7 @@ function architectureOf(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
 }
 
-/** What of a block is neither how it learns nor a way to say the same. */
+/** Returns the parts of a block that are neither how it learns nor another way to say a part. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

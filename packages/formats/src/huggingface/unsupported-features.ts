@@ -1,6 +1,8 @@
+import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
+import { type HuggingFaceModelKind, modelTypeOf, modelTypes, modelTypesOf } from './model-types.js';
 
-/** What the models of a `model_type` need that fields of config.json need not show. */
+/** Features that the models of a `model_type` need and that fields of config.json need not show. */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
@@ -35,25 +37,25 @@ const needsOfTypes: Readonly<Record<string, string>> = {
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What a model needs that is computed nowhere here. */
-export interface UnsupportedFeature {
+/** A feature that a model needs and that is computed nowhere here. */
+interface UnsupportedFeature {
   readonly what: string;
   /** The field of config.json that asks for it; undefined where `model_type` does. */
   readonly field?: string;
-  /** What that field would have to be. */
+  /** The value that the field would have to have. */
   readonly expected?: string;
 }
 
 interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
-  /** Whether a value other than null and false asks for it. Default: every one. */
+  /** Tells if a value other than null and false asks for it. Default: every one. */
   readonly asks?: (value: unknown, values: Values) => boolean;
-  /** What does not ask for it. Default: none, or false. */
+  /** The value that does not ask for it. Default: none, or false. */
   readonly expected?: string;
   /**
-   * Whether models of other types have it here: the reason why a GPT-2 or a BERT with it is refused, not why
-   * an unknown type is. Default: false
+   * True where models of other types have it here: the reason why a GPT-2 or a BERT with it is refused, not
+   * why an unknown type is. Default: false
    */
   readonly isKnown?: true;
 }
@@ -143,11 +145,12 @@ const onSwitches: readonly Feature[] = [
 export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
 
 /**
- * What the model of a config.json needs and nothing here computes; nothing for one that is supported.
+ * Returns the features that the model of a config.json needs and nothing here computes; none for one that is
+ * supported.
  *
  * @param read fields that are read for its type, and checked then; undefined for an unknown type
  */
-export function unsupportedFeatures(
+function unsupportedFeatures(
   { values }: JsonFields,
   read: ReadonlySet<string> | undefined,
 ): readonly UnsupportedFeature[] {
@@ -166,4 +169,78 @@ export function unsupportedFeatures(
     values[field!] === false && asks(false, values) ? [{ what, field: field!, expected: 'true' }] : [],
   );
   return [...ofType, ...asked, ...turnedOff];
+}
+
+const kindNames = { gpt: 'a GPT-2, a Llama or a model like them', bert: 'a BERT' } as const;
+
+/**
+ * Refuses a model that cannot be computed here, with what it would need.
+ *
+ * @param options.wanted the kind that is wanted; default: any that is supported
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
+ */
+export function checkSupported(
+  fields: JsonFields,
+  options: { readonly wanted?: HuggingFaceModelKind } = {},
+): void {
+  const { wanted } = options;
+  const type = fields.required<string>('model_type', 'a string');
+  const known = modelTypeOf(type);
+  const needs = unsupportedFeatures(fields, known && new Set(known.fields.flatMap(({ names }) => names)));
+  for (const [name, kind] of Object.entries(known?.typed ?? {})) {
+    fields.optional<unknown>(name, kind, undefined);
+  }
+  if (known === undefined || needs.length > 0) throw unsupported(fields, needs);
+  if (wanted === undefined || wanted === known.kind) return;
+  throw refused(`${fields.path} describes ${known.name}, where ${kindNames[wanted]} is wanted`, {
+    expected: `model_type ${quoted(modelTypesOf(wanted))}`,
+    remedy: known.trainedWith,
+  });
+}
+
+function unsupported({ path, values }: JsonFields, needs: readonly UnsupportedFeature[]): CheckpointError {
+  const type = String(values.model_type);
+  const reasons = needs.map(({ what, field }) =>
+    field === undefined ? what : `${what} (${field} is ${JSON.stringify(values[field])})`,
+  );
+  const reason = reasons.length === 0 ? 'an architecture that is not here' : reasons.join('; ');
+  const fixable = needs.flatMap(({ field, expected }) =>
+    field === undefined ? [] : [`${field} ${expected}`],
+  );
+  const isKnown = modelTypeOf(type) !== undefined;
+  return refused(`${path}: model_type is "${type}", and this model is not supported: it needs ${reason}`, {
+    expected: isKnown ? fixable.join(', ') : `model_type ${quoted(Object.keys(modelTypes))}`,
+    remedy: 'choose another model: this one is not supported',
+  });
+}
+
+const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(' or ');
+
+function refused(
+  message: string,
+  { expected, remedy }: { readonly expected: string; readonly remedy: string },
+): CheckpointError {
+  return new CheckpointError('MTL_HUGGING_FACE_CONFIG', message, { expected, remedy, exitCode: 2 });
+}
+
+/**
+ * Fields with which no model computes anything else here: files, tokens, generation, other heads, older
+ * names, the loss that balances experts (a run states its own).
+ */
+const harmless =
+  /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;
+
+/**
+ * Returns the fields of a config.json that nothing is known of here, so that a user can tell if they matter:
+ * those that are not null, false or empty.
+ */
+export function unknownFields({ path, values }: JsonFields, read: ReadonlySet<string>): readonly string[] {
+  const isSet = (value: unknown): boolean =>
+    value !== null && value !== false && JSON.stringify(value) !== '{}' && JSON.stringify(value) !== '[]';
+  const unknown = Object.entries(values).filter(
+    ([name, value]) => !read.has(name) && !harmless.test(name) && isSet(value),
+  );
+  return unknown.length === 0
+    ? []
+    : [`${path}: nothing here computes with ${unknown.map(([name]) => name).join(', ')}`];
 }

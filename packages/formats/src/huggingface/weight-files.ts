@@ -21,10 +21,10 @@ export interface WeightFiles {
 /** How errors about files of weights read. */
 export interface WeightTerms {
   readonly code: `MTL_${string}`;
-  /** What states the architecture. */
+  /** The file that states the architecture. */
   readonly configuration: string;
   readonly remedy: string;
-  /** What makes input and output embeddings be apart. */
+  /** The setting that makes input and output embeddings separate. */
   readonly untied: string;
 }
 

@@ -1,4 +1,4 @@
-import type { AllocateFloats } from './scratch-memory.js';
+import type { AllocateFloats } from './float-bytes.js';
 
 /** One tensor of a Hugging Face file, named without the model's prefix. */
 export interface HuggingFaceTensor {
@@ -20,7 +20,7 @@ export interface WeightMapping {
    * read alone. Absent: all sources are needed for any part.
    */
   readonly sourcesOfEntry?: number;
-  /** What it is stored as, whatever other tensors are. Absent: as the others. */
+  /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */
   readonly dtype?: 'F32';
   /**
    * Values of the sources, in their order and row-major, to the logical tensor's values; may share memory.

@@ -1,7 +1,17 @@
-import type { BertModelConfiguration } from '@mtl/models';
-import { bertTypeOf } from './bert-configuration.js';
-import { bertWeightNames } from './bert-weight-mappings.js';
-import { type SaveHuggingFaceBertOptions, writeBertDirectory } from './write-bert-directory.js';
+import type { TensorSource } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import { type BertModelConfiguration, type BertTask, bertBlock } from '@mtl/models';
+import { type BertArchitecture, bertTypeOf, encodeBertConfiguration } from './bert-configuration.js';
+import { bertTaskWeightNames, bertWeightNames } from './bert-weight-mappings.js';
+import { encodeFloats, type WritableDtype } from './float-bytes.js';
+import type { WeightNames } from './mapped-weights.js';
+import type { BertTypeName } from './model-types.js';
+import { asStatedBy } from './statable-models.js';
+import {
+  dtypeNames,
+  type SaveHuggingFaceOptions,
+  writeHuggingFaceDirectory,
+} from './write-huggingface-directory.js';
 
 export type WriteHuggingFaceBertOptions = SaveHuggingFaceBertOptions;
 
@@ -27,4 +37,158 @@ export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions)
 function classNameOf(model: BertModelConfiguration): string {
   if (bertTypeOf(model) === 'roformer') return 'RoFormerForMaskedLM';
   return model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM';
+}
+
+export interface WriteHuggingFaceBertForTaskOptions extends SaveHuggingFaceBertOptions {
+  readonly task: BertTask;
+  /**
+   * Names of the classes of a classification, in order. Default: LABEL_0 and so on, as transformers has it.
+   */
+  readonly labels?: readonly string[] | undefined;
+}
+
+const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask['kind'], string>>>>> = {
+  bert: {
+    classification: 'BertForSequenceClassification',
+    'multiple-choice': 'BertForMultipleChoice',
+    span: 'BertForQuestionAnswering',
+  },
+  // its other heads are other layers than a BERT's
+  roformer: { span: 'RoFormerForQuestionAnswering' },
+};
+
+/**
+ * The class of transformers that computes a fine-tuned BERT; undefined where none does.
+ */
+export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
+  classNames[bertTypeOf(model)][task.kind];
+
+/**
+ * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
+ * `from_pretrained` loads it, and `readHuggingFaceBertForTask`.
+ *
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task that transformers' class has other layers for;
+ *   else, and UsageError, as `writeHuggingFaceBert` does
+ */
+export async function writeHuggingFaceBertForTask(
+  options: WriteHuggingFaceBertForTaskOptions,
+): Promise<void> {
+  const { task, model, labels } = options;
+  const className = huggingFaceTaskClass(model, task);
+  if (className === undefined) {
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_CONFIG',
+      `a RoFormer of transformers has other layers for ${task.kind} than this model`,
+      {
+        expected: 'a BERT with learned positions, or a task with answers in spans',
+        remedy: 'keep this model as a checkpoint of ours',
+        exitCode: 2,
+      },
+    );
+  }
+  await writeBertDirectory(options, {
+    names: bertTaskWeightNames(model, { task, has: { pooler: task.kind !== 'span', head: true } }),
+    className,
+    labels: task.kind === 'classification' ? (labels ?? numberedLabels(task.numClasses)) : undefined,
+  });
+}
+
+const numberedLabels = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `LABEL_${index}`);
+
+interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
+  readonly model: BertModelConfiguration;
+  /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
+  readonly paddingToken?: number;
+  /**
+   * True where the vocabulary knows small letters only: written into tokenizer_config.json. Default: not
+   * written.
+   */
+  readonly lowersCase?: boolean;
+}
+
+// what classes of transformers put on the encoder; everything else is below `bert.` or `roformer.`
+const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
+
+/** Writes a BERT with any head. @throws CheckpointError, UsageError as `writeHuggingFaceBert` does */
+async function writeBertDirectory(
+  options: SaveHuggingFaceBertOptions,
+  { names, ...architecture }: BertArchitecture & { readonly names: WeightNames },
+): Promise<void> {
+  const { model, dtype = 'F32', paddingToken = 0, lowersCase } = options;
+  if (model.layerNormPlacement === 'pre') {
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_LAYER_NORM',
+      "the model has layer norm before each sublayer, which transformers' BERT does not compute",
+      {
+        expected: 'a model with layer norm after each sublayer (layerNormPlacement: post)',
+        remedy: 'train one with the original order, or keep this one as a checkpoint of ours',
+        exitCode: 2,
+      },
+    );
+  }
+  if (!isStated(model)) {
+    throw new CheckpointError(
+      'MTL_HUGGING_FACE_CONFIG',
+      "the model has rotary positions or a sentence-order head that transformers' RoFormer does not compute",
+      {
+        expected:
+          'pairs of neighbouring features rotated (rotaryInterleaved) with base 10000, unscaled, in whole heads; no sentence-order head',
+        remedy: 'train such a model, or keep this one as a checkpoint of ours',
+        exitCode: 2,
+      },
+    );
+  }
+  const settings = { dtype: dtypeNames[dtype], paddingToken, ...architecture };
+  await writeHuggingFaceDirectory(options, {
+    names,
+    fileName: (name) => (isHead(name) ? name : `${names.prefix}${name}`),
+    constants: bertTypeOf(model) === 'roformer' ? [roformerAngles(model, dtype)] : [],
+    jsonFiles: {
+      'config.json': encodeBertConfiguration(model, settings),
+      ...(lowersCase === undefined
+        ? {}
+        : {
+            'tokenizer_config.json': {
+              tokenizer_class: 'BertTokenizer',
+              do_lower_case: lowersCase,
+              model_max_length: model.maxPositionEmbeddings,
+            },
+          }),
+    },
+  });
+}
+
+/** Tells if what would be read of the directory is this model. */
+function isStated(model: BertModelConfiguration): boolean {
+  const stated = asStatedBy(bertTypeOf(model), model);
+  const computed = (of: BertModelConfiguration): string =>
+    JSON.stringify([bertBlock(of), of.sentenceOrderHead]);
+  return stated !== undefined && computed(stated) === computed(model);
+}
+
+/**
+ * The sines of the angles of a RoFormer, [P, D], and in the second half of each row their cosines:
+ * transformers computes them itself, and still reports them as missing where a file lacks them.
+ */
+function roformerAngles(
+  { maxPositionEmbeddings, hiddenSize, numAttentionHeads }: BertModelConfiguration,
+  dtype: WritableDtype,
+): TensorSource {
+  const headSize = hiddenSize / numAttentionHeads;
+  const numPairs = headSize / 2;
+  const values = new Float32Array(maxPositionEmbeddings * headSize);
+  for (let position = 0; position < maxPositionEmbeddings; position++) {
+    for (let pair = 0; pair < numPairs; pair++) {
+      const angle = position / 10_000 ** (pair / numPairs);
+      values[position * headSize + pair] = Math.sin(angle);
+      values[position * headSize + numPairs + pair] = Math.cos(angle);
+    }
+  }
+  return {
+    name: 'roformer.encoder.embed_positions.weight',
+    dtype,
+    shape: [maxPositionEmbeddings, headSize],
+    read: () => encodeFloats(values, dtype),
+  };
 }

@@ -1,14 +1,19 @@
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, normalize } from 'node:path';
-import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import {
+  dtypeBytes,
+  type LogicalTensor,
+  type TensorSource,
+  writeSafetensorsDirectory,
+} from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import type { WritableDtype } from './float-bytes.js';
-import { gatheredTensors } from './gathered-tensors.js';
+import { Tensor } from '@mtl/kernels';
+import { ScratchMemory, type WritableDtype } from './float-bytes.js';
 import { mappedWeightSources, type WeightNames } from './mapped-weights.js';
 import { publishDirectory } from './publish-directory.js';
 
-/** What `dtype` is called in config.json. */
+/** Names of dtypes in config.json. */
 export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
   F32: 'float32',
   BF16: 'bfloat16',
@@ -18,7 +23,7 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
 /** The path of a file to copy, or what is to be in it. */
 export type TokenizerFileSource = string | { readonly contents: string };
 
-/** What is the same for every model that is saved. */
+/** Options that are alike for every model that is saved. */
 export interface SaveHuggingFaceOptions {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
   readonly directory: string;
@@ -32,7 +37,7 @@ export interface SaveHuggingFaceOptions {
    * the others send it their slices and return when it is done. One tensor at a time is whole.
    */
   readonly group?: ProcessGroup | undefined;
-  /** What weights are stored as. Default F32. */
+  /** Dtype that weights are stored as. Default F32. */
   readonly dtype?: WritableDtype;
   /**
    * tokenizer.json and others by their names in the directory (`tokenizerFilesIn`): paths of files to copy,
@@ -43,8 +48,8 @@ export interface SaveHuggingFaceOptions {
   readonly maxShardBytes?: number;
 }
 
-/** What a family of models adds. */
-export interface HuggingFaceFamily {
+/** The part that a family of models adds. */
+interface HuggingFaceFamily {
   readonly names: WeightNames;
   /** The name in the file of a name without prefix. */
   fileName(name: string): string;
@@ -124,4 +129,75 @@ function nameWithin(name: string): string {
   throw new UsageError('MTL_HUGGING_FACE_FILE_NAME', `${name} is not a name of a file in the directory`, {
     expected: 'a name such as tokenizer.json or additional_chat_templates/tool_use.jinja',
   });
+}
+
+/**
+ * Complete tensors of which the ranks of a group hold slices: `read` gathers. All ranks must read
+ * the same tensors in the same order; what is read of one is overwritten by the next. Memory: the largest
+ * tensor and three times the largest slice.
+ *
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
+ *   rank
+ */
+function gatheredTensors(tensors: readonly LogicalTensor[], group: ProcessGroup): LogicalTensor[] {
+  const scratch = new ScratchMemory(2 * Math.max(0, ...tensors.map(wholeBytes)) + 64);
+  return tensors.map((tensor) => {
+    const { globalShape, slices, readInto, ...rest } = tensor;
+    const dim = slices.findIndex(({ start, end }, index) => start !== 0 || end !== globalShape[index]);
+    if (dim < 0) return tensor;
+    checkCut(tensor, dim, group);
+    const numRows = globalShape.slice(0, dim).reduce((product, size) => product * size, 1);
+    return {
+      ...rest,
+      globalShape,
+      slices: globalShape.map((size) => ({ start: 0, end: size })),
+      read: async () => {
+        scratch.reset();
+        const part = scratch.bytes(wholeBytes(tensor) / group.size);
+        if (readInto === undefined) part.set(await tensor.read());
+        else await readInto(part);
+        const whole = scratch.bytes(wholeBytes(tensor));
+        gather(part, { group, numRows, whole });
+        return whole;
+      },
+    };
+  });
+}
+
+const wholeBytes = ({ globalShape, dtype }: LogicalTensor): number =>
+  globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
+
+function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, group: ProcessGroup): void {
+  const each = globalShape[dim]! / group.size;
+  const { start, end } = slices[dim]!;
+  const isOnlyCut = slices.every(
+    (slice, index) => index === dim || (slice.start === 0 && slice.end === globalShape[index]),
+  );
+  if (isOnlyCut && start === group.rank * each && end === start + each) return;
+  throw new UsageError(
+    'MTL_HUGGING_FACE_TENSOR',
+    `rank ${group.rank} of ${group.size} holds [${slices.map((slice) => `${slice.start} to ${slice.end}`).join(', ')}] of ${name}`,
+    { expected: `even shards along one dimension of [${globalShape.join(', ')}], in the order of the ranks` },
+  );
+}
+
+/**
+ * Puts the parts of all processes into `whole`, row by row side by side. `part` holds this process's, and
+ * then others'.
+ */
+function gather(
+  part: Uint8Array,
+  { group, numRows, whole }: { group: ProcessGroup; numRows: number; whole: Uint8Array },
+): void {
+  const width = part.length / numRows;
+  using own = Tensor.from(part, { shape: [part.length], dtype: 'uint8' });
+  using other = Tensor.empty({ shape: [part.length], dtype: 'uint8' });
+  for (let root = 0; root < group.size; root++) {
+    const sent = root === group.rank ? own : other;
+    group.broadcast(sent, { root }).wait();
+    sent.readInto(part);
+    for (let row = 0; row < numRows; row++) {
+      whole.set(part.subarray(row * width, (row + 1) * width), (row * group.size + root) * width);
+    }
+  }
 }

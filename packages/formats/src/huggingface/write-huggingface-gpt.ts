@@ -17,8 +17,8 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   /** Tokens that end a text; in a GPT-2 the first also begins one. */
   readonly endTokens?: readonly number[];
   /**
-   * What the model brought along from the directory that it came from (`readHuggingFaceGpt`): its model type
-   * and fields of configuration that say nothing about the architecture are written again.
+   * The origin of the model (`readHuggingFaceGpt`): its model type and fields of configuration that say
+   * nothing about the architecture are written again.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }

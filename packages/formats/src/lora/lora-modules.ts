@@ -1,6 +1,8 @@
-import { type GptModelConfiguration, hasExperts, type LoraTarget } from '@mtl/models';
-
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { type GptModelConfiguration, hasExperts, type LoraSpecification, type LoraTarget } from '@mtl/models';
+import { checkAdapterDropout } from '@mtl/models/internal';
 import { gptTypeOf } from '../huggingface/statable-models.js';
+import type { LoraConfiguration } from './lora-configuration.js';
 
 /** A linear layer of a block of the transformers library, and which of our layers, or part of one, it is. */
 export interface LoraModule {
@@ -8,8 +10,8 @@ export interface LoraModule {
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * Whether it is no layer there but a parameter, which has the matrices of all experts: PEFT names it among
-   * its `target_parameters`. Absent: it is a layer.
+   * True where it is no layer there but a parameter, which has the matrices of all experts: PEFT names it
+   * among its `target_parameters`. Absent: it is a layer.
    */
   readonly isParameter?: true;
 }
@@ -34,13 +36,13 @@ const ofGated: readonly LoraModule[] = [
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Of blocks that no model there has: the names of a Llama, without a gate. */
+/** Modules of blocks that no model there has: the names of a Llama, without a gate. */
 const ofUngated: readonly LoraModule[] = [
   { path: 'mlp.up_proj', target: 'fc1' },
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Of routed experts, in memory of version 5. */
+/** Returns the modules of routed experts, in memory of version 5. */
 const expertsOf = (isGated: boolean): readonly LoraModule[] => [
   { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
   { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
@@ -69,4 +71,44 @@ export function loraModules(model: GptModelConfiguration): readonly LoraModule[]
     ...(layers.includes(false) ? (isGated ? ofGated : ofUngated) : []),
     ...(layers.includes(true) ? [...expertsOf(isGated), ...(hasShared ? sharedOf(isGated) : [])] : []),
   ];
+}
+
+/** Stands for every linear layer of the blocks, as in PEFT. */
+const allLinear = 'all-linear';
+
+/**
+ * Returns the adapters that a configuration asks for in a model. A target is the end of a layer's name, as in
+ * PEFT: `c_proj` is that of the attention and that of the feed-forward network, `attn.c_proj` the first.
+ *
+ * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, naming the nearest; for adapters
+ *   of experts with dropout
+ */
+export function loraSpecificationOf(
+  { rank, alpha, useRslora, dropout, targets }: LoraConfiguration,
+  model: GptModelConfiguration,
+): LoraSpecification {
+  const modules = loraModules(model);
+  const wanted = new Set(targets.flatMap((name) => modulesOf(name, modules)));
+  const specification = {
+    rank,
+    scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
+    dropout,
+    // in the order of the model, whatever that of the names
+    targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
+  };
+  checkAdapterDropout(specification);
+  return specification;
+}
+
+function modulesOf(name: string, modules: readonly LoraModule[]): readonly LoraModule[] {
+  if (name === allLinear) return modules;
+  const found = modules.filter(({ path }) => path === name || path.endsWith(`.${name}`));
+  if (found.length > 0) return found;
+  const known = [...new Set(modules.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))];
+  const nearest = nearestName(name, [...known, ...modules.map(({ path }) => path), allLinear]);
+  throw new ConfigurationError('MTL_LORA_TARGETS', `no linear layer of the model is called ${name}`, {
+    expected: `${known.join(', ')}, or ${allLinear}`,
+    remedy: nearest === undefined ? `pass ${allLinear} for all of them` : `pass ${nearest}`,
+    details: { name, known },
+  });
 }

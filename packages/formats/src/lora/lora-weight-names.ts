@@ -1,7 +1,6 @@
 import { sizeOf } from '@mtl/kernels';
-import type { GptModelConfiguration } from '@mtl/models';
-import { gptWeightNames } from '../huggingface/gpt-weight-names.js';
-import { qkvColumns } from '../huggingface/gpt2-weight-mappings.js';
+import { type BlockAdapter, type GptModelConfiguration, GptStage } from '@mtl/models';
+import { gptWeightNames, qkvColumns } from '../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import { gptTypeOf } from '../huggingface/statable-models.js';
 import {
@@ -11,8 +10,8 @@ import {
   transposedWeight,
   type WeightMapping,
 } from '../huggingface/weight-mapping.js';
-import { type AdaptedWeight, adaptedWeights } from './adapted-weights.js';
 import type { LoraConfiguration } from './lora-configuration.js';
+import { loraModules, loraSpecificationOf } from './lora-modules.js';
 
 /**
  * How PEFT's files name the adapters of a model, which must be one of the transformers library: A and B of a
@@ -47,8 +46,8 @@ const isOfFirstLayer = ({ target }: AdaptedWeight): boolean => target === 'exper
 const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expertsFc2';
 
 /**
- * What PEFT calls the wrapper of a parameter of experts: it wraps the module that has the parameter, once for
- * each parameter, so that the first one of two is inside of the other.
+ * Returns PEFT's name of the wrapper of a parameter of experts: it wraps the module that has the parameter,
+ * once for each parameter, so that the first one of two is inside of the other.
  */
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;
@@ -76,4 +75,30 @@ function upMapping(
   if (target !== 'qkv' || !isGpt2) return sameLayout(up.name, source, globalShape);
   const rowOf = qkvColumns(model.hiddenSize, model.numAttentionHeads);
   return reorderedRows(up.name, source, { globalShape, rowOf });
+}
+
+/** An adapter of a model, on no device and unsharded. */
+export interface AdaptedWeight extends BlockAdapter {
+  readonly layer: number;
+  /** In the transformers library, within the layer: `self_attn.q_proj`. */
+  readonly path: string;
+  /** True where it belongs to all routed experts, with factors for each of them. */
+  readonly isOfExperts: boolean;
+}
+
+/**
+ * All adapters of a model, layer by layer.
+ *
+ * @throws ConfigurationError MTL_LORA_TARGETS, as `loraSpecificationOf`
+ */
+export function adaptedWeights(model: GptModelConfiguration, configuration: LoraConfiguration) {
+  const lora = loraSpecificationOf(configuration, model);
+  const modules = new Map(loraModules(model).map((module) => [module.target, module]));
+  const { blocks } = new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 });
+  return blocks.flatMap(({ adapters }, layer) =>
+    adapters.map((adapter): AdaptedWeight => {
+      const { path, isParameter = false } = modules.get(adapter.target)!;
+      return { ...adapter, layer, path, isOfExperts: isParameter };
+    }),
+  );
 }

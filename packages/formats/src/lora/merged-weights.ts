@@ -1,10 +1,9 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { matmul, scale, sizeOf, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
-import { type AdaptedWeight, adaptedWeights } from './adapted-weights.js';
-import { isAdapter } from './is-adapter.js';
-import type { LoraConfiguration } from './lora-configuration.js';
-import { loraSpecificationOf } from './lora-specification-of.js';
+import { isAdapter, type LoraConfiguration } from './lora-configuration.js';
+import { loraSpecificationOf } from './lora-modules.js';
+import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
  * The weights of a model with what its adapters add: those of a model without adapters, that computes the
@@ -49,7 +48,7 @@ function floatsOf(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** What is added to a weight. */
+/** An addition to a weight. */
 interface Addition {
   /** The shape of the weight. */
   readonly weight: readonly number[];

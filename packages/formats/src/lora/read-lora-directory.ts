@@ -3,10 +3,8 @@ import { type LogicalTensor, SafetensorsFile } from '@mtl/checkpoint';
 import type { GptModelConfiguration } from '@mtl/models';
 import { loadMappedWeights } from '../huggingface/mapped-weights.js';
 import type { WeightFiles } from '../huggingface/weight-files.js';
-import type { LoraConfiguration } from './lora-configuration.js';
-import { loraWeightsName } from './lora-file-names.js';
+import { type LoraConfiguration, loraWeightsName, loraWeightTerms } from './lora-configuration.js';
 import { loraWeightNames } from './lora-weight-names.js';
-import { loraWeightTerms } from './lora-weight-terms.js';
 import { readLoraConfiguration } from './read-lora-configuration.js';
 
 /** A directory of adapters that was opened. */

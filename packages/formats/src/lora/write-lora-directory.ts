@@ -6,11 +6,14 @@ import type { GptModelConfiguration } from '@mtl/models';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
 import { gptTypeOf, unstatedProperties } from '../huggingface/statable-models.js';
-import { isAdapter } from './is-adapter.js';
-import type { LoraConfiguration } from './lora-configuration.js';
-import { loraConfigName, loraWeightsName, versionOfParameters } from './lora-file-names.js';
-import { loraModules } from './lora-modules.js';
-import { loraSpecificationOf } from './lora-specification-of.js';
+import {
+  isAdapter,
+  type LoraConfiguration,
+  loraConfigName,
+  loraWeightsName,
+  versionOfParameters,
+} from './lora-configuration.js';
+import { loraModules, loraSpecificationOf } from './lora-modules.js';
 import { loraWeightNames } from './lora-weight-names.js';
 
 export interface WriteLoraDirectoryOptions {
@@ -20,7 +23,7 @@ export interface WriteLoraDirectoryOptions {
   readonly lora: LoraConfiguration;
   /** Complete; of these the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** What PEFT loads the weights from that the adapters belong to. Default: its user says. */
+  /** The weights that PEFT loads and that the adapters belong to. Default: its user says. */
   readonly baseModel?: string | undefined;
 }
 

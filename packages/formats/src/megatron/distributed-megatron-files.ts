@@ -2,17 +2,17 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DistributedTorchDirectory, TorchFile } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
-import { megatronError } from './megatron-error.js';
 import {
   countOf,
   type MegatronFiles,
   type MegatronOptimizerFiles,
   type MegatronOptimizerState,
+  megatronError,
   type StoredArchitecture,
+  wholeWeights,
   withoutPadding,
 } from './megatron-files.js';
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
-import { wholeWeights } from './whole-weights.js';
 
 /** A tensor of ours: rows of a stored one, of one layer where it has all of them. */
 interface StoredPart {
@@ -71,7 +71,7 @@ function stepsOf(optimizer: unknown, depth = 0): number | undefined {
   return found.find((value) => value !== undefined);
 }
 
-/** What all ranks have: a file next to the others, or in later versions an object among the tensors. */
+/** Reads what all ranks have: a file next to the others, or in later versions an object among the tensors. */
 async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
   const path = join(directory.path, 'common.pt');
   const name = [...directory.objects.keys()].find((key) => /^common_state(\/|$)/.test(key));
@@ -130,7 +130,7 @@ function distributedWeights(
   });
 }
 
-/** What our tensors are stored as: one part, or gates and values. */
+/** Returns the parts that our tensors are stored as: one, or gates and values. */
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },

@@ -1,13 +1,13 @@
 import { type Dtype, dtypeBytes, type TorchFile, type TorchTensor } from '@mtl/checkpoint';
-import { megatronError } from './megatron-error.js';
+import { megatronError } from './megatron-files.js';
 import { expertTensorOf } from './megatron-names.js';
-import type { TensorSplit } from './tensor-split.js';
+import type { TensorSplit } from './merge-shards.js';
 
-/** What a rank has of its experts: of each a matrix [outputs, inputs], or a vector. */
+/** Experts of a rank: for each a matrix [outputs, inputs], or a vector. */
 export interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
-  /** Of one expert. */
+  /** Shape of one expert. */
   readonly shape: readonly number[];
   readonly dtype: Dtype;
   /** Gives the bytes of each expert, which the next call overwrites. */
@@ -28,7 +28,7 @@ export function expertsOfRank(
     readonly file: TorchFile;
     readonly tensors: ReadonlyMap<string, TorchTensor>;
     readonly split: TensorSplit;
-    /** Of the rank, which a tensor of all of them does not tell. */
+    /** Experts of the rank, whose number a tensor of all of them does not tell. */
     readonly numExperts: number;
   },
 ): ExpertsOfRank {

@@ -3,14 +3,17 @@ import { join } from 'node:path';
 import { type Dtype, PickledObject, TorchFile, type TorchTensor } from '@mtl/checkpoint';
 import type { WeightFiles } from '../huggingface/weight-files.js';
 import { expertsOfRank } from './experts-of-rank.js';
-import { flattenedTensors } from './flattened-tensors.js';
 import { megatronArguments } from './megatron-arguments.js';
-import { megatronError } from './megatron-error.js';
-import { countOf, type MegatronFiles, type StoredArchitecture, withoutPadding } from './megatron-files.js';
+import {
+  countOf,
+  type MegatronFiles,
+  megatronError,
+  type StoredArchitecture,
+  wholeWeights,
+  withoutPadding,
+} from './megatron-files.js';
 import { expertTensorOf, layerOf, nameOfMegatron } from './megatron-names.js';
-import { mergeShard, wholeShape } from './merge-shards.js';
-import { splitOf } from './tensor-split.js';
-import { wholeWeights } from './whole-weights.js';
+import { flattenedTensors, mergeShard, splitOf, wholeShape } from './merge-shards.js';
 
 /** Where a file is in the model: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`. */
 interface Rank {
@@ -111,7 +114,7 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
   });
 }
 
-/** Whether the args of a rank name expert parallelism and no stages. */
+/** Tells if the args of a rank name expert parallelism and no stages. */
 async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
   if (folder === undefined) return false;
   const file = await TorchFile.open(join(path, folder, fileName));
@@ -273,7 +276,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
   };
 }
 
-/** What a rank has of a tensor. */
+/** The part of a tensor that a rank has. */
 interface OwnTensor {
   readonly file: TorchFile;
   readonly tensor: TorchTensor;

@@ -1,6 +1,6 @@
 import { PickledGlobal, PickledObject } from '@mtl/checkpoint';
 import { JsonFields } from '../huggingface/json-fields.js';
-import { megatronError } from './megatron-error.js';
+import { megatronError } from './megatron-files.js';
 
 const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkpointName, trackerName } from '@mtl/checkpoint';
 import { fileProblem, readRegularFile } from '@mtl/data';
-import { megatronError } from './megatron-error.js';
+import { megatronError } from './megatron-files.js';
 
 /** `torch_dist`, the default of Megatron-Core, or `torch`: a file for each rank of a model. */
 export type MegatronFormat = 'torch_dist' | 'torch';
@@ -13,7 +13,7 @@ export interface MegatronDirectory {
   readonly format: MegatronFormat;
 }
 
-/** Of the files that are read whole: each has a line of text. */
+/** Limit of the files that are read whole: each has a line of text. */
 const maxTextBytes = 1 << 16;
 
 /**

@@ -69,7 +69,7 @@ const moeLayerFreq: ConfigField = ofExperts({
   write: (_, model) => layersWithExperts(model),
 });
 
-/** What Megatron-LM calls the layers with experts: 1 for all of them, else one number for each. */
+/** Returns Megatron-LM's value for the layers with experts: 1 for all of them, else one number for each. */
 export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | readonly number[] {
   const { numLayers } = model as { readonly numLayers: number };
   const layers = Array.from({ length: numLayers }, (_, layer) => (hasExperts(model, layer) ? 1 : 0));

@@ -13,14 +13,14 @@ import { positionFieldsOf, unwrittenPositions } from './megatron-position-fields
 /** The kinds of models that are read and written. */
 export type MegatronModelKind = 'gpt' | 'bert';
 
-/** What is known of a kind of models of Megatron-LM. */
+/** A kind of models of Megatron-LM. */
 export interface MegatronModelType {
   readonly layers: LayersName;
   /** The properties of a model that args state, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** What args state about all of them, where ours have no such property. */
+  /** Args that are alike for all of them, where ours have no such property. */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
 }
 
@@ -194,7 +194,7 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Whether weights of norms are stored less 1. */
+/** Tells if weights of norms are stored less 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
 /** Args that change what a model computes, and their values without the feature. */

@@ -1,7 +1,10 @@
+import { checkValues, type Dtype, dtypeBytes } from '@mtl/checkpoint';
+import { CheckpointError } from '@mtl/errors';
+import { sizeOf } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';
 import type { LayersName } from './megatron-names.js';
 
-/** What of an architecture decides how tensors are stored. */
+/** The part of an architecture that decides how tensors are stored. */
 export interface StoredArchitecture {
   readonly layers: LayersName;
   readonly isGated: boolean;
@@ -39,7 +42,7 @@ export interface MegatronOptimizerFiles {
   state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
-export const megatronTerms: WeightTerms = {
+const megatronTerms: WeightTerms = {
   code: 'MTL_MEGATRON_WEIGHTS',
   configuration: 'its args',
   remedy: 'use the files of one checkpoint, complete and unchanged; weights of other features are not read',
@@ -62,3 +65,55 @@ export function withoutPadding(
 /** An integer of a checkpoint, such as its iteration; 0 where it is none. */
 export const countOf = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
+
+interface WholeTensor {
+  readonly shape: readonly number[];
+  readonly dtype: Dtype;
+}
+
+/**
+ * The weights of a checkpoint as whole tensors, which `fill` puts together.
+ *
+ * @param options.tensors by our names
+ */
+export function wholeWeights(options: {
+  readonly path: string;
+  readonly tensors: ReadonlyMap<string, WholeTensor>;
+  fill(name: string, target: Uint8Array): Promise<void>;
+}): WeightFiles {
+  const { path, fill } = options;
+  const tensors = new Map(
+    [...options.tensors].map(([name, { shape, dtype }]) => {
+      return [name, { shape, dtype, bytes: sizeOf(shape) * dtypeBytes[dtype] }] as const;
+    }),
+  );
+  return {
+    path,
+    terms: megatronTerms,
+    tensors,
+    read: async ({ name, target, requireFinite = false }) => {
+      const { shape, dtype, bytes } = tensors.get(name)!;
+      const whole = target ?? new Uint8Array(bytes);
+      await fill(name, whole);
+      if (requireFinite) {
+        const slices = shape.map((end) => ({ start: 0, end }));
+        const remedy = 'take an earlier checkpoint: the values of this one are not finite';
+        checkValues(whole, { dtype, check: { place: path, name, slices, remedy, exitCode: 2 } });
+      }
+      return whole;
+    },
+  };
+}
+
+/** The error for a checkpoint of Megatron-LM that cannot be used. */
+export function megatronError(
+  path: string,
+  problem: string,
+  { expected, remedy }: { readonly expected?: string | undefined; readonly remedy?: string } = {},
+): CheckpointError {
+  return new CheckpointError('MTL_MEGATRON_CHECKPOINT', `${path}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy: remedy ?? 'pass the directory that Megatron-LM saved to (its --save), complete and unchanged',
+    exitCode: 2,
+  });
+}

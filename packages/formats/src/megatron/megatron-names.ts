@@ -29,7 +29,7 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
 /** State of fp8 kernels, and what is computed from the arguments. */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
-/** What the models of Megatron-LM call their layers: those of a GPT `decoder`, those of a BERT `encoder`. */
+/** Names of the layers in models of Megatron-LM: those of a GPT `decoder`, those of a BERT `encoder`. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**

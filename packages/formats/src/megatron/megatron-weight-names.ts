@@ -36,7 +36,7 @@ export function megatronWeightNames(options: {
 
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
-/** The same, of weights that are stored less 1. */
+/** Returns the mapping of weights that are stored less 1. */
 const storedLessOne = (mapping: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>
@@ -62,7 +62,7 @@ function mappingOf(
   return isBuffer(name) ? { ...mapping, dtype: 'F32' } : mapping;
 }
 
-/** Whether no optimizer updates it: it has no state, and is in float32 whatever weights are. */
+/** Tells if no optimizer updates it: it has no state, and is in float32 whatever weights are. */
 export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
 /** The shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */

@@ -1,7 +1,8 @@
-import type { TensorSplit } from './tensor-split.js';
+import { TorchTensor } from '@mtl/checkpoint';
+import { megatronError } from './megatron-files.js';
 
 /** Where queries, keys and values of a head are among the outputs of their layer. */
-export interface QkvOrder {
+interface QkvOrder {
   /** `checkpoint_version`: 0 has [3, heads, D], 1 has [heads, D, 3], 2 and later [groups, A / G + 2, D]. */
   readonly version: number;
   /** D */
@@ -78,4 +79,54 @@ export function mergeShard(options: {
         : wholeRow(row, split, { numRows, shard, numShards, qkv }) * rowBytes;
     if (start + rowBytes <= target.length) target.set(source, start);
   }
+}
+
+/**
+ * How ranks of tensor parallelism split a tensor in Megatron-LM.
+ *
+ * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
+ * - `gated-rows`: outputs of a SwiGLU layer: each rank has its gates, then its values
+ * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on the version
+ * - `columns`: inputs of a row-parallel layer
+ * - `none`: all ranks have the same
+ */
+export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
+
+/** How a tensor with one of our names is split; of experts, each of them. */
+export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
+  if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
+  if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
+  if (/^(embedding\.word_embeddings|output_layer)\./.test(name)) return 'rows';
+  if (/\.(self_attention\.linear_proj|mlp\.(experts\.|shared_experts\.)?linear_fc2)\.weight$/.test(name))
+    return 'columns';
+  return 'none';
+}
+
+/** Deeper than any model of Megatron-LM nests its parts. */
+const maxDepth = 12;
+
+/**
+ * The tensors of a model's state by their names, parts of nested dictionaries joined by dots. What is no
+ * tensor is left out: state of fp8 kernels, for example.
+ */
+export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
+  if (!(model instanceof Map)) {
+    throw megatronError(path, 'it contains no model', {
+      expected: 'a dictionary `model`, or `model0` and so on',
+    });
+  }
+  const tensors = new Map<string, TorchTensor>();
+  let numValues = 0;
+  const add = (values: ReadonlyMap<unknown, unknown>, prefix: string, depth: number): void => {
+    if (depth > maxDepth) throw megatronError(path, `its model is nested deeper than ${maxDepth} levels`);
+    for (const [key, value] of values) {
+      // a dictionary may be contained many times in one file
+      if (++numValues > 1_000_000) throw megatronError(path, 'its model has more than a million parts');
+      const name = `${prefix}${String(key)}`;
+      if (value instanceof TorchTensor) tensors.set(name, value);
+      else if (value instanceof Map) add(value, `${name}.`, depth + 1);
+    }
+  };
+  add(model as ReadonlyMap<unknown, unknown>, '', 0);
+  return tensors;
 }

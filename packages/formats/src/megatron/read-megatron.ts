@@ -11,7 +11,6 @@ import { openDistributedMegatron } from './distributed-megatron-files.js';
 import { openLegacyMegatron } from './legacy-megatron-files.js';
 import { megatronArguments } from './megatron-arguments.js';
 import { findMegatronCheckpoint, type MegatronFormat } from './megatron-directory.js';
-import { megatronError } from './megatron-error.js';
 import {
   checkMegatronFeatures,
   hasNormsLessOne,
@@ -23,13 +22,14 @@ import {
   countOf,
   type MegatronFiles,
   type MegatronOptimizerState,
+  megatronError,
   type StoredArchitecture,
 } from './megatron-files.js';
 import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 
 /** A checkpoint of Megatron-LM that was opened; files are open until `close`. */
 export interface MegatronModel {
-  /** Of the checkpoint. */
+  /** Path of the checkpoint. */
   readonly path: string;
   readonly format: MegatronFormat;
   readonly iteration: number;

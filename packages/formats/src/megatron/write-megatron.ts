@@ -24,9 +24,9 @@ import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
-import { megatronError } from './megatron-error.js';
 import { layersWithExperts } from './megatron-expert-fields.js';
 import { type MegatronModelKind, megatronModelTypes, unwrittenProperties } from './megatron-fields.js';
+import { megatronError } from './megatron-files.js';
 import { layerOf, megatronNameOf } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
@@ -40,7 +40,7 @@ export interface WriteMegatronOptions {
   /** 0 is written as a release, as Megatron-LM calls weights without an iteration. */
   readonly iteration: number;
   readonly consumedSamples: number;
-  /** What weights are stored as. Default F32. */
+  /** Dtype that weights are stored as. Default F32. */
   readonly dtype?: WritableDtype | undefined;
 }
 
@@ -96,7 +96,7 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
   }
 }
 
-/** Whether layers of a kind are one tensor: all of them are alike, and Megatron-LM counts them as that. */
+/** Tells if layers of a kind are one tensor: all of them are alike, and Megatron-LM counts them as that. */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
@@ -136,7 +136,7 @@ function tensorSources({
   });
 }
 
-/** What all ranks have: `common.pt`. */
+/** Returns what all ranks have: `common.pt`. */
 function commonState(options: WriteMegatronOptions): PickleValue {
   const { kind, model, iteration, consumedSamples } = options;
   const { fields, alwaysStated } = megatronModelTypes[kind];

@@ -1,2 +1,2 @@
-export { deliveryText } from '../services/delivery-text.js';
-export { missingWandbKey } from '../services/missing-wandb-key.js';
+export { deliveryText } from '../services/delivery.js';
+export { missingWandbKey } from '../services/send-kept-metrics.js';

@@ -1,26 +1,24 @@
 import type { RunOutcome } from '@mtl/trainer';
-import type { MetricsRow } from './metrics-row.js';
-import type { MetricsRows } from './metrics-rows.js';
-import { ServiceError } from './service-error.js';
-import type { TrackingService } from './tracking-service.js';
-import type { TrackedRun } from './tracking-settings.js';
+import type { MetricsRow, MetricsRows } from './metrics-rows.js';
+import { ServiceError } from './request-json.js';
+import type { TrackedRun, TrackingService } from './tracking-settings.js';
 
-/** What is kept about a delivery in the run folder. */
+/** The state of a delivery that is kept in the run folder. */
 export interface DeliveryState {
   /** Rows of metrics.jsonl that the service has. */
   rows: number;
-  /** Whether the service knows how the run ended. */
+  /** True once the service knows how the run ended. */
   isEnded: boolean;
 }
 
-/** What a service has when a delivery is over. */
+/** The state of a service when a delivery is over. */
 export interface DeliveryResult {
   readonly title: string;
   /** Rows that the service has. */
   readonly sent: number;
   /** Rows that are kept in the run folder only. */
   readonly kept: number;
-  /** Whether the service knows how the run ended. */
+  /** True once the service knows how the run ended. */
   readonly isEnded: boolean;
   /** Why they are kept: what the service answered last. */
   readonly problem: string | undefined;
@@ -38,14 +36,14 @@ export interface DeliveryTimes {
   readonly lastRetry: number;
 }
 
-export const deliveryTimes: DeliveryTimes = {
+const deliveryTimes: DeliveryTimes = {
   interval: 5000,
   keepAlive: 30_000,
   firstRetry: 1000,
   lastRetry: 60_000,
 };
 
-export interface DeliveryOptions {
+interface DeliveryOptions {
   readonly service: TrackingService;
   readonly rows: MetricsRows;
   readonly run: TrackedRun;
@@ -120,7 +118,7 @@ export class Delivery {
     }
   }
 
-  /** Whether there may be more to deliver at once. */
+  /** Delivers rows, and tells if there may be more to deliver at once. */
   async #deliver(): Promise<boolean> {
     const { service, rows, run, state, save } = this.#options;
     if (!this.#isOpen) {
@@ -191,4 +189,16 @@ export class Delivery {
     });
     this.#wake = () => {};
   }
+}
+
+/** Returns the state of a service in one line; `directory` is the run folder. */
+export function deliveryText(result: DeliveryResult, directory: string): string {
+  const { sent, kept, isEnded, problem, page } = result;
+  const where = page === undefined ? '' : `; ${page}`;
+  const why = problem === undefined ? '' : ` (${problem})`;
+  const all = `${sent.toLocaleString('en-US')} steps sent`;
+  if (kept === 0 && isEnded) return `${all}${why}${where}`;
+  const counts =
+    kept === 0 ? `${all}, not that the run ended` : `${all}, ${kept.toLocaleString('en-US')} kept`;
+  return `${counts}${why}: mtl runs send ${directory}${where}`;
 }

@@ -1,14 +1,14 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { type MetricsRow, rowOfLine } from './metrics-row.js';
+import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
 /** Bytes of the file that are held at once, unless a row is longer. */
 const blockBytes = 1 << 20;
 
-export interface ReadRowsOptions {
+interface ReadRowsOptions {
   readonly limit: number;
-  /** Whether nothing is added to the last row any more. */
+  /** True once nothing is added to the last row any more. */
   readonly isOver: boolean;
 }
 
@@ -113,4 +113,70 @@ function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
     start = end + 1;
   }
   return { rows, numBytes };
+}
+
+/**
+ * The values that tracking services get of one step: its metrics, and those of an evaluation and of experts
+ * after it.
+ */
+export interface MetricsRow {
+  readonly iteration: number;
+  /** When the record of the step was written, in milliseconds since 1970. */
+  readonly time: number;
+  /** By Megatron-LM's names, as in TensorBoard. */
+  readonly values: Readonly<Record<string, number>>;
+}
+
+/** Megatron-LM's names, where they differ from those of metrics.jsonl in more than underscores. */
+const namesOfKeys: Readonly<Record<string, string>> = {
+  consumed_samples: 'samples vs steps',
+  consumed_tokens: 'consumed-tokens',
+  decoupled_learning_rate: 'decoupled-learning-rate',
+  grad_norm: 'grad-norm',
+  learning_rate: 'learning-rate',
+  loss_scale: 'loss-scale',
+  model_tflops: 'throughput',
+  peak_bytes: 'mem-max-allocated-bytes',
+  step_ms: 'iteration-time',
+  tokens_per_s: 'tokens-per-second',
+};
+
+/** Tells if a record of metrics.jsonl is part of a row: other types are skipped. */
+function isPartOfRow(
+  record: unknown,
+): record is { type?: 'validation' | 'experts'; iteration: number; time?: unknown } {
+  if (typeof record !== 'object' || record === null) return false;
+  const { type, iteration } = record as { type?: unknown; iteration?: unknown };
+  return Number.isInteger(iteration) && (type === undefined || type === 'validation' || type === 'experts');
+}
+
+/**
+ * The row of one line of metrics.jsonl; undefined for a line that is none, or of another type. `isAddition`:
+ * it is of a step that has a line before it.
+ */
+function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
+  let record: unknown;
+  try {
+    record = JSON.parse(line);
+  } catch {
+    return undefined; // torn by a process that was killed
+  }
+  if (!isPartOfRow(record)) return undefined;
+  const { type, iteration, time, ...others } = record;
+  const milliseconds = Date.parse(String(time));
+  const row = { iteration, time: Number.isNaN(milliseconds) ? 0 : milliseconds };
+  if (type === 'experts') {
+    const scalars = expertScalars(others).map(({ name, value }) => [name, value] as const);
+    return { ...row, values: Object.fromEntries(scalars), isAddition: true };
+  }
+  const isValidation = type === 'validation';
+  const values: Record<string, number> = {};
+  for (const [key, value] of Object.entries(others)) {
+    // null: it was not finite
+    if (typeof value !== 'number') continue;
+    const name = namesOfKeys[key] ?? key.replaceAll('_', ' ');
+    // Megatron-LM reports seconds
+    values[isValidation ? `${name} validation` : name] = key === 'step_ms' ? value / 1000 : value;
+  }
+  return { ...row, values, isAddition: isValidation };
 }

@@ -1,9 +1,7 @@
 import type { RunOutcome } from '@mtl/trainer';
-import type { MetricsRow } from './metrics-row.js';
-import { requestJson } from './request-json.js';
-import { ServiceError } from './service-error.js';
-import type { TrackingService } from './tracking-service.js';
-import type { TrackedRun } from './tracking-settings.js';
+import type { MetricsRow } from './metrics-rows.js';
+import { requestJson, ServiceError } from './request-json.js';
+import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { MlflowState } from './tracking-state.js';
 
 /** Limits of MLflow's REST interface: of runs/log-batch, and of the bytes in the value of a parameter. */
@@ -13,7 +11,7 @@ const mostValueBytes = 6000;
 
 const statusOf = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
 
-/** What a request to MLflow carries in addition to its body. */
+/** Authorization of requests to MLflow, and the texts that errors about them must not contain. */
 export interface MlflowCredentials {
   /** The value of the header `authorization`. */
   readonly authorization: string | undefined;

@@ -1,9 +1,7 @@
 import { Delivery, type DeliveryState, type DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
-import { MlflowService } from './mlflow-service.js';
-import type { TrackingCredentials } from './tracking-credentials.js';
-import type { TrackingService } from './tracking-service.js';
-import type { TrackedRun } from './tracking-settings.js';
+import { type MlflowCredentials, MlflowService } from './mlflow-service.js';
+import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import { type TrackingState, writeTrackingState } from './tracking-state.js';
 import { WandbService } from './wandb-service.js';
 
@@ -20,7 +18,7 @@ export interface OpenDeliveriesOptions {
 }
 
 /** Deliveries of a run folder to services. */
-export interface OpenedDeliveries {
+interface OpenedDeliveries {
   readonly deliveries: readonly Delivery[];
   /** Ends requests and keeps what is not sent by now. */
   giveUp(): void;
@@ -60,4 +58,34 @@ export function openDeliveries(
       for (const delivery of deliveries) delivery.giveUp();
     },
   };
+}
+
+/** Keys that open tracking services; from the environment, and never written anywhere. */
+export interface TrackingCredentials {
+  readonly wandbKey: string | undefined;
+  readonly mlflow: MlflowCredentials;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The credentials in an environment, by the names that the clients of the services read: WANDB_API_KEY,
+ * MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME with MLFLOW_TRACKING_PASSWORD.
+ */
+export function trackingCredentials(environment: Environment): TrackingCredentials {
+  const given = (name: string): string | undefined => environment[name]?.trim() || undefined;
+  return { wandbKey: given('WANDB_API_KEY'), mlflow: mlflowCredentials(given) };
+}
+
+function mlflowCredentials(given: (name: string) => string | undefined): MlflowCredentials {
+  const user = given('MLFLOW_TRACKING_USERNAME');
+  const password = given('MLFLOW_TRACKING_PASSWORD');
+  const token = given('MLFLOW_TRACKING_TOKEN');
+  // in this order, as the client of MLflow
+  if (user !== undefined && password !== undefined) {
+    const encoded = Buffer.from(`${user}:${password}`).toString('base64');
+    return { authorization: `Basic ${encoded}`, secrets: [password, encoded] };
+  }
+  if (token !== undefined) return { authorization: `Bearer ${token}`, secrets: [token] };
+  return { authorization: undefined, secrets: [] };
 }

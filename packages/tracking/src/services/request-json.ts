@@ -1,6 +1,4 @@
-import { ServiceError } from './service-error.js';
-
-export interface JsonRequest {
+interface JsonRequest {
   /** Default: POST with a body, GET without one. */
   readonly url: string;
   readonly body?: unknown;
@@ -13,7 +11,7 @@ export interface JsonRequest {
 }
 
 const timeoutMs = 20_000;
-/** Of an answer, in an error. */
+/** Characters of an answer in an error. */
 const mostCharacters = 200;
 
 /**
@@ -78,4 +76,30 @@ function reasonOf(error: unknown): string {
 
 function without(text: string, secrets: readonly string[]): string {
   return secrets.reduce((kept, secret) => (secret === '' ? kept : kept.replaceAll(secret, '***')), text);
+}
+
+/**
+ * Control characters, and those that change the order of text: an answer must not steer the terminal that
+ * shows it.
+ */
+const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
+
+/** The answer of a tracking service in place of a result, or why it did not answer. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError';
+
+  /** `message`: shown without control characters */
+  constructor(
+    message: string,
+    /** `status`: that of the answer, undefined where there was none; `retryAfterMs`: what it asks to wait. */
+    readonly answer: { readonly status?: number; readonly retryAfterMs?: number | undefined } = {},
+  ) {
+    super(message.replaceAll(controls, ' ').trim());
+  }
+
+  /** True where one more such request may succeed later: the service is away, or has too much to do. */
+  get isPassing(): boolean {
+    const { status } = this.answer;
+    return status === undefined || status === 408 || status === 429 || status >= 500;
+  }
 }

@@ -2,9 +2,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
-import { missingWandbKey } from './missing-wandb-key.js';
-import { openDeliveries } from './open-deliveries.js';
-import type { TrackingCredentials } from './tracking-credentials.js';
+import { openDeliveries, type TrackingCredentials } from './open-deliveries.js';
 import type { TrackedRun } from './tracking-settings.js';
 import { readTrackingState, trackingPath } from './tracking-state.js';
 
@@ -51,4 +49,12 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Returns the error of a run that reports to wandb without a key. */
+export function missingWandbKey(): ConfigurationError {
+  return new ConfigurationError('MTL_WANDB_API_KEY', 'WANDB_API_KEY is not set', {
+    expected: 'the key of an account at wandb, in the environment',
+    remedy: 'set it; or set WANDB_MODE=offline, and send the metrics later (mtl runs send)',
+  });
 }

@@ -1,11 +1,14 @@
+import type { RunOutcome } from '@mtl/trainer';
+import type { MetricsRow } from './metrics-rows.js';
+
 /** A project of Weights & Biases. */
 export interface WandbSettings {
   readonly project: string;
   /** A user or a team. Default: that of the API key. */
   readonly entity?: string | undefined;
-  /** What the run is called there. */
+  /** Name of the run at the service. */
   readonly name: string;
-  /** Of the interface, such as `https://api.wandb.ai`. */
+  /** Address of the interface, such as `https://api.wandb.ai`. */
   readonly baseUrl: string;
 }
 
@@ -13,7 +16,7 @@ export interface WandbSettings {
 export interface MlflowSettings {
   readonly trackingUri: string;
   readonly experiment: string;
-  /** What the run is called there. */
+  /** Name of the run at the service. */
   readonly name: string;
 }
 
@@ -23,11 +26,28 @@ export interface TrackingSettings {
   readonly mlflow?: MlflowSettings | undefined;
 }
 
-/** What services are told about a run in addition to its metrics. */
+/** The facts that services get about a run in addition to its metrics. */
 export interface TrackedRun {
   /** Its flags with their values. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly host: string;
   /** When it was first started, in milliseconds since 1970. */
   readonly startedAt: number;
+}
+
+/** A place elsewhere that rows of metrics are sent to. Every method may throw a `ServiceError`. */
+export interface TrackingService {
+  /** In messages. */
+  readonly title: string;
+  /** Rows of one `send` at most. */
+  readonly mostRows: number;
+  /** Where the run can be looked at, once it is known. */
+  readonly page: string | undefined;
+  /** Creates the run or goes on with it. */
+  open(run: TrackedRun): Promise<void>;
+  /** Sends rows, of which the first is row `first` of the run; the same rows may be sent again. */
+  send(rows: readonly MetricsRow[], first: number): Promise<void>;
+  /** Called from time to time while there is nothing to send. */
+  keepAlive(): Promise<void>;
+  end(outcome: RunOutcome): Promise<void>;
 }

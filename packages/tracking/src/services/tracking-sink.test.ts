@@ -12,14 +12,11 @@ import {
   RecordingServer,
   wandbAnswer,
 } from '../../test/support/recording-server.js';
-import { beginTracking } from './begin-tracking.js';
-import type { DeliveryResult, DeliveryTimes } from './delivery.js';
-import { deliveryText } from './delivery-text.js';
-import { openDeliveries } from './open-deliveries.js';
+import { type DeliveryResult, type DeliveryTimes, deliveryText } from './delivery.js';
+import { openDeliveries, trackingCredentials } from './open-deliveries.js';
 import { sendKeptMetrics } from './send-kept-metrics.js';
-import { trackingCredentials } from './tracking-credentials.js';
 import type { TrackedRun, TrackingSettings } from './tracking-settings.js';
-import { TrackingSink } from './tracking-sink.js';
+import { beginTracking, TrackingSink } from './tracking-sink.js';
 import { readTrackingState } from './tracking-state.js';
 
 const key = 'secretsecretsecretsecretsecretsecretsecr';

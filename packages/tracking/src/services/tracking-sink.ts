@@ -1,22 +1,26 @@
+import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import type { MetricsSink, RunOutcome, SummaryRow } from '@mtl/trainer';
-import { type BeginTrackingOptions, beginTracking } from './begin-tracking.js';
-import type { DeliveryResult, DeliveryState, DeliveryTimes } from './delivery.js';
-import { deliveryText } from './delivery-text.js';
+import { type DeliveryResult, type DeliveryState, type DeliveryTimes, deliveryText } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
-import type { TrackingCredentials } from './tracking-credentials.js';
-import type { TrackedRun } from './tracking-settings.js';
-import { readTrackingState, type TrackingState } from './tracking-state.js';
+import type { TrackingCredentials } from './open-deliveries.js';
+import type { TrackedRun, TrackingSettings } from './tracking-settings.js';
+import {
+  continuedState,
+  readTrackingState,
+  type TrackingState,
+  writeTrackingState,
+} from './tracking-state.js';
 import type { TrackingReply, TrackingRequest, TrackingWorkerData } from './tracking-worker.js';
 
 export interface OpenTrackingOptions extends BeginTrackingOptions {
-  /** Whether nothing is sent to wandb now: what is kept can be sent later. */
+  /** True where nothing is sent to wandb now: what is kept can be sent later. */
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** Of services that go away, refuse, and are back. */
+  /** Told of services that go away, refuse, and are back. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;
@@ -24,7 +28,7 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
 
 /** How long the end of a run waits for services; what they have not taken by then is kept. */
 const mostWaitMs = 2000;
-/** Of these, for the thread to tell what services have. */
+/** The part of these milliseconds in which the thread tells what services have. */
 const marginMs = 250;
 
 /**
@@ -99,7 +103,7 @@ export class TrackingSink implements MetricsSink {
 
 const noAnswer = `no answer within ${mostWaitMs / 1000} s of the end of the run`;
 
-/** What a promise resolves to; undefined where that takes longer. */
+/** Returns what a promise resolves to; undefined where that takes longer. */
 async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
@@ -112,7 +116,7 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** What services have by the run folder alone. */
+/** Returns the state of services by the run folder alone. */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
@@ -137,4 +141,31 @@ function startWorker(workerData: TrackingWorkerData): Worker {
   const entry = new URL('./tracking-worker.ts', import.meta.url).href;
   const start = `import('${loader}').then(() => import('${entry}'))`;
   return new Worker(start, { eval: true, workerData, execArgv: ['--conditions', '@mtl/source'] });
+}
+
+interface BeginTrackingOptions {
+  /** The run folder, where what services do not take is kept. */
+  readonly directory: string;
+  /** Its metrics.jsonl, which another sink writes. */
+  readonly metricsPath: string;
+  readonly settings: TrackingSettings;
+}
+
+/**
+ * The state of a run that starts or goes on, in tracking.json of its folder: the runs that it names are gone
+ * on with, others are new. A run that is resumed must have dropped the rows that it writes again.
+ *
+ * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
+ */
+export async function beginTracking(options: BeginTrackingOptions): Promise<TrackingState> {
+  const { directory, metricsPath, settings } = options;
+  const known = readTrackingState(directory);
+  const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
+  const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
+  for (const sent of [state.wandb, state.mlflow]) {
+    // what was sent of them is sent again
+    if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
+  }
+  writeTrackingState(directory, state);
+  return state;
 }

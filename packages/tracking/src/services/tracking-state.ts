@@ -7,20 +7,20 @@ import type { MlflowSettings, TrackingSettings, WandbSettings } from './tracking
 export type WandbState = WandbSettings & DeliveryState & { readonly id: string; entity?: string | undefined };
 export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: string; runId?: string };
 
-/** What a run folder keeps about tracking services: where the run is there, and how much they have. */
+/** The state of tracking services in a run folder: where the run is there, and how much they have. */
 export interface TrackingState {
   wandb?: WandbState;
   mlflow?: MlflowState;
 }
 
-/** Of the contents of tracking.json. */
+/** Format of the contents of tracking.json. */
 const format = 'mtl-tracking';
 
 /** The file in a run folder. It never contains a key or a password. */
 export const trackingPath = (directory: string): string => join(directory, 'tracking.json');
 
 /**
- * What a run folder keeps; undefined where its run reported to no service.
+ * Reads what a run folder keeps; undefined where its run reported to no service.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE
  */

@@ -3,7 +3,7 @@ import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult } from './delivery.js';
 import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js';
 
-/** Of the thread that sends metrics. */
+/** Data for the thread that sends metrics. */
 export type TrackingWorkerData = OpenDeliveriesOptions;
 
 /** To the thread: the run has ended, and how long it may take to send what is left, in milliseconds. */

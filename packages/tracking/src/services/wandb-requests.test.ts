@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type RecordedRequest, RecordingServer, wandbAnswer } from '../../test/support/recording-server.js';
+import { trackingCredentials } from './open-deliveries.js';
 import { sendKeptMetrics } from './send-kept-metrics.js';
-import { trackingCredentials } from './tracking-credentials.js';
 import { writeTrackingState } from './tracking-state.js';
 
 interface StreamedFile {

@@ -1,9 +1,7 @@
 import type { RunOutcome } from '@mtl/trainer';
-import type { MetricsRow } from './metrics-row.js';
-import { requestJson } from './request-json.js';
-import { ServiceError } from './service-error.js';
-import type { TrackingService } from './tracking-service.js';
-import type { TrackedRun } from './tracking-settings.js';
+import type { MetricsRow } from './metrics-rows.js';
+import { requestJson, ServiceError } from './request-json.js';
+import type { TrackedRun, TrackingService } from './tracking-settings.js';
 import type { WandbState } from './tracking-state.js';
 
 /** Creates the run, or takes up the one of that name in the project. */
@@ -27,7 +25,7 @@ interface UpsertedBucket {
   readonly errors?: ReadonlyArray<{ readonly message?: string }>;
 }
 
-/** What is posted to the stream of a run's files. */
+/** The body that is posted to the stream of a run's files. */
 interface StreamedFiles {
   /** Lines of a file from line `offset` on, each as text. */
   readonly files?: Readonly<Record<string, { readonly offset: number; readonly content: readonly string[] }>>;

@@ -19,7 +19,7 @@ export interface ChangedFile {
   readonly kept: Buffer;
 }
 
-/** What a resume does to the files of an earlier run. */
+/** The changes that a resume makes to the files of an earlier run. */
 export interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
@@ -52,7 +52,7 @@ export function olderFiles(directory: string, { resume, writer }: OlderFilesOpti
 
 const keyOf = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
 
-/** What stays in a file, or undefined for one that is not of this run. */
+/** Returns what stays in a file, or undefined for one that is not of this run. */
 function keptOf(
   file: Buffer,
   options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
