@@ -3,11 +3,8 @@ import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
-import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
-import { tokenText } from '../tokenizers/token-text.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { tokenizerError } from '../tokenizers/tokenizer-error.js';
-import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
+import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
+import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokenizers/tokenizer-files.js';
 import { ChatTemplate } from './chat-template.js';
 
 /**
