@@ -1,12 +1,16 @@
 export { BadLines } from './corpora/corpus-error.js';
-export { corpusFileNames, type CorpusFiles, corpusFiles } from './corpora/corpus-files.js';
-export { prepareDataset, type PrepareSummary } from './corpora/prepare-dataset.js';
+export { type CorpusFiles, corpusFileNames, corpusFiles } from './corpora/corpus-files.js';
+export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
 export { readDocuments } from './corpora/read-documents.js';
 export { fileProblem, readRegularFile } from './files/regular-files.js';
 export { writeFileAtomically } from './files/write-files.js';
 export { IndexedDataset } from './indexed/indexed-dataset.js';
 export { IndexedDatasetWriter, mergeIndexedDatasets } from './indexed/indexed-dataset-writer.js';
-export { type IndexedDatasetInspection, inspectIndexedDataset, verifyIndexedDataset } from './indexed/verify-indexed-dataset.js';
+export {
+  type IndexedDatasetInspection,
+  inspectIndexedDataset,
+  verifyIndexedDataset,
+} from './indexed/verify-indexed-dataset.js';
 export { type BatchLoaderOptions, createBatchLoader } from './loading/batch-loader.js';
 export { buildBertDatasets, openBertDataset } from './masked/bert-dataset.js';
 export { type MaskedTokenBatch, mostRoomForMasked } from './masked/masked-token-batch.js';
@@ -17,7 +21,13 @@ export { type SplitName, splitNames, splitSequences } from './samples/dataset-pa
 export { buildGptDatasets, openGptDataset } from './samples/gpt-dataset.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
-export { createSampleBatch, documentsOfSamples, type NumberedBatch, type SampleBatch, type SampleDataset } from './samples/sample-dataset.js';
+export {
+  createSampleBatch,
+  documentsOfSamples,
+  type NumberedBatch,
+  type SampleBatch,
+  type SampleDataset,
+} from './samples/sample-dataset.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export { exportTokenizer } from './tokenizers/export-tokenizer.js';
 export { type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizers/tokenizer.js';

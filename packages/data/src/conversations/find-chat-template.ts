@@ -27,7 +27,7 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 }
 
 /** What of a tokenizer its chat template follows from. */
-export type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
+type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
 
 /**
  * The chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
@@ -79,7 +79,7 @@ function named(options: TokenizerOptions | undefined): UsedTemplates | undefined
 }
 
 /** The folder of the tokenizer's files, where it has one. */
-export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
+function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
   const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;

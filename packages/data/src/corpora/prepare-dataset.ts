@@ -31,7 +31,7 @@ export interface PrepareProgress {
 }
 
 /** What to tokenize into which dataset. */
-export interface PrepareDatasetOptions {
+interface PrepareDatasetOptions {
   /**
    * Corpus files and folders of such files, read in this order (see `readDocuments`; the files of a folder as
    * `corpusFiles` sorts them). If one is a folder, the paths of all files are written to the dataset's prefix

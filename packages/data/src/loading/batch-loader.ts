@@ -1,7 +1,12 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError, unpackError } from '@mtl/errors';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
-import { assembleBatch, type NumberedBatch, type SampleBatch, type SampleDataset } from '../samples/sample-dataset.js';
+import {
+  assembleBatch,
+  type NumberedBatch,
+  type SampleBatch,
+  type SampleDataset,
+} from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
 import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 
@@ -19,7 +24,7 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
 }
 
 /** How a loader has done so far. */
-export interface BatchLoaderStatistics {
+interface BatchLoaderStatistics {
   readonly batches: number;
   /** Time that `next` spent waiting for a batch (the first one, which starts the thread, not counted). */
   readonly waitedMilliseconds: number;

@@ -6,7 +6,7 @@ import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';
 
 /** Questions on contexts, and how to split them into windows. */
-export interface EncodeSpansOptions {
+interface EncodeSpansOptions {
   readonly examples: readonly SpanExample[];
   /** BERT's WordPiece: one that tells offsets. */
   readonly tokenizer: Tokenizer;
@@ -32,7 +32,7 @@ export interface SpanWindow {
 }
 
 /** What spans are trained and searched with. */
-export interface EncodedSpans {
+interface EncodedSpans {
   readonly dataset: TaskDataset;
   /** Entry n describes sample n. */
   readonly windows: readonly SpanWindow[];

@@ -34,7 +34,7 @@ const endOfDocument = 256;
 /**
  * One token for each byte of UTF-8 (ids 0 to 255), and 256 ends a document. Needs no files, loses nothing.
  */
-export function createByteLevelTokenizer(
+function createByteLevelTokenizer(
   options: Extract<TokenizerOptions, { type: 'ByteLevelTokenizer' }>,
 ): Tokenizer {
   const encoder = new TextEncoder();
@@ -59,9 +59,7 @@ export function createByteLevelTokenizer(
  * For corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the last id ends
  * documents.
  */
-export function createNullTokenizer(
-  options: Extract<TokenizerOptions, { type: 'NullTokenizer' }>,
-): Tokenizer {
+function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTokenizer' }>): Tokenizer {
   const { vocabSize } = options;
   if (!Number.isInteger(vocabSize) || vocabSize < 1) {
     throw new ConfigurationError('MTL_DATA_TOKENIZER_SIZE', `a NullTokenizer of ${vocabSize} ids`, {
@@ -88,7 +86,7 @@ export function createNullTokenizer(
 }
 
 /** BERT's WordPiece from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
-export function createBertWordPieceTokenizer(
+function createBertWordPieceTokenizer(
   options: Extract<TokenizerOptions, { type: 'BertWordPieceLowerCase' | 'BertWordPieceCase' }>,
 ): Tokenizer {
   const { type, vocabFile } = options;

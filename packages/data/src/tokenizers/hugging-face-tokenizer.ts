@@ -20,7 +20,7 @@ const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>',
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 
 /** A tokenizer around a parsed tokenizer.json. */
-export interface HuggingFaceTokenizerOptions {
+interface HuggingFaceTokenizerOptions {
   readonly name: string;
   /** For messages. */
   readonly path: string;
@@ -186,7 +186,7 @@ interface PostProcessor {
 }
 
 /** The special tokens that a post-processor puts before a text: those of its template for single texts. */
-export function startIdsOf(postProcessor: unknown): readonly number[] | undefined {
+function startIdsOf(postProcessor: unknown): readonly number[] | undefined {
   const found = (postProcessor ?? {}) as PostProcessor;
   if (found.type === 'Sequence' && Array.isArray(found.processors)) {
     return found.processors.map(startIdsOf).find((ids) => ids !== undefined);

@@ -108,7 +108,7 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
  * @returns a global expression; its groups have other numbers than those of the pattern
  * @throws SyntaxError for what is not an expression of Oniguruma, or has no counterpart
  */
-export function onigurumaExpression(pattern: string): RegExp {
+function onigurumaExpression(pattern: string): RegExp {
   const source = asOnigurumaReads(pattern);
   try {
     const { pattern: translated, flags, options } = toRegExpDetails(source);

@@ -71,7 +71,7 @@ function restoreVocabulary(json: TokenizerJson, ids: Map<string, number>): Reado
 }
 
 /** A token that is looked for in texts before they are split into words. */
-export interface AddedToken {
+interface AddedToken {
   readonly id: number;
   readonly content: string;
   /** Only where no letter, digit, mark or underscore touches it. */
@@ -83,7 +83,7 @@ export interface AddedToken {
 }
 
 /** A part of a text: an added token, or what is between them. */
-export interface TextPart {
+interface TextPart {
   readonly text: string;
   /** The id of the added token; undefined for text between them. */
   readonly id: number | undefined;
@@ -102,7 +102,7 @@ const space = /\p{White_Space}/u;
  * Splits texts at added tokens as the tokenizers library does: from the left the longest one at each place.
  * One that must be a single word and is not stays text, and no shorter one is looked for in it.
  */
-export function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextPart[] {
+function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextPart[] {
   const root: TrieNode = { next: new Map() };
   for (const token of tokens) insert(root, token);
   if (tokens.length === 0) return (text) => (text === '' ? [] : [{ text, id: undefined }]);

@@ -49,7 +49,6 @@ export const tokenizerTypes = [
   'ByteLevelTokenizer',
   'NullTokenizer',
 ] as const;
-export type TokenizerType = (typeof tokenizerTypes)[number];
 
 /** Which tokenizer to make. Plain data: worker threads make their own from it. */
 export type TokenizerOptions =

@@ -1,7 +1,7 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
 
 /** A piece of a word: its token, and the code points of the word that it represents. */
-export interface WordPiece {
+interface WordPiece {
   readonly token: string;
   readonly from: number;
   readonly to: number;

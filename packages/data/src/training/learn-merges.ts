@@ -3,7 +3,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 const radix = 2 ** 26;
 
 /** What to learn from and when to stop. */
-export interface LearnMergesOptions {
+interface LearnMergesOptions {
   /** Symbols of every distinct word; changed in place. */
   readonly words: Int32Array[];
   /** How often each word occurs. */
@@ -133,7 +133,7 @@ function applyMerge(options: {
 }
 
 /** A pair of symbols that may be merged. */
-export interface PairCandidate {
+interface PairCandidate {
   /** left x 2^26 + right: also the order among pairs that are equally frequent. */
   readonly key: number;
   count: number;
@@ -142,7 +142,7 @@ export interface PairCandidate {
 }
 
 /** A binary heap of candidates: most frequent first, the smaller pair first among equals. */
-export class PairHeap {
+class PairHeap {
   readonly #items: PairCandidate[] = [];
 
   push(item: PairCandidate): void {

@@ -12,7 +12,7 @@ import {
 } from './learn-merges.js';
 
 /** Settings of a byte-level BPE training. */
-export interface TrainByteLevelBpeOptions {
+interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
   /** Ids in all: special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;

@@ -23,7 +23,7 @@ const { BertNormalizer, BertPreTokenizer } = huggingFace as unknown as {
 };
 
 /** Settings of a WordPiece training. */
-export interface TrainWordPieceOptions {
+interface TrainWordPieceOptions {
   readonly texts: TrainingTexts;
   /** Ids in all: special tokens, characters (alone and continuing a word) and merges. */
   readonly vocabularySize: number;

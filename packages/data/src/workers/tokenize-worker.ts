@@ -17,7 +17,7 @@ export interface TokenizeWorkerData {
 }
 
 /** One batch of documents, by number. */
-export interface TokenizeRequest {
+interface TokenizeRequest {
   readonly batch: number;
   readonly texts: readonly string[];
 }
