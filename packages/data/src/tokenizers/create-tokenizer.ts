@@ -2,7 +2,7 @@ import { ConfigurationError, DataError, nearestName } from '@mtl/errors';
 import { createGpt2BpeTokenizer } from './gpt2-bpe-tokenizer.js';
 import { loadHuggingFaceTokenizer, makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { checkIds, type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizer.js';
-import { readTextFile } from './tokenizer-files.js';
+import { readTextFile } from './tokenizer-json-file.js';
 
 /** Makes a tokenizer; throws a coded error for an unknown type or an unusable file. */
 export async function createTokenizer(options: TokenizerOptions): Promise<Tokenizer> {

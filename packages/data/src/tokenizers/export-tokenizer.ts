@@ -11,7 +11,7 @@ import {
 } from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
 import type { TokenizerOptions } from './tokenizer.js';
-import { readJsonFile } from './tokenizer-files.js';
+import { readJsonFile } from './tokenizer-json-file.js';
 
 /**
  * The files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it does not

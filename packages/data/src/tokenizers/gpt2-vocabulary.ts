@@ -1,4 +1,4 @@
-import { readJsonFile, readTextFile } from './tokenizer-files.js';
+import { readJsonFile, readTextFile } from './tokenizer-json-file.js';
 
 /** The token that ends a document, the last of GPT-2's vocabulary. */
 export const endOfText = '<|endoftext|>';
