@@ -30,10 +30,7 @@ export {
 } from './samples/sample-dataset.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export { exportTokenizer } from './tokenizers/export-tokenizer.js';
-export type { Tokenizer } from './tokenizers/tokenizer.js';
-export { type TokenizerOptions, tokenizerTypes } from './tokenizers/tokenizer-options.js';
-export type { TrainingProgress } from './training/count-words.js';
-export { trainByteLevelBpe } from './training/train-byte-level-bpe.js';
-export { trainWordPiece } from './training/train-word-piece.js';
-export { writeTokenizerJson } from './training/write-tokenizer-json.js';
-export { writeVocabularyText } from './training/write-vocabulary-text.js';
+export { type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizers/tokenizer.js';
+export type { TrainingProgress } from './training/learn-merges.js';
+export { trainByteLevelBpe, writeTokenizerJson } from './training/train-byte-level-bpe.js';
+export { trainWordPiece, writeVocabularyText } from './training/train-word-piece.js';

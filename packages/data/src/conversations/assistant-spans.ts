@@ -1,7 +1,7 @@
 import type { ChatTemplate, TextSpan } from './chat-template.js';
 import { type ChatMessage, type Conversation, conversationError, isLearnt } from './conversation.js';
 
-export interface AssistantSpansOptions {
+interface AssistantSpansOptions {
   readonly conversation: Conversation;
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer: what follows it is not the assistant's. */
@@ -98,7 +98,7 @@ function noPrefix(
   );
 }
 
-export interface AnswerInWholeOptions {
+interface AnswerInWholeOptions {
   readonly messages: readonly ChatMessage[];
   /** The answer among the messages. */
   readonly index: number;
@@ -121,7 +121,7 @@ const comparedBefore = 16;
  * has there, and ends as the same answer does when it is the last one. Undefined where the text has no such
  * place, or more than one could be meant.
  */
-export function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
+function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
   const others = words.map((word) =>
     messages.map((one, at) => (at === index ? withContent(one, word) : one)),
@@ -198,7 +198,7 @@ function tailOf(
 }
 
 /** A text up to the token that ends a turn, where nothing but white space follows it. */
-export function upToEnd(text: string, endOfTurn: string | undefined): string {
+function upToEnd(text: string, endOfTurn: string | undefined): string {
   if (endOfTurn === undefined) return text;
   const end = text.lastIndexOf(endOfTurn);
   const isLast = end >= 0 && text.slice(end + endOfTurn.length).trim() === '';

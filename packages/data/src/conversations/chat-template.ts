@@ -4,7 +4,7 @@ import { RaisedError, TemplateError } from '../jinja/runtime.js';
 import { Dict, isList, toValue, type Value } from '../jinja/values.js';
 import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
 
-export interface ChatTemplateOptions {
+interface ChatTemplateOptions {
   /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
   readonly text: string;
   /** For messages: the file that it came from. */
@@ -15,7 +15,7 @@ export interface ChatTemplateOptions {
   readonly toolUse?: ChatTemplate | undefined;
 }
 
-export interface RenderOptions {
+interface RenderOptions {
   /**
    * Their fields, and those of `tools`, may have any JSON: maps where the order of keys counts, bigints, and
    * `PythonFloat` for floats that are whole.
@@ -29,7 +29,7 @@ export interface RenderOptions {
 }
 
 /** A conversation as text. */
-export interface RenderedConversation {
+interface RenderedConversation {
   readonly text: string;
   /** What the template marks as the assistant's, in order; undefined where it marks nothing. */
   readonly marked: readonly TextSpan[] | undefined;

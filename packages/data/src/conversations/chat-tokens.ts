@@ -15,7 +15,7 @@ export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | num
 }
 
 /** The special token behind an answer of the assistant. */
-export interface EndOfTurn {
+interface EndOfTurn {
   readonly token: number;
   readonly text: string;
 }
@@ -52,7 +52,7 @@ const isSpecial = ({ specialIds, eod }: Tokenizer, token: number): boolean =>
   specialIds?.has(token) ?? token === eod;
 
 /** A text as tokens, and which of them are in its spans. */
-export interface TokensInSpans {
+interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
   /** For each token 1 where a span has it, else 0. */
   readonly isInSpan: Uint8Array;

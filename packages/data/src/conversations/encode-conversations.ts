@@ -10,7 +10,7 @@ import type { PackedConversations } from './conversation-dataset.js';
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
 export type LongConversationRule = (typeof longConversationRules)[number];
 
-export interface EncodeConversationsOptions {
+interface EncodeConversationsOptions {
   readonly conversations: AsyncIterable<Conversation>;
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;

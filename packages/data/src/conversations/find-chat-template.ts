@@ -3,11 +3,8 @@ import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
-import { readJsonFile, readTextFile } from '../tokenizers/read-json-file.js';
-import { tokenText } from '../tokenizers/token-text.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { tokenizerError } from '../tokenizers/tokenizer-error.js';
-import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
+import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
+import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokenizers/tokenizer-json-file.js';
 import { ChatTemplate } from './chat-template.js';
 
 /**
@@ -30,7 +27,7 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 }
 
 /** What of a tokenizer its chat template follows from. */
-export type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
+type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
 
 /**
  * The chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
@@ -82,7 +79,7 @@ function named(options: TokenizerOptions | undefined): UsedTemplates | undefined
 }
 
 /** The folder of the tokenizer's files, where it has one. */
-export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
+function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
   const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;

@@ -172,7 +172,7 @@ const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
  *
  * @throws DataError MTL_DATA_CONVERSATION
  */
-export function withMessages(line: JsonObject, where: string): JsonObject {
+function withMessages(line: JsonObject, where: string): JsonObject {
   const { messages, prompt, completion, conversations, instruction, output } = line;
   if (messages !== undefined || (prompt !== undefined && completion !== undefined)) return line;
   if (Array.isArray(conversations)) {
@@ -236,7 +236,7 @@ function systemOf({ system }: JsonObject, where: string): readonly ChatMessage[]
 }
 
 /** What to do about messages without one of the assistant. */
-export function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
+function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
   const roles = [...new Set(messages.map(({ role }) => role))];
   const others = roles.filter((role) => !['user', 'assistant', 'system', 'tool'].includes(role));
   const names = others.map((role) => `"${role}"`).join(', ');
@@ -248,7 +248,7 @@ export function remedyWithoutAssistant(messages: readonly ChatMessage[]): string
 }
 
 /** @throws DataError MTL_DATA_CONVERSATION for a Parquet file: conversations are read from JSON */
-export function checkIsJson(path: string): void {
+function checkIsJson(path: string): void {
   if (!path.toLowerCase().endsWith('.parquet')) return;
   const lines = path.replace(/\.parquet$/i, '.jsonl');
   throw conversationError(path, 'is a Parquet file', {

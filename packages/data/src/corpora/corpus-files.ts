@@ -56,7 +56,7 @@ function filesIn(folder: string): string[] {
 }
 
 /** How the text of a corpus file is stored. */
-export type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
+type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 
 /** The names that `corpusFormat` knows, for help and errors. */
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';

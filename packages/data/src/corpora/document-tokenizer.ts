@@ -12,7 +12,7 @@ import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents
 const mostCharactersHere = 1 << 18;
 
 /** How documents become tokens. */
-export interface DocumentTokenizerOptions {
+interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
   /** Worker threads; 0 tokenizes in this thread, but for long documents. */
   readonly workers: number;
@@ -80,7 +80,7 @@ function numCharacters(texts: readonly string[]): number {
 type Settle = { resolve: (documents: TokenizedDocuments) => void; reject: (error: unknown) => void };
 
 /** Worker threads that tokenize batches of documents; each batch goes to the thread with the least to do. */
-export class TokenizerPool {
+class TokenizerPool {
   readonly #workers: Worker[];
   readonly #loads: number[];
   readonly #pending = new Map<number, Settle>();

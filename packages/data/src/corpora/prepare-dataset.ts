@@ -5,8 +5,7 @@ import { writeFileAtomically } from '../files/write-files.js';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
+import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { BadLines, type OnBadLine } from './corpus-error.js';
 import { type CorpusFiles, corpusFiles } from './corpus-files.js';
 import { DocumentTokenizer } from './document-tokenizer.js';
@@ -32,7 +31,7 @@ export interface PrepareProgress {
 }
 
 /** What to tokenize into which dataset. */
-export interface PrepareDatasetOptions {
+interface PrepareDatasetOptions {
   /**
    * Corpus files and folders of such files, read in this order (see `readDocuments`; the files of a folder as
    * `corpusFiles` sorts them). If one is a folder, the paths of all files are written to the dataset's prefix

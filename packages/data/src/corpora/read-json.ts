@@ -52,7 +52,7 @@ function textOf(record: JsonRecord, { path, key }: { readonly path: string; read
 }
 
 /** The text of one record, not yet parsed. */
-export interface JsonRecord {
+interface JsonRecord {
   readonly text: string;
   /** Line in which it begins, from 1. */
   readonly line: number;

@@ -5,7 +5,7 @@ import { type ReadLinesOptions, readLines } from './read-lines.js';
 /** What counts as a document in plain text. */
 export type PlainTextDocuments = 'paragraph' | 'file';
 
-export interface ReadPlainTextOptions extends ReadLinesOptions {
+interface ReadPlainTextOptions extends ReadLinesOptions {
   readonly documents: PlainTextDocuments;
   /** Characters (UTF-16 units) of a document (default: what a string of Node can hold, 512 Mi). */
   readonly maximumCharacters?: number | undefined;

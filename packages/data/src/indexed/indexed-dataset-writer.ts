@@ -19,7 +19,7 @@ export interface IndexedDatasetSummary {
 }
 
 /** Settings of a writer. */
-export interface IndexedDatasetWriterOptions {
+interface IndexedDatasetWriterOptions {
   /** Path without `.bin` / `.idx`; directories are made. */
   readonly prefix: string;
   readonly dtype: TokenDtype;
@@ -263,7 +263,7 @@ function forEachChunk(path: string, use: (bytes: Uint8Array) => void): void {
 }
 
 /** Which datasets to join, in order. */
-export interface MergeIndexedDatasetsOptions {
+interface MergeIndexedDatasetsOptions {
   /** Prefixes of the datasets. */
   readonly inputs: readonly string[];
   /** Prefix of the result. */

@@ -55,7 +55,7 @@ export function inspectIndexedDataset(source: string | IndexedDataset): IndexedD
 const chunkTokens = 1 << 18;
 
 /** What to check. */
-export interface VerifyIndexedDatasetOptions {
+interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /** Tokens must be below this; without it only negative and fractional ones are errors. */
   readonly vocabularySize?: number;
@@ -64,7 +64,7 @@ export interface VerifyIndexedDatasetOptions {
 }
 
 /** The inspection of a dataset whose every token was looked at. */
-export interface IndexedDatasetVerification extends IndexedDatasetInspection {
+interface IndexedDatasetVerification extends IndexedDatasetInspection {
   /** Smallest and largest token, undefined in a dataset without tokens. */
   readonly smallestToken: number | undefined;
   readonly largestToken: number | undefined;

@@ -66,7 +66,7 @@ export const filters: ReadonlyMap<string, Filter> = new Map<string, Filter>([
 ]);
 
 /** `value is name(args)` */
-export type Test = (value: Value, args: CallArguments, runtime: Runtime) => boolean;
+type Test = (value: Value, args: CallArguments, runtime: Runtime) => boolean;
 
 const alone =
   (name: string, passes: (value: Value, runtime: Runtime) => boolean): Test =>

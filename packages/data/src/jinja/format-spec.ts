@@ -18,7 +18,7 @@ interface Spec {
 }
 
 /** `format(value, text)` */
-export function formatValue(value: Value, text: string, runtime: Runtime): string {
+function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (text === '') return textOf(value, runtime);
   const found = spec.exec(text);
   if (found === null) throw invalid(text);

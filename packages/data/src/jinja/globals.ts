@@ -216,7 +216,7 @@ const fields: Readonly<Record<string, (time: Date) => string>> = {
 };
 
 /** Python's `time.strftime(format)` in the locale C; `%-d` is without zeros and spaces before a number. */
-export const strftime = (time: Date, format: string): string =>
+const strftime = (time: Date, format: string): string =>
   format.replace(/%(-?)([a-zA-Z%])/g, (whole, bare: string, letter: string) => {
     const field = fields[letter]?.(time);
     if (field === undefined) return whole;

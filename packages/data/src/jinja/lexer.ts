@@ -1,6 +1,6 @@
 import { TemplateError } from './runtime.js';
 
-export type TokenType =
+type TokenType =
   | 'data'
   | 'blockBegin'
   | 'blockEnd'
@@ -13,7 +13,7 @@ export type TokenType =
   | 'operator'
   | 'end';
 
-export interface Token {
+interface Token {
   readonly type: TokenType;
   /** The text that it stands for: of a string without quotes and escapes, of a number without `_`. */
   readonly text: string;

@@ -121,7 +121,7 @@ function compareTexts(left: string, right: string): number {
 }
 
 /** `value in container` */
-export function contains(container: Value, value: Value, runtime: Runtime): boolean {
+function contains(container: Value, value: Value, runtime: Runtime): boolean {
   const { budget } = runtime;
   if (isText(container)) {
     const text = plain(container);

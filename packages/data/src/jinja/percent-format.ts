@@ -189,7 +189,7 @@ function padded(
 }
 
 /** Digits behind the decimal point that a float may be asked for. */
-export const maximumPrecision = 10_000;
+const maximumPrecision = 10_000;
 
 /** A float is `numerator / denominator`, exactly. */
 export function fraction(value: number): { readonly numerator: bigint; readonly denominator: bigint } {
@@ -248,14 +248,14 @@ const exponentText = (exponent: number): string =>
   `e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
 
 /** The magnitude of a finite float as `1.25e+02`. */
-export function exponentialText(value: number, precision: number, { budget }: Runtime): string {
+function exponentialText(value: number, precision: number, { budget }: Runtime): string {
   budget.characters(precision + 400);
   const { digits, exponent } = scientific(value, precision);
   return `${withPoint(digits, 1)}${exponentText(exponent)}`;
 }
 
 /** The magnitude of a finite float with so many digits in all, written the shorter way (`%g`). */
-export function generalText(
+function generalText(
   value: number,
   options: { readonly precision: number; readonly keepsZeros: boolean },
   { budget }: Runtime,

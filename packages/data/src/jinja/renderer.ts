@@ -18,7 +18,7 @@ import {
   valueOr,
 } from './values.js';
 
-export interface RendererOptions {
+interface RendererOptions {
   /** What the template is given. */
   readonly context: ReadonlyMap<string, Value>;
   /** Lists and dicts that have no text of their own. */
@@ -31,7 +31,7 @@ export interface RendererOptions {
 type Ending = 'end' | 'break' | 'continue';
 
 /** Renders a template once. */
-export class Renderer {
+class Renderer {
   readonly #budget = new Budget();
   readonly #evaluator: Evaluator;
   readonly #scope: Scope;
@@ -261,7 +261,7 @@ export class Renderer {
 }
 
 /** The variable `loop` of a loop. */
-export class Loop extends PythonObject {
+class Loop extends PythonObject {
   readonly typeName = 'LoopContext';
   readonly #items: readonly Value[];
   readonly #depth: number;
@@ -339,10 +339,10 @@ export class Loop extends PythonObject {
 }
 
 /** What a macro is called with, by the names of its parameters. */
-export type MacroArguments = ReadonlyMap<string, Value | undefined>;
+type MacroArguments = ReadonlyMap<string, Value | undefined>;
 
 /** A macro, or the body of a call block (`caller`). */
-export class Macro extends PythonObject {
+class Macro extends PythonObject {
   readonly typeName = 'Macro';
   readonly #name: string | undefined;
   readonly #routine: Routine;

@@ -213,7 +213,7 @@ function runtimeSpaces(count: number, { budget }: Runtime): string {
 }
 
 /** Texts of a list with this one between them. */
-export function joinedBy(separator: string, values: readonly Value[], runtime: Runtime): string {
+function joinedBy(separator: string, values: readonly Value[], runtime: Runtime): string {
   const texts = values.map((value, index) => {
     if (isText(value)) return plain(value);
     throw new TemplateError(`sequence item ${index}: expected str instance, ${typeName(value)} found`);

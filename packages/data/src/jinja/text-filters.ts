@@ -254,7 +254,7 @@ export const concatenated = (values: readonly Value[], runtime: Runtime): string
     runtime,
   ) as string;
 
-export interface WrapOptions {
+interface WrapOptions {
   readonly width: number;
   readonly breaksWords: boolean;
   readonly breaksHyphens: boolean;
@@ -268,7 +268,7 @@ const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
 /** The lines of Python's `textwrap.wrap` for a text of one line. */
-export function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
+function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
   if (how.width <= 0) throw new TemplateError(`invalid width ${how.width} (must be > 0)`);
   const found = how.breaksHyphens ? (text.match(pieces) ?? []) : text.split(atSpaces);
   const chunks = found.filter((chunk) => chunk !== '').map((chunk) => characters(chunk, runtime));
@@ -325,7 +325,7 @@ interface Layout {
 /**
  * The filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII escapes.
  */
-export function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
+function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   const names = ['ensure_ascii', 'indent', 'separators', 'sort_keys'];
   const [ascii = false, indent = null, separators = null, sorts = false] = boundArguments(
     'tojson',

@@ -24,7 +24,7 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
 }
 
 /** How a loader has done so far. */
-export interface BatchLoaderStatistics {
+interface BatchLoaderStatistics {
   readonly batches: number;
   /** Time that `next` spent waiting for a batch (the first one, which starts the thread, not counted). */
   readonly waitedMilliseconds: number;

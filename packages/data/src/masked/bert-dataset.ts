@@ -47,7 +47,7 @@ import { SentenceReader } from './sentence-reader.js';
 const className = 'BERTMaskedWordPieceDataset';
 
 /** Settings that all BERT datasets of a run share. */
-export interface BertDatasetSettings extends SampleIndexSettings {
+interface BertDatasetSettings extends SampleIndexSettings {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
   /** Default: the tokenizer's own; Megatron's value makes its caches and ours interchangeable. */
@@ -82,7 +82,7 @@ export interface BertDatasetDescription {
 }
 
 /** One sample with the fields of Megatron's BERTMaskedWordPieceDataset; arrays are int32 [S]. */
-export interface BertSample {
+interface BertSample {
   readonly text: Int32Array;
   readonly types: Int32Array;
   /** The masked tokens, -1 elsewhere. */
@@ -357,7 +357,7 @@ function openSentences(
 }
 
 /** The datasets of a BERT run. */
-export interface BertDatasetsOptions
+interface BertDatasetsOptions
   extends Omit<BertDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
     SplitDatasetsOptions {}
 

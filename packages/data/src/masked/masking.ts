@@ -101,7 +101,7 @@ export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): nu
 const geometricProbability = 0.2;
 
 /** The next replacement of a masked token `label`; draws from `random`. */
-export type Replace = (random: RandomState, label: number) => number;
+type Replace = (random: RandomState, label: number) => number;
 
 /**
  * Megatron's choice of masked tokens, draw for draw: candidates in shuffled order, an n-gram at each, as long

@@ -6,7 +6,7 @@ import { MersenneTwister64 } from '../random/mersenne-twister-64.js';
 // N = number of samples.
 
 /** Which sentences to gather into samples. */
-export interface SentenceMappingOptions extends SentenceDocuments {
+interface SentenceMappingOptions extends SentenceDocuments {
   /** Most tokens of a sample without its special tokens. */
   readonly maximumLength: number;
   /** Share of samples that aim at a shorter length (Megatron rounds its inverse to an integer). */
@@ -53,7 +53,7 @@ const columns = 3;
 const maximumRows = 0x1fffffff;
 
 /** Documents, which are runs of sentences; a sentence is a sequence of the indexed dataset. */
-export interface SentenceDocuments {
+interface SentenceDocuments {
   /** `[documents + 1]`: the sentence at which each document starts, and the end of the last one. */
   readonly documentIndices: ArrayLike<number>;
   /** int32: tokens of every sentence of the dataset. */
@@ -69,7 +69,7 @@ export interface SentenceDocuments {
 }
 
 /** Documents and the target lengths of their samples. */
-export interface WalkSentencesOptions extends SentenceDocuments {
+interface WalkSentencesOptions extends SentenceDocuments {
   /** Starts a walk (there are two, which must go the same way); gives the target length of each sample. */
   readonly start: () => () => number;
 }
@@ -79,7 +79,7 @@ export interface WalkSentencesOptions extends SentenceDocuments {
  * end of the document in any case; the rows are then shuffled by `std::mt19937_64`. Throws
  * `MTL_DATA_NO_SENTENCES` when no document can give a sample, where Megatron would look for one without end.
  */
-export function walkSentences(options: WalkSentencesOptions): Uint32Array {
+function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
   const usable = usableDocuments(options);
   if (usable.length === 0) throw noSentences(options);

@@ -2,14 +2,14 @@ import { DataError, UsageError } from '@mtl/errors';
 import type { IndexedDataset } from '../indexed/indexed-dataset.js';
 
 /** Where the sentences of one sample are. */
-export interface SampleRange {
+interface SampleRange {
   readonly firstSentence: number;
   readonly endSentence: number;
   readonly targetLength: number;
 }
 
 /** The sentences of one sample. */
-export interface SampleSentences extends SampleRange {
+interface SampleSentences extends SampleRange {
   /** int32: the tokens of all its sentences; valid until the next one is read. */
   readonly tokens: Int32Array;
 }

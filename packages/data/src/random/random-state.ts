@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { MersenneTwister } from './mersenne-twister.js';
 
 /** Anything `shuffle` can permute in place. */
-export interface Shufflable {
+interface Shufflable {
   readonly length: number;
   [index: number]: number;
 }

@@ -20,7 +20,7 @@ export interface BlendedDatasetDescription extends BlendIndices {
 }
 
 /** What to blend. */
-export interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
+interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
    * Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`,
@@ -219,7 +219,7 @@ function checkOversampling(options: {
 }
 
 /** Which sample of which dataset each sample of a blend is. */
-export interface BlendIndices {
+interface BlendIndices {
   /** int16 [size]. */
   readonly datasetIndex: Int16Array;
   /** Exact integers [size] (int64 in the cache file). */

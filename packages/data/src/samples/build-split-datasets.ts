@@ -27,7 +27,7 @@ export type SplitDatasets<Batch extends NumberedBatch = SampleBatch> = Readonly<
 >;
 
 /** One dataset of one part. */
-export interface DatasetPart {
+interface DatasetPart {
   readonly prefix: string;
   readonly split: SplitName;
   readonly numSamples: number | undefined;
@@ -35,7 +35,7 @@ export interface DatasetPart {
 }
 
 /** How datasets of a kind are opened, and what names their caches. */
-export interface DatasetKind<Batch extends NumberedBatch> {
+interface DatasetKind<Batch extends NumberedBatch> {
   readonly open: (part: DatasetPart) => SampleDataset<Batch>;
   readonly identifiers: (part: DatasetPart) => PythonJsonValue;
 }

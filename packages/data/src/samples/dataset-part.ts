@@ -47,8 +47,8 @@ export const splitNames = ['train', 'valid', 'test'] as const;
 export type SplitName = (typeof splitNames)[number];
 
 /** The fractions [from, to) of one part, undefined when it is empty. */
-export type SplitRange = readonly [from: number, to: number] | undefined;
-export type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
+type SplitRange = readonly [from: number, to: number] | undefined;
+type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
 
 /** Parses `--split` ("969,30,1"): one to three weights, normalised, laid end to end. */
 export function parseSplit(split: string): SplitMatrix {
@@ -87,7 +87,7 @@ export function splitSequences(options: {
 }
 
 /** The split as written in the identifiers of a dataset. */
-export function splitMatrixIdentifier(split: string): PythonJsonValue {
+function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
     // The first bookend is Python's integer 0, all others are floats.
     return range === undefined

@@ -23,7 +23,7 @@ import {
 } from './sample-dataset.js';
 
 /** What all datasets of a run have in common. */
-export interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
+interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token; undefined if the tokenizer has none. */
@@ -213,7 +213,7 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
  */
-export function openMockGptDataset(options: GptDatasetOptions): GptDataset {
+function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   const { endOfDocument, vocabularySize } = options;
   if (endOfDocument === undefined || vocabularySize === undefined) {
     throw new UsageError('MTL_DATA_MASKING', 'mock data is opened without a vocabulary', {
@@ -225,7 +225,7 @@ export function openMockGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
-export function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
+function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
 
@@ -297,7 +297,7 @@ function describeGptDataset(
 }
 
 /** How documents inside a sample are treated (Megatron's flags). */
-export interface SampleMaskOptions {
+interface SampleMaskOptions {
   /** The end-of-document token. */
   readonly endOfDocument?: number | undefined;
   /** No loss where the input is an end of document. */
@@ -312,7 +312,7 @@ export interface SampleMaskOptions {
  * Fills the loss mask, positions and document starts of one sample from its inputs. The end-of-document token
  * belongs to the document it ends. Every array holds one row [S].
  */
-export function fillMasks(options: {
+function fillMasks(options: {
   readonly tokens: Int32Array;
   readonly lossMask: Float32Array;
   readonly positionIds: Int32Array;
@@ -332,12 +332,12 @@ export function fillMasks(options: {
 }
 
 /** The datasets of a run. */
-export interface GptDatasetsOptions
+interface GptDatasetsOptions
   extends Omit<GptDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
     SplitDatasetsOptions {}
 
 /** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
-export type GptDatasets = SplitDatasets;
+type GptDatasets = SplitDatasets;
 
 /** Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one test. */
 export function sampleTargets(options: {

@@ -5,7 +5,7 @@ import { RandomState } from '../random/random-state.js';
 // L = sequence length, E = epochs, N = number of samples, T = tokens of one epoch.
 
 /** Which samples to lay out over which documents. */
-export interface GptIndicesOptions {
+interface GptIndicesOptions {
   /** int32: tokens of every sequence of the dataset (a GPT dataset treats a sequence as a document). */
   readonly sizes: Int32Array;
   /** The sequences [first, end) that belong to this split. */
@@ -19,7 +19,7 @@ export interface GptIndicesOptions {
 }
 
 /** The plan of an epoch: how often, how many, and where the last epoch is separated in the shuffle. */
-export interface GptIndexPlan {
+interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;
   readonly numSamples: number;
@@ -30,7 +30,7 @@ export interface GptIndexPlan {
 }
 
 /** Megatron's three GPT indices. */
-export interface GptIndices {
+interface GptIndices {
   readonly plan: GptIndexPlan;
   /** int32 [E x documents]: sequence numbers in the order in which they are read. */
   readonly documentIndex: Int32Array;
@@ -168,7 +168,7 @@ function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: Rando
 }
 
 /** Cached indices and what they must agree with. */
-export interface CheckGptIndicesOptions {
+interface CheckGptIndicesOptions {
   readonly sizes: Int32Array;
   readonly documents: { readonly first: number; readonly end: number };
   readonly plan: GptIndexPlan;

@@ -14,7 +14,7 @@ import { writeFileAtomically } from '../files/write-files.js';
 import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 
 /** One array of a cached index. */
-export interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
+interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
   /** Undefined for the first size when only building tells it. */
   readonly shape: readonly [number | undefined, ...number[]];
@@ -36,7 +36,7 @@ export function indexCacheDirectory(
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
 /** How to find, check or build an index. */
-export interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
+interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
   /** Where the files lie; undefined builds without a cache. */
   readonly directory: string | undefined;
   /** Megatron's name of the class, such as `GPTDataset`. */
@@ -185,20 +185,20 @@ function store<S extends Record<string, CachedArraySpecification>>(
 }
 
 /** Element types of index files; `<i8` is stored as exact float64 values. */
-export interface NpyArrays {
+interface NpyArrays {
   '<i2': Int16Array;
   '<i4': Int32Array;
   '<u4': Uint32Array;
   '<i8': Float64Array;
 }
-export type NpyDescription = keyof NpyArrays;
+type NpyDescription = keyof NpyArrays;
 
 const itemSizes: Record<NpyDescription, number> = { '<i2': 2, '<i4': 4, '<u4': 4, '<i8': 8 };
 const magic = Buffer.from('\x93NUMPY\x01\x00', 'latin1');
 const preambleBytes = magic.length + 2;
 
 /** Writes an array as NumPy's format version 1.0, byte for byte as `numpy.save`, atomically. */
-export function writeNpy<D extends NpyDescription>(options: {
+function writeNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
   shape: readonly number[];
@@ -218,7 +218,7 @@ export function writeNpy<D extends NpyDescription>(options: {
 /**
  * Reads an array of the expected element type and shape; throws an Error that describes what does not match.
  */
-export function readNpy<D extends NpyDescription>(options: {
+function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
   /** Expected shape; undefined where any size will do. */

@@ -5,7 +5,7 @@ import type { SpanExample } from './read-squad-file.js';
 // S = sequence length.
 
 /** A model's output for one window. */
-export interface SpanLogits {
+interface SpanLogits {
   readonly window: SpanWindow;
   /** `[S]`: how much each position looks like the start of the answer; position 0 says that there is none. */
   readonly start: ArrayLike<number>;
@@ -14,7 +14,7 @@ export interface SpanLogits {
 }
 
 /** How to search the best spans of one question. */
-export interface BestSpansOptions {
+interface BestSpansOptions {
   readonly example: SpanExample;
   /** All windows of the example. */
   readonly logits: readonly SpanLogits[];
@@ -25,7 +25,7 @@ export interface BestSpansOptions {
 }
 
 /** A possible answer. */
-export interface SpanCandidate {
+interface SpanCandidate {
   /** A substring of the context. */
   readonly text: string;
   /** Index of its first UTF-16 unit in the context. */
@@ -37,7 +37,7 @@ export interface SpanCandidate {
 }
 
 /** The answers found to one question. */
-export interface BestSpans {
+interface BestSpans {
   /** At most `nBest`, best first, every text once; empty where no position may start an answer. */
   readonly candidates: readonly SpanCandidate[];
   /** The smallest sum of the logits of position 0 over the windows: what "no answer" scores. */

@@ -6,7 +6,7 @@ import type { MultipleChoiceExample } from './read-race-directory.js';
 import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';
 
 /** Sentence pairs, and how to encode them. */
-export interface EncodeSentencePairsOptions {
+interface EncodeSentencePairsOptions {
   readonly examples: readonly SentencePairExample[];
   /** BERT's WordPiece. */
   readonly tokenizer: Tokenizer;
@@ -47,7 +47,7 @@ export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDa
 }
 
 /** Questions with options, and how to encode them. */
-export interface EncodeMultipleChoiceOptions {
+interface EncodeMultipleChoiceOptions {
   readonly examples: readonly MultipleChoiceExample[];
   /** BERT's WordPiece. */
   readonly tokenizer: Tokenizer;
@@ -101,7 +101,7 @@ function questionWithOption(question: string, option: string): string {
 }
 
 /** The special tokens of a pair of texts. */
-export interface PairVocabulary {
+interface PairVocabulary {
   readonly classification: number;
   readonly separator: number;
   readonly padding: number;
@@ -150,7 +150,7 @@ export function pairTokens(options: {
 }
 
 /** Throws `MTL_DATA_SEQUENCE_LENGTH` for sequences that could not hold a token of each text. */
-export function checkTaskSequenceLength(sequenceLength: number): void {
+function checkTaskSequenceLength(sequenceLength: number): void {
   if (Number.isInteger(sequenceLength) && sequenceLength >= pairSpecialTokens + 2) return;
   throw new ConfigurationError(
     'MTL_DATA_SEQUENCE_LENGTH',

@@ -1,12 +1,12 @@
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { EncodedText } from '../tokenizers/word-piece-offsets.js';
+import type { EncodedText } from '../tokenizers/word-piece.js';
 import { pairSpecialTokens, pairTokens, pairVocabulary } from './encode-pairs.js';
 import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';
 
 /** Questions on contexts, and how to split them into windows. */
-export interface EncodeSpansOptions {
+interface EncodeSpansOptions {
   readonly examples: readonly SpanExample[];
   /** BERT's WordPiece: one that tells offsets. */
   readonly tokenizer: Tokenizer;
@@ -32,7 +32,7 @@ export interface SpanWindow {
 }
 
 /** What spans are trained and searched with. */
-export interface EncodedSpans {
+interface EncodedSpans {
   readonly dataset: TaskDataset;
   /** Entry n describes sample n. */
   readonly windows: readonly SpanWindow[];

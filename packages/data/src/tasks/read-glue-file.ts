@@ -40,7 +40,7 @@ export interface BrokenGlueRow {
 }
 
 /** Which file to read as what. */
-export interface ReadGlueFileOptions {
+interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;
   /**

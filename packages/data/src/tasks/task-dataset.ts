@@ -126,13 +126,13 @@ export interface TaskTokenBatch {
 }
 
 /** Which of the optional arrays a dataset's batches have. */
-export interface TaskTargets {
+interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;
 }
 
 /** An empty batch of padding. */
-export function createTaskTokenBatch(options: {
+function createTaskTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
   readonly numChoices: number;

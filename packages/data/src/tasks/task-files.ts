@@ -102,7 +102,7 @@ function kindOf(value: unknown): string {
 }
 
 /** Where in a task's file something is wrong. */
-export interface TaskErrorOptions {
+interface TaskErrorOptions {
   /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
   readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
   readonly path: string;

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import type { SpanExamples } from './read-squad-file.js';
 
 /** Predicted and true classes, as indices into the labels. */
-export interface ClassificationResults {
+interface ClassificationResults {
   readonly predictions: ArrayLike<number>;
   readonly labels: ArrayLike<number>;
 }
@@ -42,7 +42,7 @@ function checkLengths({ predictions, labels }: ClassificationResults): void {
 }
 
 /** Predicted answers by question id; '' means unanswerable. */
-export interface SquadResults {
+interface SquadResults {
   readonly examples: SpanExamples;
   readonly predictions: ReadonlyMap<string, string>;
   /** SQuAD 2.0: by question id, the larger the less likely an answer. Needed for the best thresholds. */
@@ -55,7 +55,7 @@ export interface SquadResults {
 }
 
 /** Means in percent over `total` questions. */
-export interface SquadScores {
+interface SquadScores {
   readonly exact: number;
   readonly f1: number;
   readonly total: number;

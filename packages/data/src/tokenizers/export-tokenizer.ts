@@ -1,13 +1,17 @@
 import { existsSync } from 'node:fs';
 import { byteAlphabet } from '../training/byte-alphabet.js';
-import { type ByteLevelBpe, byteLevelBpeJson } from './byte-level-bpe-json.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
 import { checkTokenizerJson } from './check-tokenizer-json.js';
-import { endOfText, loadGpt2Vocabulary } from './gpt2-vocabulary.js';
+import {
+  type ByteLevelBpe,
+  byteLevelBpeJson,
+  endOfText,
+  loadGpt2Vocabulary,
+  readGpt2Files,
+} from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
-import { readGpt2Files } from './read-gpt2-files.js';
-import { readJsonFile } from './read-json-file.js';
-import type { TokenizerOptions } from './tokenizer-options.js';
+import type { TokenizerOptions } from './tokenizer.js';
+import { readJsonFile } from './tokenizer-json-file.js';
 
 /**
  * The files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it does not

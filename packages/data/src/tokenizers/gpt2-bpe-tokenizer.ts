@@ -1,13 +1,14 @@
 import { ConfigurationError } from '@mtl/errors';
-import { byteLevelBpeJson } from './byte-level-bpe-json.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
-import { checkIds } from './check-ids.js';
-import { endOfText, loadGpt2Vocabulary } from './gpt2-vocabulary.js';
-import { gpt2WordPattern } from './gpt2-word-pattern.js';
+import {
+  byteLevelBpeJson,
+  endOfText,
+  gpt2WordPattern,
+  loadGpt2Vocabulary,
+  readGpt2Files,
+} from './gpt2-vocabulary.js';
 import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
-import { readGpt2Files } from './read-gpt2-files.js';
-import type { Tokenizer } from './tokenizer.js';
-import type { TokenizerOptions } from './tokenizer-options.js';
+import { checkIds, type Tokenizer, type TokenizerOptions } from './tokenizer.js';
 
 /**
  * GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`. Text

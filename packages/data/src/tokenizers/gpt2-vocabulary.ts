@@ -1,3 +1,5 @@
+import { readJsonFile, readTextFile } from './tokenizer-json-file.js';
+
 /** The token that ends a document, the last of GPT-2's vocabulary. */
 export const endOfText = '<|endoftext|>';
 
@@ -9,4 +11,71 @@ export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
   // Loaded on demand: the vocabulary takes 50 ms to import.
   const { default: tokens } = await import('gpt-tokenizer/bpeRanks/r50k_base');
   return tokens.map((token) => Buffer.from(token as string).toString('latin1'));
+}
+
+// White space is Unicode's White_Space, as in the reference implementations; JavaScript's \s has U+FEFF and
+// lacks U+0085.
+const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
+
+/** Splits a text into words as GPT-2 does (Radford 2019): each match is a word, and they cover the text. */
+export const gpt2WordPattern = new RegExp(
+  `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^${space}\\p{L}\\p{N}]+|[${space}]+(?![^${space}])|[${space}]+`,
+  'gu',
+);
+
+const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
+
+/** What a byte-level BPE is made of; tokens are spelt in the alphabet of `byteAlphabet`. */
+export interface ByteLevelBpe {
+  readonly vocab: Readonly<Record<string, number>>;
+  /** Pairs of tokens with a space between them, the first merge first. */
+  readonly merges: readonly string[];
+  readonly endOfText: { readonly id: number; readonly content: string } | undefined;
+  /** Whether texts are split into words as GPT-2 does. */
+  readonly splitsWords: boolean;
+}
+
+/** The tokenizer.json of a byte-level BPE as GPT-2's. */
+export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: ByteLevelBpe) {
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: endOfText === undefined ? [] : [{ ...endOfText, ...flags }],
+    normalizer: null,
+    pre_tokenizer: { ...byteLevel, use_regex: splitsWords },
+    post_processor: { ...byteLevel, trim_offsets: false },
+    decoder: byteLevel,
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: '',
+      end_of_word_suffix: '',
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: false,
+      vocab,
+      merges,
+    },
+  };
+}
+
+/** Reads `vocab.json` and `merges.txt`. Throws `MTL_DATA_TOKENIZER` when they cannot be read. */
+export function readGpt2Files(files: {
+  readonly vocabFile: string;
+  readonly mergeFile: string;
+}): ByteLevelBpe {
+  // What is in it is checked with the whole tokenizer.
+  const vocab = readJsonFile(files.vocabFile) as Readonly<Record<string, number>>;
+  const lines = readTextFile(files.mergeFile).split(/\r?\n/);
+  const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));
+  const id = (vocab as typeof vocab | null)?.[endOfText];
+  return {
+    vocab,
+    merges,
+    endOfText: id === undefined ? undefined : { id, content: endOfText },
+    splitsWords: true,
+  };
 }

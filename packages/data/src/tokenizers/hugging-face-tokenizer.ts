@@ -4,25 +4,23 @@ import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
-import { correctDecoder } from './correct-decoder.js';
-import { correctModel } from './correct-model.js';
-import { correctNormalizer } from './correct-normalizer.js';
-import { correctPreTokenizer } from './correct-pre-tokenizer.js';
-import { readJsonFile } from './read-json-file.js';
-import { startIdsOf } from './start-ids.js';
-import { tokenText } from './token-text.js';
-import type { Tokenizer } from './tokenizer.js';
-import { tokenizerError } from './tokenizer-error.js';
+import {
+  correctDecoder,
+  correctModel,
+  correctNormalizer,
+  correctPreTokenizer,
+} from './correct-tokenizer-json.js';
+import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
 import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
-import type { TokenizerOptions } from './tokenizer-options.js';
-import { wordPieceOffsets } from './word-piece-offsets.js';
+import { readJsonFile, tokenizerError, tokenText } from './tokenizer-json-file.js';
+import { wordPieceOffsets } from './word-piece.js';
 
 // What the published models call the token that ends a document, most specific first.
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 
 /** A tokenizer around a parsed tokenizer.json. */
-export interface HuggingFaceTokenizerOptions {
+interface HuggingFaceTokenizerOptions {
   readonly name: string;
   /** For messages. */
   readonly path: string;
@@ -177,4 +175,31 @@ function guarded<T>(path: string, run: () => T): T {
       cause,
     });
   }
+}
+
+/** A post-processor of a tokenizer.json, as far as it is read; everything in it is checked. */
+interface PostProcessor {
+  readonly type?: unknown;
+  readonly processors?: unknown;
+  readonly single?: unknown;
+  readonly special_tokens?: unknown;
+}
+
+/** The special tokens that a post-processor puts before a text: those of its template for single texts. */
+function startIdsOf(postProcessor: unknown): readonly number[] | undefined {
+  const found = (postProcessor ?? {}) as PostProcessor;
+  if (found.type === 'Sequence' && Array.isArray(found.processors)) {
+    return found.processors.map(startIdsOf).find((ids) => ids !== undefined);
+  }
+  if (found.type !== 'TemplateProcessing' || !Array.isArray(found.single)) return undefined;
+  const tokens = (found.special_tokens ?? {}) as Readonly<Record<string, { readonly ids?: unknown } | null>>;
+  const ids: number[] = [];
+  for (const piece of found.single as readonly ({
+    readonly SpecialToken?: { readonly id?: unknown };
+  } | null)[]) {
+    if (piece?.SpecialToken === undefined) break;
+    const own = tokens[String(piece.SpecialToken.id)]?.ids;
+    if (Array.isArray(own)) ids.push(...own.filter((id): id is number => Number.isSafeInteger(id)));
+  }
+  return ids.length === 0 ? undefined : ids;
 }

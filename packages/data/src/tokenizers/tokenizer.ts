@@ -1,6 +1,6 @@
+import { UsageError } from '@mtl/errors';
 import type { PythonJsonValue } from '../python/json.js';
-import type { TokenizerOptions } from './tokenizer-options.js';
-import type { EncodedText } from './word-piece-offsets.js';
+import type { EncodedText } from './word-piece.js';
 
 /** Turns text into token ids and back. */
 export interface Tokenizer {
@@ -38,4 +38,62 @@ export interface Tokenizer {
    * @param ids whole numbers; bigint in datasets of int64
    */
   decode(ids: ArrayLike<number | bigint>): string;
+}
+
+/** The tokenizers that can be made by name: Megatron's `--tokenizer-type`. */
+export const tokenizerTypes = [
+  'GPT2BPETokenizer',
+  'HuggingFaceTokenizer',
+  'BertWordPieceLowerCase',
+  'BertWordPieceCase',
+  'ByteLevelTokenizer',
+  'NullTokenizer',
+] as const;
+
+/** Which tokenizer to make. Plain data: worker threads make their own from it. */
+export type TokenizerOptions =
+  | {
+      readonly type: 'GPT2BPETokenizer';
+      /**
+       * `vocab.json` and `merges.txt` (both or none); without them the real GPT-2 vocabulary, which is built
+       * in.
+       */
+      readonly vocabFile?: string | undefined;
+      readonly mergeFile?: string | undefined;
+      /** A chat template in Jinja; none is looked for next to the files. */
+      readonly chatTemplate?: string | undefined;
+    }
+  | {
+      readonly type: 'HuggingFaceTokenizer';
+      /** A `tokenizer.json`, or a directory that holds one. */
+      readonly tokenizerModel: string;
+      /** The token that ends a document, when the files do not say. */
+      readonly eodToken?: string | undefined;
+      /** A chat template in Jinja, instead of the one next to the file. */
+      readonly chatTemplate?: string | undefined;
+    }
+  | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
+  | { readonly type: 'ByteLevelTokenizer'; readonly chatTemplate?: string | undefined }
+  | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
+
+/**
+ * Refuses ids that a tokenizer does not have, such as those of another one, instead of leaving them out of a
+ * text, and gives them as numbers.
+ *
+ * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
+ */
+export function checkIds(ids: ArrayLike<number | bigint>, vocabularySize: number): number[] {
+  const numbers = Array.from(ids, Number);
+  for (const [index, id] of numbers.entries()) {
+    if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
+    throw new UsageError(
+      'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+      `token id ${id} (number ${index} of the text) does not exist`,
+      {
+        expected: `0 to ${vocabularySize - 1}`,
+        remedy: 'decode with the tokenizer that the ids come from',
+      },
+    );
+  }
+  return numbers;
 }

@@ -1,9 +1,9 @@
-import { type PairCandidate, PairHeap } from './pair-heap.js';
+import { ConfigurationError, DataError } from '@mtl/errors';
 
 const radix = 2 ** 26;
 
 /** What to learn from and when to stop. */
-export interface LearnMergesOptions {
+interface LearnMergesOptions {
   /** Symbols of every distinct word; changed in place. */
   readonly words: Int32Array[];
   /** How often each word occurs. */
@@ -130,4 +130,98 @@ function applyMerge(options: {
     const count = total.get(key)!;
     if (count > 0) heap.push({ key, count, words: holders });
   }
+}
+
+/** A pair of symbols that may be merged. */
+interface PairCandidate {
+  /** left x 2^26 + right: also the order among pairs that are equally frequent. */
+  readonly key: number;
+  count: number;
+  /** Numbers of the words in which the pair may stand. */
+  readonly words: number[];
+}
+
+/** A binary heap of candidates: most frequent first, the smaller pair first among equals. */
+class PairHeap {
+  readonly #items: PairCandidate[] = [];
+
+  push(item: PairCandidate): void {
+    const items = this.#items;
+    let at = items.length;
+    items.push(item);
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!before(item, items[parent]!)) break;
+      items[at] = items[parent]!;
+      at = parent;
+    }
+    items[at] = item;
+  }
+
+  pop(): PairCandidate | undefined {
+    const items = this.#items;
+    const top = items[0];
+    const item = items.pop();
+    if (item === undefined || items.length === 0) return top;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= items.length) break;
+      if (child + 1 < items.length && before(items[child + 1]!, items[child]!)) child++;
+      if (!before(items[child]!, item)) break;
+      items[at] = items[child]!;
+      at = child;
+    }
+    items[at] = item;
+    return top;
+  }
+}
+
+function before(a: PairCandidate, b: PairCandidate): boolean {
+  return a.count !== b.count ? a.count > b.count : a.key < b.key;
+}
+
+/** Texts to learn from: an array, a generator, or a stream such as `readDocuments`. */
+export type TrainingTexts = Iterable<string> | AsyncIterable<string>;
+
+/** Progress of the training of a tokenizer. */
+export type TrainingProgress =
+  | { readonly stage: 'counting'; readonly texts: number; readonly words: number }
+  | { readonly stage: 'merging'; readonly symbols: number; readonly vocabularySize: number };
+
+/** How often each word occurs; memory grows with the number of different words, not with the text. */
+export async function countWords(options: {
+  readonly texts: TrainingTexts;
+  readonly split: (text: string) => Iterable<string>;
+  readonly onProgress?: ((progress: TrainingProgress) => void) | undefined;
+}): Promise<Map<string, number>> {
+  const { texts, split, onProgress } = options;
+  const words = new Map<string, number>();
+  let count = 0;
+  for await (const text of texts) {
+    for (const word of split(text)) words.set(word, (words.get(word) ?? 0) + 1);
+    if (++count % 1024 === 0) onProgress?.({ stage: 'counting', texts: count, words: words.size });
+  }
+  onProgress?.({ stage: 'counting', texts: count, words: words.size });
+  return words;
+}
+
+/** Refuses a vocabulary that cannot hold what it must. */
+export function checkVocabularySize(vocabularySize: number, smallest: number, holds: string): void {
+  if (Number.isInteger(vocabularySize) && vocabularySize >= smallest && vocabularySize < 2 ** 24) return;
+  throw new ConfigurationError(
+    'MTL_DATA_VOCABULARY_SIZE',
+    `a vocabulary of ${vocabularySize} cannot be trained`,
+    {
+      expected: `${smallest} (${holds}) to ${2 ** 24 - 1}`,
+    },
+  );
+}
+
+/** Refuses a text without words. */
+export function checkWords(words: ReadonlyMap<string, number>): void {
+  if (words.size > 0) return;
+  throw new DataError('MTL_DATA_EMPTY_CORPUS', 'the files contain no text to train a tokenizer on', {
+    remedy: 'check the input files and the JSON key',
+  });
 }

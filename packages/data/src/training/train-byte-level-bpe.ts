@@ -1,12 +1,18 @@
+import { writeFileAtomically } from '../files/write-files.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
-import { gpt2WordPattern } from '../tokenizers/gpt2-word-pattern.js';
+import { gpt2WordPattern } from '../tokenizers/gpt2-vocabulary.js';
 import { byteAlphabet } from './byte-alphabet.js';
-import { countWords, type TrainingProgress, type TrainingTexts } from './count-words.js';
-import { learnMerges } from './learn-merges.js';
-import { checkVocabularySize, checkWords } from './training-error.js';
+import {
+  checkVocabularySize,
+  checkWords,
+  countWords,
+  learnMerges,
+  type TrainingProgress,
+  type TrainingTexts,
+} from './learn-merges.js';
 
 /** Settings of a byte-level BPE training. */
-export interface TrainByteLevelBpeOptions {
+interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
   /** Ids in all: special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;
@@ -68,4 +74,9 @@ export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Prom
 /** An entry of `added_tokens`. */
 export function specialToken(content: string, id: number) {
   return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+}
+
+/** Writes a tokenizer.json (atomically) that Hugging Face's libraries and `HuggingFaceTokenizer` load. */
+export function writeTokenizerJson(path: string, tokenizer: TokenizerJson): void {
+  writeFileAtomically(path, [`${JSON.stringify(tokenizer, null, 2)}\n`]);
 }

@@ -1,11 +1,17 @@
 import * as huggingFace from '@huggingface/tokenizers';
+import { UsageError } from '@mtl/errors';
+import { writeFileAtomically } from '../files/write-files.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
-import { correctNormalizer } from '../tokenizers/correct-normalizer.js';
-import { correctPreTokenizer } from '../tokenizers/correct-pre-tokenizer.js';
-import { countWords, type TrainingProgress, type TrainingTexts } from './count-words.js';
-import { learnMerges } from './learn-merges.js';
+import { correctNormalizer, correctPreTokenizer } from '../tokenizers/correct-tokenizer-json.js';
+import {
+  checkVocabularySize,
+  checkWords,
+  countWords,
+  learnMerges,
+  type TrainingProgress,
+  type TrainingTexts,
+} from './learn-merges.js';
 import { specialToken } from './train-byte-level-bpe.js';
-import { checkVocabularySize, checkWords } from './training-error.js';
 
 const bertSpecialTokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const continuation = '##';
@@ -17,7 +23,7 @@ const { BertNormalizer, BertPreTokenizer } = huggingFace as unknown as {
 };
 
 /** Settings of a WordPiece training. */
-export interface TrainWordPieceOptions {
+interface TrainWordPieceOptions {
   readonly texts: TrainingTexts;
   /** Ids in all: special tokens, characters (alone and continuing a word) and merges. */
   readonly vocabularySize: number;
@@ -150,4 +156,21 @@ function bertTemplate() {
     pair: [special('[CLS]'), text('A', 0), special('[SEP]'), text('B', 1), separator],
     special_tokens: Object.fromEntries([entry('[CLS]'), entry('[SEP]')]),
   };
+}
+
+/**
+ * Writes the vocabulary of a WordPiece tokenizer as BERT's `vocab.txt` (atomically): one token a line, its
+ * number the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` read it.
+ */
+export function writeVocabularyText(path: string, tokenizer: TokenizerJson): void {
+  const { type, vocab } = tokenizer.model;
+  const tokens = Object.entries(vocab).sort(([, a], [, b]) => a - b);
+  const dense = tokens.every(([token, id], i) => id === i && !/[\r\n]/.test(token));
+  if (type !== 'WordPiece' || !dense) {
+    throw new UsageError('MTL_DATA_TOKENIZER', `a ${type} tokenizer cannot be written as a vocab.txt`, {
+      expected: 'a WordPiece vocabulary with the ids 0, 1, 2, ... and no line breaks in its tokens',
+      remedy: 'write a tokenizer.json',
+    });
+  }
+  writeFileAtomically(path, [`${tokens.map(([token]) => token).join('\n')}\n`]);
 }

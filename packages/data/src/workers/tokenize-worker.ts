@@ -4,7 +4,7 @@ import { createSentenceSplitter } from '../corpora/sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-documents.js';
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
-import type { TokenizerOptions } from '../tokenizers/tokenizer-options.js';
+import type { TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { packWorkerError } from './worker-thread.js';
 
 /** What the thread is started with. */
@@ -17,7 +17,7 @@ export interface TokenizeWorkerData {
 }
 
 /** One batch of documents, by number. */
-export interface TokenizeRequest {
+interface TokenizeRequest {
   readonly batch: number;
   readonly texts: readonly string[];
 }

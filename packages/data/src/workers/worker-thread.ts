@@ -4,7 +4,7 @@ import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
 
 /** The worker threads of this package: entries of the build, next to the main one. */
-export type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
+type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
 
 /**
  * Starts a worker thread of this package. Built, it is JavaScript in `workers/` next to this code; inside the

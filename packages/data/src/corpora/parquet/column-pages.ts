@@ -27,7 +27,7 @@ export interface ColumnChunk {
 }
 
 /** The values of one data page. */
-export interface TextPage {
+interface TextPage {
   /** Bytes of each text; undefined for null. */
   readonly values: readonly (Uint8Array | undefined)[];
   /** Bytes of the file up to the end of this page. */

@@ -19,7 +19,7 @@ const maximumTextBytes = 1 << 28;
 const replacement = '\ufffd';
 
 /** One text of a column, and the bytes of the file read up to its page's end. */
-export interface ColumnText {
+interface ColumnText {
   readonly text: string;
   readonly bytes: number;
 }

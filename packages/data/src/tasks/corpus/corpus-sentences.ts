@@ -4,7 +4,7 @@ import type { RandomState } from '../../random/random-state.js';
 import { CorpusWords } from './corpus-words.js';
 
 /** A sentence and its place. */
-export interface CorpusPlace {
+interface CorpusPlace {
   readonly work: number;
   readonly sentence: number;
 }
@@ -135,7 +135,7 @@ const equallyCommon = { least: 7, most: 14 };
 const mostAttempts = 1000;
 
 /** A text in which a word was replaced, and the position of the new one (UTF-16 units). */
-export interface ReplacedWord {
+interface ReplacedWord {
   readonly text: string;
   readonly word: string;
   readonly start: number;

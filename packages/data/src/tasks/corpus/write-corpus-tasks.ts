@@ -4,7 +4,7 @@ import { RandomState } from '../../random/random-state.js';
 import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-sentences.js';
 
 /** From which works, how much, where to. */
-export interface WriteCorpusTasksOptions {
+interface WriteCorpusTasksOptions {
   /** Whole works: at least 64 of 32 or more sentences. */
   readonly documents: readonly string[];
   /** Gets the folders MNLI, QQP, RACE and SQuAD. */
@@ -108,7 +108,7 @@ const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
-export function corpusQqp(options: {
+function corpusQqp(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
   readonly count: number;
@@ -133,7 +133,7 @@ export function corpusQqp(options: {
  * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
  * same words.
  */
-export function corpusMnli(options: {
+function corpusMnli(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
   readonly count: number;
@@ -180,7 +180,7 @@ const sentencesOfArticle = 5;
  * A passage of RACE: five sentences, and which sentence follows them and which stands before them. The wrong
  * options come from other works (middle) or from the same one (high).
  */
-export function corpusPassage(options: {
+function corpusPassage(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
   readonly level: 'high' | 'middle';

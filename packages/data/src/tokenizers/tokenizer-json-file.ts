@@ -1,5 +1,5 @@
+import { DataError } from '@mtl/errors';
 import { FileTooLargeError, fileProblem, readRegularFile } from '../files/regular-files.js';
-import { tokenizerError } from './tokenizer-error.js';
 
 // The largest published tokenizer.json files have some tens of MB.
 const maximumBytes = 512 * 1024 * 1024;
@@ -24,4 +24,24 @@ export function readTextFile(path: string): string {
       throw tokenizerError(path, cause.message, { expected: `at most ${maximumBytes}` });
     throw tokenizerError(path, fileProblem(cause), { cause, remedy: 'check the path and its permissions' });
   }
+}
+
+/** The error of a tokenizer file that is missing, malformed or contradicts itself. */
+export function tokenizerError(
+  path: string,
+  what: string,
+  options: { expected?: string; remedy?: string; cause?: unknown } = {},
+): DataError {
+  return new DataError('MTL_DATA_TOKENIZER', `${path}: ${what}`, {
+    remedy: 'save the tokenizer again with the Hugging Face libraries, or train one with trainByteLevelBpe',
+    details: { path },
+    ...options,
+  });
+}
+
+/** The text of a token in tokenizer_config.json, where it is a string or an object. */
+export function tokenText(token: unknown): string | undefined {
+  if (typeof token === 'string') return token;
+  const content = (token as { content?: unknown } | null | undefined)?.content;
+  return typeof content === 'string' ? content : undefined;
 }
