@@ -27,6 +27,7 @@ export type {
   StartOperation,
   WaitOperation,
 } from './operations/operation.js';
+export type { ModelSize } from './operations/parameter-counts.js';
 export {
   type GpuProfile,
   gpuProfile,
@@ -61,7 +62,7 @@ export {
 } from './step/predict-step-time.js';
 export { type RecordedMessage, recordedMessageSeconds } from './step/recorded-message-seconds.js';
 export { scheduleOfLayout } from './step/schedule-of-layout.js';
-export type { Layout, ModelSize, StepOptions } from './step/step-options.js';
+export type { Layout, StepOptions } from './step/step-options.js';
 export { collectiveSeconds } from './timing/collective-seconds.js';
 export { matmulBytes } from './timing/matmul-seconds.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';

@@ -1,10 +1,21 @@
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
-import type { EngineFactory } from './engine.js';
+import { addon, callNative } from '../native/addon.js';
+import { ncclInformation } from '../nccl/nccl-information.js';
+import type { Engine, EngineContext, EngineFactory } from './engine.js';
 import { checkGloo, glooEngine } from './gloo-engine.js';
-import { type GpuEngineOptions, gpuEngine } from './gpu-engine.js';
+import type { JobEngineName } from './job-engine-name.js';
 import { localEngine } from './local-engine.js';
+import { ncclEngine } from './nccl-engine.js';
+
+interface GpuEngineOptions {
+  readonly asked: JobEngineName | undefined;
+  /** How long to wait for what the other ranks say of their GPUs. */
+  readonly joinTimeoutMs: number;
+  /** Gets what was chosen and why. */
+  readonly onMessage: (text: string) => void;
+}
 
 export interface ChooseEngineOptions extends GpuEngineOptions {
   /** Where tensors live. */
@@ -29,4 +40,131 @@ export function chooseEngine(options: ChooseEngineOptions): EngineFactory {
     });
   }
   return asked === 'gloo' || (asked === undefined && numNodes > 1) ? glooEngine : localEngine;
+}
+
+/**
+ * Chooses between NCCL and an engine of the host once all ranks have said what their GPUs are, and starts it.
+ */
+function gpuEngine(options: GpuEngineOptions): EngineFactory {
+  return (context: EngineContext): Engine | Promise<Engine> => {
+    const { asked } = options;
+    const ranks = gatherDescriptions(describeOwn(asked), { ...context, timeoutMs: options.joinTimeoutMs });
+    const { numNodes } = context.environment;
+    const { name, sharesGpu, message } = chooseGpuEngine(ranks, { asked, numNodes });
+    options.onMessage(message);
+    const hostEngine = numNodes === 1 ? localEngine : glooEngine;
+    if (name === 'nccl') return ncclEngine({ ...context, sharesGpu, host: hostEngine(context) });
+    const staged = { ...context, isStaged: true };
+    return name === 'gloo' ? glooEngine(staged) : localEngine(staged);
+  };
+}
+
+/** NCCL is looked for only where it may be used. */
+function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
+  const { uuid } = callNative(() => addon().gpuOfProcess());
+  const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
+  const isOn = (value: string | undefined): boolean => value !== undefined && value !== '' && value !== '0';
+  const mayShareGpu =
+    isOn(MTL_NCCL_SHARE_GPU) || isOn(NCCL_MULTI_RANK_GPU_ENABLE) || (NCCL_HOSTID ?? '') !== '';
+  if (asked === 'local' || asked === 'gloo') return { uuid, mayShareGpu };
+  try {
+    return { uuid, mayShareGpu, ncclVersion: ncclInformation().version };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return { uuid, mayShareGpu, ncclProblem: error.message };
+  }
+}
+
+/** What all ranks say, by rank. */
+function gatherDescriptions(
+  own: RankOnGpu,
+  { store, environment, timeoutMs }: EngineContext,
+): readonly RankOnGpu[] {
+  const keyOf = (rank: number): string => `gpu/${rank}`;
+  store.set(keyOf(environment.rank), new TextEncoder().encode(JSON.stringify(own)));
+  return Array.from({ length: environment.worldSize }, (_, rank) =>
+    JSON.parse(new TextDecoder().decode(store.get(keyOf(rank), timeoutMs))),
+  );
+}
+
+/** What a rank says of its GPU before the engine is chosen. */
+export interface RankOnGpu {
+  /** The GPU, the same text in all processes that use it. */
+  readonly uuid: string;
+  /** Of NCCL, where it can be used. */
+  readonly ncclVersion?: string;
+  /** Why it cannot. */
+  readonly ncclProblem?: string;
+  /** Whether this rank was told that NCCL may share its GPU with another rank. */
+  readonly mayShareGpu: boolean;
+}
+
+export interface GpuEngineChoice {
+  readonly name: JobEngineName;
+  /** Whether two ranks are on one GPU. */
+  readonly sharesGpu: boolean;
+  /** What was chosen and why, for the user who starts the job. */
+  readonly message: string;
+}
+
+const sharingRemedy =
+  'give every rank a GPU of its own; or MTL_NCCL_SHARE_GPU=1 lets NCCL try (each rank claims a host of its own and talks ' +
+  'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
+
+/**
+ * The engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank, else the
+ * engine of the host, through whose memory tensors then go. All ranks choose alike, from what all have said.
+ *
+ * @throws ConfigurationError MTL_NCCL when NCCL is asked for and cannot serve, with the rank and the reason
+ */
+export function chooseGpuEngine(
+  ranks: readonly RankOnGpu[],
+  { asked, numNodes }: { readonly asked: JobEngineName | undefined; readonly numNodes: number },
+): GpuEngineChoice {
+  const shared = sharedGpu(ranks);
+  const sharesGpu = shared !== undefined;
+  const host = asked === 'local' || asked === 'gloo' ? asked : numNodes === 1 ? 'local' : 'gloo';
+  const staged = (reason: string): GpuEngineChoice => ({
+    name: host,
+    sharesGpu,
+    message: `tensors of GPUs go through the host's memory (${host}): ${reason}`,
+  });
+  if (asked === 'local' || asked === 'gloo') return staged(`--distributed-backend ${asked}`);
+  const without = ranks.findIndex(({ ncclProblem }) => ncclProblem !== undefined);
+  if (without >= 0) {
+    const problem = `rank ${without} cannot use NCCL: ${ranks[without]!.ncclProblem}`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, {
+      remedy:
+        'pip install nvidia-nccl-cu13, or name the directory of libnccl.so.2 in MTL_CUDA_LIBS; mtl doctor shows what was found',
+    });
+  }
+  const versions = new Set(ranks.map(({ ncclVersion }) => ncclVersion));
+  if (versions.size > 1) {
+    const problem = `ranks have different versions of NCCL: ${[...versions].join(', ')}`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, { expected: 'the same version on all hosts' });
+  }
+  if (shared !== undefined && !ranks.every(({ mayShareGpu }) => mayShareGpu)) {
+    const problem = `ranks ${shared.join(' and ')} share one GPU, which NCCL refuses`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, { remedy: sharingRemedy });
+  }
+  const sharing = sharesGpu ? ', several ranks on one GPU as they were told' : '';
+  return {
+    name: 'nccl',
+    sharesGpu,
+    message: `tensors of GPUs go over NCCL ${ranks[0]!.ncclVersion}${sharing}`,
+  };
+}
+
+/** The first two ranks on one GPU. */
+function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
+  const first = new Map<string, number>();
+  for (const [rank, { uuid }] of ranks.entries()) {
+    const other = first.get(uuid);
+    if (other !== undefined) return [other, rank];
+    first.set(uuid, rank);
+  }
+  return undefined;
 }

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
+import type { ModelSize } from '../operations/parameter-counts.js';
 import { listedProfile } from '../profiles/profile.js';
 import { scheduleOfLayout } from '../step/schedule-of-layout.js';
-import type { Layout, ModelSize } from '../step/step-options.js';
+import type { Layout } from '../step/step-options.js';
 import { listedMemory } from './listed-memory.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));

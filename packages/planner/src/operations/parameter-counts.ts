@@ -1,5 +1,18 @@
-import type { ModelSize } from '../step/step-options.js';
-import { blockSizes } from './block-sizes.js';
+import { type Block, blockSizes } from './block-sizes.js';
+
+/** A GPT, or another decoder that `Block` describes. */
+export interface ModelSize extends Block {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  readonly numHeads: number;
+  readonly sequenceLength: number;
+  /** With padding. */
+  readonly vocabularySize: number;
+  /** Whether the output head is the embedding of tokens. Default: of `gpt`. */
+  readonly tiedEmbeddings?: boolean;
+  /** Whether positions have learned embeddings. Default: of `gpt`. */
+  readonly positionEmbeddings?: boolean;
+}
 
 /** Parameters of a rank by where they are. */
 export interface ParameterCounts {

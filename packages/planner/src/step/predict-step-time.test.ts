@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../load-profile.js';
+import type { ModelSize } from '../operations/parameter-counts.js';
 import { listedProfile } from '../profiles/profile.js';
 import { chunkOperations } from './chunk-operations.js';
 import { predictStepTime } from './predict-step-time.js';
-import type { Layout, ModelSize } from './step-options.js';
+import type { Layout } from './step-options.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron-2021'));
 const model: ModelSize = {

@@ -1,21 +1,7 @@
 import type { PipelineSchedule, ScheduleNameOrOther } from '@mtl/pipeline/schedules';
-import type { Block } from '../operations/block-sizes.js';
 import type { Recomputation } from '../operations/layer-shape.js';
+import type { ModelSize } from '../operations/parameter-counts.js';
 import type { ListedProfile } from '../profiles/profile.js';
-
-/** A GPT, or another decoder that `Block` describes. */
-export interface ModelSize extends Block {
-  readonly numLayers: number;
-  readonly hiddenSize: number;
-  readonly numHeads: number;
-  readonly sequenceLength: number;
-  /** With padding. */
-  readonly vocabularySize: number;
-  /** Whether the output head is the embedding of tokens. Default: of `gpt`. */
-  readonly tiedEmbeddings?: boolean;
-  /** Whether positions have learned embeddings. Default: of `gpt`. */
-  readonly positionEmbeddings?: boolean;
-}
 
 /**
  * How GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then pipeline.

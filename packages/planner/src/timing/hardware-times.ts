@@ -1,5 +1,5 @@
-import type { HardwareProfile } from '../profiles/hardware-profile.js';
-import { gpuTimes } from './gpu-times.js';
+import type { GpuProfile, HardwareProfile } from '../profiles/hardware-profile.js';
+import { matmulSeconds } from './matmul-seconds.js';
 import { measuredTimes } from './measured-times.js';
 import type { OperationTimes } from './operation-times.js';
 
@@ -12,4 +12,20 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
     (hardware.state === 'measured' ? measuredTimes(hardware.rates[0]!) : gpuTimes(hardware));
   known.set(hardware, times);
   return times;
+}
+
+/** Times of the model of a GPU. */
+function gpuTimes(hardware: GpuProfile): OperationTimes {
+  const { memory, matmul, attention, kernelStartSeconds } = hardware;
+  const start = kernelStartSeconds.value;
+  const bandwidth = memory.bytesPerSecond.value * memory.efficiency.value;
+  const scoresBandwidth = memory.bytesPerSecond.value * memory.scoresEfficiency.value;
+  return {
+    matmul: (operation) => matmulSeconds(operation, hardware),
+    kernel: ({ bytes, time }) => start + bytes / (time === 'attention' ? scoresBandwidth : bandwidth),
+    attention: ({ flops, bytes, dtype = 'fp16' }) => {
+      const rate = matmul.peakFlops[dtype].value * attention.flashEfficiency.value;
+      return start + Math.max(flops / rate, bytes / bandwidth);
+    },
+  };
 }

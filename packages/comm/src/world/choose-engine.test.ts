@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { chooseGpuEngine, type RankOnGpu } from './choose-gpu-engine.js';
+import { chooseGpuEngine, type RankOnGpu } from './choose-engine.js';
 
 const rank = (uuid: string, more: Partial<RankOnGpu> = {}): RankOnGpu => ({
   uuid,
