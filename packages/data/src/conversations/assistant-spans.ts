@@ -34,7 +34,7 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   };
 }
 
-/** Of what is marked, what is not given. */
+/** Returns the marked texts that are not given. */
 function markedAnswers(
   { conversation, template }: AssistantSpansOptions,
   marked: readonly TextSpan[],
@@ -145,7 +145,7 @@ function withContent(message: ChatMessage, word: string): ChatMessage {
   return { ...message, content: word, ...Object.fromEntries(thoughts.map((name) => [name, word])) };
 }
 
-/** What of a text is not in all of the others; undefined where they are the same. */
+/** Returns the part of a text that is not in all of the others; undefined where they are the same. */
 function changed(text: string, others: readonly string[]): TextSpan | undefined {
   if (others.includes(text)) return undefined;
   const start = Math.min(...others.map((other) => commonStart(text, other)));
@@ -184,7 +184,10 @@ function endOfHeader(
   return undefined;
 }
 
-/** What follows the content of the answer up to the end of its turn, where the answer is the last message. */
+/**
+ * Returns the text from the content of the answer to the end of its turn, where the answer is the last
+ * message.
+ */
 function tailOf(
   { messages, index, render, endOfTurn }: AnswerInWholeOptions,
   others: readonly (readonly ChatMessage[])[],

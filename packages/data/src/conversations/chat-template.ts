@@ -9,7 +9,7 @@ interface ChatTemplateOptions {
   readonly text: string;
   /** For messages: the file that it came from. */
   readonly name: string;
-  /** What templates call `bos_token`, `eos_token` and so on. */
+  /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
   /** Renders conversations that have functions (`tools`) in place of this one. */
   readonly toolUse?: ChatTemplate | undefined;
@@ -22,16 +22,16 @@ interface RenderOptions {
    */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
-  /** Whether the text ends where an answer of the assistant begins. Default: false. */
+  /** True if the text ends where an answer of the assistant begins. Default: false. */
   readonly addsGenerationPrompt?: boolean;
-  /** What is rendered, for messages: `chats.jsonl, line 3`. */
+  /** Names the conversation in messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
 /** A conversation as text. */
 interface RenderedConversation {
   readonly text: string;
-  /** What the template marks as the assistant's, in order; undefined where it marks nothing. */
+  /** Spans that the template marks as the assistant's, in order; undefined where it marks nothing. */
   readonly marked: readonly TextSpan[] | undefined;
 }
 

@@ -56,7 +56,7 @@ interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
   /** For each token 1 where a span has it, else 0. */
   readonly isInSpan: Uint8Array;
-  /** Whether some span begins or ends inside a token; it counts as the span's. */
+  /** True if some span begins or ends inside a token; it counts as the span's. */
   readonly splitsTokens: boolean;
 }
 

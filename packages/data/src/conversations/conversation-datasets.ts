@@ -40,7 +40,7 @@ export interface ConversationDatasets {
   readonly train: ConversationPart;
   /** Undefined where nothing is kept for evaluation. */
   readonly validation: ConversationPart | undefined;
-  /** Of all files of training, before a share is taken from them. */
+  /** Counts of all files of training, before a share is taken from them. */
   readonly counts: ConversationCounts;
   readonly validationCounts: ConversationCounts | undefined;
 }

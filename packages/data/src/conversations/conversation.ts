@@ -22,7 +22,7 @@ export interface Conversation {
   readonly where: string;
 }
 
-/** Whether the assistant learns a message: not one with `"weight": 0` or `"train": false`. */
+/** Returns whether the assistant learns a message: not one with `"weight": 0` or `"train": false`. */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {
   const { role, weight, train } = messages[index]!;
   return index >= numGiven && role === 'assistant' && numberOf(weight) !== 0 && train !== false;

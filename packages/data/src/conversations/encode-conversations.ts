@@ -6,7 +6,7 @@ import { endOfTurn, tokensInSpans } from './chat-tokens.js';
 import { type Conversation, conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
 
-/** What is done with a conversation of more tokens than a sample holds. */
+/** Rules for a conversation of more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
 export type LongConversationRule = (typeof longConversationRules)[number];
 
@@ -31,7 +31,7 @@ export interface ConversationCounts {
   withoutAnswer: number;
   /** With an answer that begins or ends inside a token. */
   splitTokens: number;
-  /** Of those that are kept. */
+  /** Tokens of the conversations that are kept. */
   tokens: number;
   /** Tokens that are learnt. */
   learnt: number;

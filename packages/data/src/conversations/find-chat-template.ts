@@ -26,7 +26,7 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   });
 }
 
-/** What of a tokenizer its chat template follows from. */
+/** Properties of a tokenizer that decide its chat template. */
 type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
 
 /**
@@ -55,7 +55,7 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   });
 }
 
-/** What templates call the end of a document, unless files say it. */
+/** The end of a document in templates, unless files name it. */
 function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Record<string, string>> {
   if (specialIds === undefined) return { bos_token: endOfText, eos_token: endOfText };
   return { eos_token: decode([eod]) };

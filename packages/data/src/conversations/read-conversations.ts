@@ -235,7 +235,7 @@ function systemOf({ system }: JsonObject, where: string): readonly ChatMessage[]
   throw conversationError(where, '"system" is not a text', { expected: '"system": "..."' });
 }
 
-/** What to do about messages without one of the assistant. */
+/** Remedy for messages without one of the assistant. */
 function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
   const roles = [...new Set(messages.map(({ role }) => role))];
   const others = roles.filter((role) => !['user', 'assistant', 'system', 'tool'].includes(role));

@@ -48,7 +48,7 @@ export function corpusError(options: {
 
 /** Counts the lines and rows that are left out of a corpus because they hold no usable text. */
 export class BadLines {
-  /** What `readDocuments` is given; undefined where none is left out. */
+  /** The callback for `readDocuments`; undefined where no line is left out. */
   readonly onBadLine: OnBadLine | undefined;
   #count = 0;
   #first: DataError | undefined;
@@ -65,7 +65,7 @@ export class BadLines {
     return this.#count;
   }
 
-  /** What is wrong with the first one. */
+  /** The error of the first one. */
   get first(): DataError | undefined {
     return this.#first;
   }

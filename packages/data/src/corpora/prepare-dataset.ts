@@ -30,7 +30,7 @@ export interface PrepareProgress {
   readonly totalBytes: number;
 }
 
-/** What to tokenize into which dataset. */
+/** Files to tokenize, and the dataset to write. */
 interface PrepareDatasetOptions {
   /**
    * Corpus files and folders of such files, read in this order (see `readDocuments`; the files of a folder as
@@ -47,7 +47,7 @@ interface PrepareDatasetOptions {
   readonly tokenizer: Tokenizer | TokenizerOptions;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
   readonly jsonKey?: string;
-  /** What a document is in plain text (default "paragraph"). */
+  /** Defines a document in plain text (default "paragraph"). */
   readonly textDocuments?: PlainTextDocuments;
   /** Append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
@@ -71,13 +71,13 @@ interface PrepareDatasetOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What was written. */
+/** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
   /** Documents without a token: they stand in the dataset as empty documents, as Megatron keeps them. */
   readonly numEmptyDocuments: number;
   /** Lines and rows that were left out because they hold no usable text. */
   readonly numBadLines: number;
-  /** What is wrong with the first of them. */
+  /** The error of the first of them. */
   readonly firstBadLine: DataError | undefined;
   /** The files of each input, in the order in which they were read. */
   readonly inputs: readonly CorpusFiles[];

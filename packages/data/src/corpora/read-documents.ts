@@ -12,7 +12,7 @@ export interface ReadDocumentsOptions {
   readonly path: string;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
   readonly jsonKey?: string | undefined;
-  /** What a document is in plain text (default "paragraph": blank lines separate documents). */
+  /** Defines a document in plain text (default "paragraph": blank lines separate documents). */
   readonly textDocuments?: PlainTextDocuments;
   /** Called with the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;

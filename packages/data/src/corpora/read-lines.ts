@@ -38,7 +38,7 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
-  /** Of a line that was too long: what is left of it is passed over. */
+  /** True after a line that was too long: its rest is passed over. */
   let isSkipping = false;
   const take = (last: Buffer): CorpusLine | undefined => {
     number++;

@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { corpusError } from './corpus-error.js';
 import { type ReadLinesOptions, readLines } from './read-lines.js';
 
-/** What counts as a document in plain text. */
+/** Definitions of a document in plain text. */
 export type PlainTextDocuments = 'paragraph' | 'file';
 
 interface ReadPlainTextOptions extends ReadLinesOptions {

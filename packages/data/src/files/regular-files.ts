@@ -24,7 +24,7 @@ export function openRegularFile(path: string): { readonly descriptor: number; re
   }
 }
 
-/** What is wrong with a file, for a message: of the errors of `openRegularFile` and of reading. */
+/** Describes for a message what is wrong with a file, from an error of `openRegularFile` or of reading. */
 export function fileProblem(error: unknown): string {
   if (error instanceof IrregularFileError) return error.message;
   const { code, message } = error as NodeJS.ErrnoException;
@@ -66,7 +66,7 @@ export function readFully(descriptor: number, view: ArrayBufferView, position: n
 /** A file that is longer than its reader takes. */
 export class FileTooLargeError extends Error {}
 
-// What one read of readFileSync takes, too.
+// readFileSync reads as much at a time.
 const maximum = 2 ** 31 - 1;
 
 /**

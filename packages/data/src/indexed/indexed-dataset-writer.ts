@@ -9,7 +9,7 @@ import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } 
 
 const copyBytes = 1 << 20;
 
-/** What a finished dataset holds. */
+/** Sizes of a finished dataset. */
 export interface IndexedDatasetSummary {
   readonly prefix: string;
   readonly dtype: TokenDtype;

@@ -49,7 +49,7 @@ export function tokenDtypeOfCode(code: number): TokenDtypeFormat | undefined {
   return Object.values(tokenDtypes).find((format) => format.code === code);
 }
 
-/** What Megatron writes for a vocabulary of this size: uint16 below 65,500 tokens, else int32. */
+/** Returns the dtype that Megatron writes for a vocabulary: uint16 below 65,500 tokens, else int32. */
 export function tokenDtypeForVocabulary(vocabularySize: number): TokenDtype {
   return vocabularySize < 65500 ? 'uint16' : 'int32';
 }

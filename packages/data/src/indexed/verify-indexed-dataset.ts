@@ -2,7 +2,7 @@ import { DataError } from '@mtl/errors';
 import { IndexedDataset } from './indexed-dataset.js';
 import { type TokenDtype, tokenDtypes } from './token-dtype.js';
 
-/** What a dataset looks like, from its index alone. */
+/** Properties of a dataset, from its index alone. */
 export interface IndexedDatasetInspection {
   readonly prefix: string;
   readonly dtype: TokenDtype;
@@ -54,7 +54,7 @@ export function inspectIndexedDataset(source: string | IndexedDataset): IndexedD
 
 const chunkTokens = 1 << 18;
 
-/** What to check. */
+/** Options of `verifyIndexedDataset`. */
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /** Tokens must be below this; without it only negative and fractional ones are errors. */

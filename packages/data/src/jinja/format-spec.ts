@@ -145,7 +145,7 @@ export function formatText(text: string, args: CallArguments, runtime: Runtime):
 class Formatter {
   readonly #args: CallArguments;
   readonly #runtime: Runtime;
-  /** Of fields without a name; undefined once a field has a number. */
+  /** Number of the next field without a name; undefined once a field has a number. */
   #next: number | undefined = 0;
 
   constructor(args: CallArguments, runtime: Runtime) {

@@ -18,7 +18,7 @@ import {
 /** Elements of the longest range, as Jinja's sandbox has it. */
 const maximumRange = 100_000n;
 
-/** What every template can call. */
+/** Functions that every template can call. */
 export function globals(runtime: Runtime): ReadonlyMap<string, Value> {
   const functions: Readonly<Record<string, (args: CallArguments) => Value>> = {
     range,

@@ -20,7 +20,7 @@ interface Token {
   readonly line: number;
 }
 
-/** What Python's str.isspace and \s of its regular expressions take for white space. */
+/** White space of Python's str.isspace and of \s in its regular expressions. */
 export const whitespace =
   '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 

@@ -52,7 +52,7 @@ export interface Arguments {
   readonly dict?: Expression | undefined;
 }
 
-/** What is assigned to: a name, several, or the attribute of a namespace. */
+/** Target of an assignment: a name, several, or the attribute of a namespace. */
 export type Target =
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'tuple'; readonly items: readonly Target[] }
@@ -62,7 +62,7 @@ export type Target =
 export interface Routine {
   readonly parameters: readonly { readonly name: string; readonly fallback: Expression | undefined }[];
   readonly body: readonly Statement[];
-  /** Of `caller`, `varargs` and `kwargs`, those that the body reads. */
+  /** The names among `caller`, `varargs` and `kwargs` that the body reads. */
   readonly reads: ReadonlySet<string>;
 }
 
@@ -90,7 +90,7 @@ type StatementKind =
   | { readonly kind: 'macro'; readonly name: string; readonly routine: Routine }
   | { readonly kind: 'call'; readonly call: Extract<Expression, { kind: 'call' }>; readonly routine: Routine }
   | { readonly kind: 'filterBlock'; readonly filter: FilterNode; readonly body: readonly Statement[] }
-  /** What the assistant says. */
+  /** Text of the assistant. */
   | { readonly kind: 'generation'; readonly body: readonly Statement[] }
   | { readonly kind: 'break' | 'continue' };
 

@@ -91,7 +91,7 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
-/** Whether `left < right`; the operator is for the message where they have no order. */
+/** Returns whether `left < right`; the operator is for the message where they have no order. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
   if (isNumber(left) && isNumber(right)) return numberOf(left) < numberOf(right);
@@ -136,7 +136,7 @@ function contains(container: Value, value: Value, runtime: Runtime): boolean {
   return items.some((item) => isSame(item, value, runtime));
 }
 
-/** What a look-up by a key gives, with Python's message for keys that are not hashable. */
+/** Looks a key up, with Python's message for keys that are not hashable. */
 export function keyed<T>(look: () => T): T {
   try {
     return look();
@@ -152,7 +152,7 @@ export function dictOf(entries: Iterable<readonly [Value, Value]>, { budget }: R
   return keyed(() => Dict.of(all));
 }
 
-/** What a loop over a value gives, in order. */
+/** Returns the items of a loop over a value, in order. */
 export function elementsOf(
   value: Value,
   { budget }: Runtime,
@@ -412,7 +412,7 @@ export function signed(value: Value, kind: 'negative' | 'positive'): Value {
   return kind === 'negative' ? -number : number;
 }
 
-/** Whether both are the same object, as `is` of Python says of what templates have. */
+/** Returns whether both are the same object, as `is` of Python says of what templates have. */
 export function isIdentical(left: Value, right: Value): boolean {
   if (typeof left === 'object' && left !== null) return left === right;
   return typeof left === typeof right && Object.is(left, right);

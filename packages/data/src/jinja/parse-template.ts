@@ -5,7 +5,7 @@ import { ExpressionParser } from './parse-expression.js';
 /** A template as it is rendered. */
 export interface ParsedTemplate {
   readonly body: readonly Statement[];
-  /** Whether it marks what the assistant says. */
+  /** True if it marks what the assistant says. */
   readonly hasGeneration: boolean;
 }
 
@@ -64,7 +64,7 @@ class TemplateParser {
     }
   }
 
-  /** What is between the tag that is being parsed and one of these. */
+  /** Parses what is between the tag that is being parsed and one of these. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');

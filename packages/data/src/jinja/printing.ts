@@ -101,7 +101,7 @@ export function characters(text: string, { budget }: Runtime): readonly string[]
   return isPlane0(text) ? text.split('') : Array.from(text);
 }
 
-/** Whether UTF-16 units are characters. */
+/** Returns whether UTF-16 units are characters. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** `len(text)` */

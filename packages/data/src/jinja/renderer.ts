@@ -19,7 +19,7 @@ import {
 } from './values.js';
 
 interface RendererOptions {
-  /** What the template is given. */
+  /** Variables of the template. */
   readonly context: ReadonlyMap<string, Value>;
   /** Lists and dicts that have no text of their own. */
   readonly hasNoText: (value: object) => boolean;
@@ -338,7 +338,7 @@ class Loop extends PythonObject {
   }
 }
 
-/** What a macro is called with, by the names of its parameters. */
+/** Returns the arguments of a macro by the names of its parameters. */
 type MacroArguments = ReadonlyMap<string, Value | undefined>;
 
 /** A macro, or the body of a call block (`caller`). */
@@ -419,7 +419,7 @@ export class Template {
     this.#parsed = parseTemplate(text);
   }
 
-  /** Whether it marks what the assistant says (`{% generation %}`). */
+  /** True if it marks what the assistant says (`{% generation %}`). */
   get hasGeneration(): boolean {
     return this.#parsed.hasGeneration;
   }

@@ -1,9 +1,9 @@
 import type { CallArguments, Value } from './values.js';
 
-/** What the functions of a template share while it is rendered. */
+/** State that the functions of a template share while it is rendered. */
 export interface Runtime {
   readonly budget: Budget;
-  /** Whether a list or dict has no text of its own: what it is printed as would be learnt. */
+  /** True if a list or dict has no text of its own: what it is printed as would be learnt. */
   readonly hasNoText: (value: object) => boolean;
   /** `value.name` */
   readonly attribute: (value: Value, name: string) => Value;

@@ -21,7 +21,7 @@ import {
   valueOr,
 } from './values.js';
 
-/** What a path such as `function.name` or `0` leads to; null leads to the value itself. */
+/** Follows a path such as `function.name` or `0`; null leads to the value itself. */
 export function attributeGetter(
   path: Value,
   runtime: Runtime,

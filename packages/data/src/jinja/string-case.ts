@@ -108,7 +108,9 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/** Whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for what is no such name. */
+/**
+ * Returns whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for what is no such name.
+ */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

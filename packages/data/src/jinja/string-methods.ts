@@ -161,7 +161,7 @@ function justified(
 export const centered = (text: string, width: number, runtime: Runtime): string =>
   justified(text, { width, fill: ' ', before: halfOf }, runtime);
 
-/** Of an odd room the left side has more where the width is odd. */
+/** The left side has more of an odd room where the width is odd. */
 const halfOf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
 /** `text.replace(old, by, most)`; below 0: all */

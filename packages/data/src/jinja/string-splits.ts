@@ -3,7 +3,7 @@ import { startOfText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
-/** What ends a line apart from the line break. */
+/** Characters that end a line apart from the line break. */
 const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 

@@ -31,7 +31,7 @@ export class Tuple {
   }
 }
 
-/** What a function is called with. */
+/** Arguments of a call. */
 export interface CallArguments {
   readonly positional: readonly Value[];
   readonly named: ReadonlyMap<string, Value>;
@@ -60,10 +60,10 @@ export class PythonFunction extends PythonObject {
   }
 }
 
-/** What is not there. It prints as nothing and is false; most else that is done with it is an error. */
+/** A value that is missing. It prints as nothing and is false; most other uses are an error. */
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
-  /** What an error says. */
+  /** Text of the error. */
   readonly message: string;
   constructor(message: string) {
     super();
@@ -74,7 +74,7 @@ export class Undefined extends PythonObject {
   override readonly elements = () => [];
 }
 
-/** What filters such as `map` give: it can be gone through once. */
+/** The result of filters such as `map`: it can be iterated once. */
 export class Generator extends PythonObject {
   readonly typeName = 'generator';
   readonly #iterator: Iterator<Value>;
@@ -233,7 +233,7 @@ export const isText = (value: Value): value is string | Markup =>
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
-/** What `groupby` gives: a tuple whose parts have names. */
+/** The result of `groupby`: a tuple whose parts have names. */
 export class Group extends Tuple {
   constructor(grouper: Value, list: Value) {
     super([grouper, list]);

@@ -10,7 +10,7 @@ import {
 import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
 import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 
-/** What to load, in which order, how far ahead. */
+/** The dataset, the order of samples, and how far to read ahead. */
 export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**

@@ -90,12 +90,12 @@ interface BertSample {
   readonly lossMask: Int32Array;
   /** 1 for tokens; the padding id where `text` has it, as padding or as a random replacement. */
   readonly paddingMask: Int32Array;
-  /** Whether A and B were swapped. */
+  /** True if A and B were swapped. */
   readonly isRandom: boolean;
   readonly truncated: boolean;
 }
 
-/** What one draw returns in addition to the tokens. */
+/** The result of a draw in addition to the tokens. */
 interface DrawnSample {
   readonly length: number;
   /** Tokens of type 0. */

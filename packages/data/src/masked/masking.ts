@@ -44,7 +44,7 @@ export function checkMasking({ probability, maximumNgram }: MaskingOptions): voi
   }
 }
 
-/** What masking must know of a vocabulary; plain data that worker threads receive. */
+/** Properties of a vocabulary that masking needs; plain data that worker threads receive. */
 export interface MaskingVocabulary {
   /** One more than the largest id. */
   readonly size: number;

@@ -221,7 +221,7 @@ export function endOfJsonString(text: string, start: number): number {
   }
 }
 
-/** Whether parsed JSON is an object. */
+/** Returns whether parsed JSON is an object. */
 export const isJsonObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -19,7 +19,7 @@ export interface BlendedDatasetDescription extends BlendIndices {
   readonly datasets: readonly SampleDatasetDescription[];
 }
 
-/** What to blend. */
+/** Datasets to blend, and their weights. */
 interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
@@ -240,7 +240,10 @@ export function buildBlendIndices({
   return fillGreedily({ weights, size, limits: weights.map(() => Number.POSITIVE_INFINITY) });
 }
 
-/** The same rule in proportion to `sizes`, taking exactly as many samples of each dataset as its size. */
+/**
+ * Follows the same rule in proportion to `sizes`, and takes exactly as many samples of each dataset as its
+ * size.
+ */
 export function buildExhaustiveBlendIndices({ sizes }: { sizes: readonly number[] }): BlendIndices {
   const size = sizes.reduce((sum, count) => sum + count, 0);
   return fillGreedily({ weights: sizes.map((count) => count / size), size, limits: sizes });

@@ -54,7 +54,7 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
   return { train: build('train'), valid: build('valid'), test: build('test') };
 }
 
-/** What JavaScript would let pass, and give other datasets for. */
+/** Refuses values that JavaScript would coerce silently into other datasets. */
 function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
   const given: unknown = (blend as DataBlend | undefined)?.prefixes;
   if (!Array.isArray(given) || given.length === 0) {

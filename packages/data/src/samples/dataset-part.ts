@@ -2,7 +2,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import { PythonFloat, type PythonJsonValue } from '../python/json.js';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 
-/** What the indices of all datasets of a run have in common, whatever their samples are. */
+/** Settings that the indices of all datasets of a run share. */
 export interface SampleIndexSettings {
   readonly sequenceLength: number;
   readonly seed: number;
@@ -27,7 +27,7 @@ export interface SampleIndexPart {
   readonly numSamples?: number | undefined;
 }
 
-/** What happened to a cached index; programs print it, tests look at it. */
+/** An event of a cached index; programs print it. */
 export interface IndexCacheEvent {
   /**
    * `loaded` from the cache; `built` because there was none; `rebuilt` because the cache was broken;

@@ -22,7 +22,7 @@ import {
   type SampleDocuments,
 } from './sample-dataset.js';
 
-/** What all datasets of a run have in common. */
+/** Settings that all datasets of a run share. */
 interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /** Drop the last, shorter sample of the validation part (default true; other parts always do). */
   readonly dropLastPartialValidationSequence?: boolean;
@@ -45,7 +45,7 @@ type IndexedSequences = TokenSequences & { readonly index: IndexFile | MockIndex
 /** A GPT dataset in a form that worker threads can receive. */
 export interface GptDatasetDescription {
   readonly kind: 'gpt';
-  /** Of the files, or of made-up data. */
+  /** Index of the files, or of made-up data. */
   readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;

@@ -23,7 +23,7 @@ interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;
   readonly numSamples: number;
-  /** Whether the last epoch is shuffled apart because less than 80 % of it is used. */
+  /** True if the last epoch is shuffled apart because less than 80 % of it is used. */
   readonly separateFinalEpoch: boolean;
   /** Samples before the last epoch (N when it is not apart). */
   readonly numSamplesBeforeFinalEpoch: number;

@@ -160,7 +160,7 @@ function descriptionIn(path: string): string | undefined {
   }
 }
 
-/** What a description says about anything else; undefined for text that is not JSON. */
+/** Returns the rest of a description; undefined for text that is not JSON. */
 function withoutTokenizers(description: string): string | undefined {
   try {
     return JSON.stringify(JSON.parse(description), (key, value) => (key === 'tokenizer' ? undefined : value));

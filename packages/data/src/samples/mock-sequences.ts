@@ -11,7 +11,7 @@ const stateOfSeed0 = {
   increment: 87136372517582989555478159403783844777n,
 };
 
-/** What datasets of `--mock-data` are made of, in a form that worker threads can receive. */
+/** Parameters of the documents of `--mock-data`, in a form that worker threads can receive. */
 export interface MockIndex {
   readonly kind: 'mock';
   /** int32 [100000]. */

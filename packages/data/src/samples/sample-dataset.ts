@@ -1,4 +1,4 @@
-/** What every kind of micro-batch has. */
+/** Properties of every kind of micro-batch. */
 export interface NumberedBatch {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -6,13 +6,13 @@ export interface NumberedBatch {
   readonly sampleNumbers: Float64Array;
 }
 
-/** What a dataset is opened from: plain data, which worker threads can receive. */
+/** Plain data from which a dataset is opened, which worker threads can receive. */
 export interface SampleDatasetDescription {
   /** The class of the dataset, such as `gpt`. */
   readonly kind: string;
 }
 
-/** What a sample was read from. */
+/** The documents that a sample was read from. */
 export interface SampleDocuments {
   /** The prefix of an indexed dataset, or what else the documents are numbered in. */
   readonly source: string;
@@ -25,7 +25,7 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   /** Number of samples. */
   readonly length: number;
   readonly sequenceLength: number;
-  /** What a worker thread needs to open the same dataset; its arrays are shared, not copied. */
+  /** Lets a worker thread open the same dataset; its arrays are shared, not copied. */
   readonly description: SampleDatasetDescription;
   /** An empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;

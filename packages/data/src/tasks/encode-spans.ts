@@ -31,7 +31,7 @@ export interface SpanWindow {
   readonly hasMaximumContext: Uint8Array;
 }
 
-/** What spans are trained and searched with. */
+/** Samples for span prediction, with their windows. */
 interface EncodedSpans {
   readonly dataset: TaskDataset;
   /** Entry n describes sample n. */

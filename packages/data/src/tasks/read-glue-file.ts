@@ -3,7 +3,7 @@ import { readTaskText, taskError } from './task-files.js';
 
 /** Two texts and what they are to each other. */
 export interface SentencePairExample {
-  /** What names the example in a predictions file: MNLI's `index`, QQP's `id`. */
+  /** Names the example in a predictions file: MNLI's `index`, QQP's `id`. */
   readonly id: string;
   readonly first: string;
   readonly second: string;

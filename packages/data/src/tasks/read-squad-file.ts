@@ -18,7 +18,7 @@ export interface SpanExample {
 
 /** A file of questions. */
 export interface SpanExamples {
-  /** Whether the file knows questions without an answer: SQuAD 2.0. */
+  /** True if the file knows questions without an answer: SQuAD 2.0. */
   readonly hasUnanswerable: boolean;
   readonly examples: readonly SpanExample[];
 }

@@ -42,7 +42,7 @@ export class TaskJson {
     }
   }
 
-  /** Whether an object has the key. */
+  /** True if an object has the key. */
   has(key: string): boolean {
     return this.#isObject() && Object.hasOwn(this.value as object, key);
   }

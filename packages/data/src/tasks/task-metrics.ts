@@ -61,7 +61,7 @@ interface SquadScores {
   readonly total: number;
 }
 
-/** What the official evaluation prints; optional parts only for SQuAD 2.0. */
+/** Results that the official evaluation prints; optional parts only for SQuAD 2.0. */
 export interface SquadMetrics extends SquadScores {
   /** Questions without a prediction: 0 in SQuAD 1.1, left out in 2.0. */
   readonly missing: number;
@@ -196,7 +196,7 @@ function predictionsError(what: string, expected: string): UsageError {
 // Python's \b sees letters and numbers of all languages and the underscore; JavaScript's only ASCII.
 const articles = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 const asciiPunctuation = /[!-/:-@[-`{-~]/g;
-// What Python's str.split takes for white space: without U+FEFF, with the separators 1C to 1F and U+0085.
+// White space of Python's str.split: without U+FEFF, with the separators 1C to 1F and U+0085.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 

@@ -12,10 +12,10 @@ export interface TokenizerJson {
     readonly vocab: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
     readonly merges?: readonly (string | readonly [string, string])[];
     readonly unk_token?: string | null;
-    /** Of Unigram: the index of the unknown token. */
+    /** Index of the unknown token of Unigram. */
     readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
-    /** Whether unknown tokens of neighbouring words become one. */
+    /** True if unknown tokens of neighbouring words become one. */
     readonly fuse_unk?: boolean;
   };
   readonly added_tokens: readonly {

@@ -11,7 +11,7 @@ import {
 } from './text-pattern.js';
 import { wordPieceSplitter } from './word-piece.js';
 
-/** What a normalizer of the library looks like to us. */
+/** Internals of a normalizer of the library. */
 interface LibraryNormalizer {
   readonly normalizers?: readonly (LibraryNormalizer | null)[];
   tokenize_chinese_chars?: (text: string) => string;
@@ -25,7 +25,7 @@ interface NormalizerSettings {
   readonly lowercase?: boolean;
   readonly strip_left?: boolean;
   readonly strip_right?: boolean;
-  /** Of a Replace. */
+  /** Only a Replace has it. */
   readonly pattern?: PatternSettings;
   readonly content?: string;
 }
@@ -74,11 +74,11 @@ export function correctNormalizer(normalizer: unknown, settings: unknown): void 
   }
 }
 
-/** What a pre-tokenizer of the library looks like to us. */
+/** Internals of a pre-tokenizer of the library. */
 interface LibraryPreTokenizer {
   readonly tokenizers?: readonly (LibraryPreTokenizer | null)[];
   pattern?: RegExp;
-  /** Of a Metaspace: what stands for a space. */
+  /** The character for a space; only a Metaspace has it. */
   readonly replacement?: string;
   pre_tokenize_text?: (text: string, options?: unknown) => string[];
 }
@@ -98,10 +98,10 @@ interface PreTokenizerSettings {
   readonly split?: boolean;
   readonly add_prefix_space?: boolean;
   readonly use_regex?: boolean;
-  /** Of a Split. */
+  /** Only a Split has it. */
   readonly pattern?: PatternSettings;
   readonly invert?: boolean;
-  /** Of a Split or Punctuation. */
+  /** Only a Split or Punctuation has it. */
   readonly behavior?: SplitBehavior;
   readonly length?: number;
 }
@@ -197,7 +197,7 @@ function splitAtSpaces(metaspace: LibraryPreTokenizer): void {
     });
 }
 
-/** What a model of the library looks like to us. */
+/** Internals of a model of the library. */
 interface LibraryModel {
   readonly tokens_to_ids: ReadonlyMap<string, number>;
   encode(words: readonly string[]): string[];
@@ -217,7 +217,7 @@ export function correctModel(model: unknown, json: TokenizerJson['model']): void
   if (json.type === 'Unigram') found.encode = (words) => words.flatMap((word) => found.tokenize!(word));
 }
 
-/** What a decoder of the library looks like to us. */
+/** Internals of a decoder of the library. */
 interface LibraryDecoder {
   readonly decoders?: readonly (LibraryDecoder | null)[];
   decode_chain(tokens: readonly string[]): string[];
@@ -229,7 +229,7 @@ interface DecoderSettings {
   readonly decoders?: readonly unknown[];
   readonly prepend_scheme?: string;
   readonly replacement?: string;
-  /** Of a Replace. */
+  /** Only a Replace has it. */
   readonly pattern?: PatternSettings;
   readonly content?: string;
 }

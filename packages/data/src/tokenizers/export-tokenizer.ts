@@ -87,7 +87,7 @@ function settingsFile(
 const specialTokens = ['bos', 'eos', 'unk', 'pad'] as const;
 type SpecialToken = (typeof specialTokens)[number];
 
-// What published models call the token that begins a text.
+// Names that published models give the token that begins a text.
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
 /** The tokenizer_config.json of a tokenizer.json that came without one. */

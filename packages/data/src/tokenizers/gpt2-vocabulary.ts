@@ -25,13 +25,13 @@ export const gpt2WordPattern = new RegExp(
 
 const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
 
-/** What a byte-level BPE is made of; tokens are spelt in the alphabet of `byteAlphabet`. */
+/** Vocabulary and merges of a byte-level BPE; tokens are spelt in the alphabet of `byteAlphabet`. */
 export interface ByteLevelBpe {
   readonly vocab: Readonly<Record<string, number>>;
   /** Pairs of tokens with a space between them, the first merge first. */
   readonly merges: readonly string[];
   readonly endOfText: { readonly id: number; readonly content: string } | undefined;
-  /** Whether texts are split into words as GPT-2 does. */
+  /** True if texts are split into words as GPT-2 does. */
   readonly splitsWords: boolean;
 }
 
@@ -67,7 +67,7 @@ export function readGpt2Files(files: {
   readonly vocabFile: string;
   readonly mergeFile: string;
 }): ByteLevelBpe {
-  // What is in it is checked with the whole tokenizer.
+  // Its contents are checked with the whole tokenizer.
   const vocab = readJsonFile(files.vocabFile) as Readonly<Record<string, number>>;
   const lines = readTextFile(files.mergeFile).split(/\r?\n/);
   const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));

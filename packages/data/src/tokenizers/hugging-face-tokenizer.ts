@@ -15,7 +15,7 @@ import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { readJsonFile, tokenizerError, tokenText } from './tokenizer-json-file.js';
 import { wordPieceOffsets } from './word-piece.js';
 
-// What the published models call the token that ends a document, most specific first.
+// Names that published models give the token that ends a document, most specific first.
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 

@@ -6,7 +6,7 @@ export interface PatternSettings {
   readonly Regex?: string;
 }
 
-/** What a Split does with matches, as tokenizer.json names it. */
+/** Treatments of the matches of a Split, as tokenizer.json names them. */
 export const splitBehaviors = [
   'Removed',
   'Isolated',

@@ -18,7 +18,7 @@ export interface Tokenizer {
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
   /** Ids of special tokens, where a tokenizer has a list of tokens; absent: the end of a document alone. */
   readonly specialIds?: ReadonlySet<number> | undefined;
-  /** What names this tokenizer in the md5 of index caches. */
+  /** Names this tokenizer in the md5 of index caches. */
   readonly identifiers: PythonJsonValue;
   /**
    * What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot

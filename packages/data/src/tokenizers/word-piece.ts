@@ -53,7 +53,7 @@ export interface EncodedText {
   readonly ends: readonly number[];
 }
 
-// What BertPreTokenizer splits off: Unicode's punctuation and the ASCII symbols.
+// BertPreTokenizer splits off Unicode's punctuation and the ASCII symbols.
 const punctuation = /^[\p{P}!-/:-@[-`{-~]$/u;
 const whiteSpace = /^\p{White_Space}$/u;
 // Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache

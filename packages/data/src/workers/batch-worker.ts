@@ -9,7 +9,7 @@ import {
 } from '../samples/sample-dataset.js';
 import { packWorkerError } from './worker-thread.js';
 
-/** What the thread is started with. Each message on `port` asks for one batch more. */
+/** Data that the thread starts with. Each message on `port` asks for one batch more. */
 export interface BatchWorkerData {
   readonly port: MessagePort;
   readonly dataset: SampleDatasetDescription;

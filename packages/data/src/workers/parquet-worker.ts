@@ -7,7 +7,7 @@ import { packWorkerError } from './worker-thread.js';
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** What the thread is started with. Each message asks for one batch more. */
+/** Data that the thread starts with. Each message asks for one batch more. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;
@@ -19,7 +19,7 @@ export interface ParquetWorkerData {
 export type ParquetReply =
   | {
       readonly texts: readonly string[];
-      /** What is wrong with the rows that are left out. */
+      /** Errors of the rows that are left out. */
       readonly bad: readonly ErrorMessage[];
       /** Bytes of the file read so far. */
       readonly bytes: number;

@@ -7,7 +7,7 @@ import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { packWorkerError } from './worker-thread.js';
 
-/** What the thread is started with. */
+/** Data that the thread starts with. */
 export interface TokenizeWorkerData {
   readonly tokenizer: TokenizerOptions;
   readonly appendEod: boolean;

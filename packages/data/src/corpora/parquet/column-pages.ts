@@ -22,7 +22,7 @@ export interface ColumnChunk {
   readonly codec: CompressionCodec;
   /** Its rows: one value each, null or not. */
   readonly numValues: number;
-  /** Whether a value may be null. */
+  /** True if a value may be null. */
   readonly isOptional: boolean;
 }
 

@@ -57,7 +57,7 @@ export class CorpusSentences {
     }
   }
 
-  /** What words the works use; counted when first asked for. */
+  /** Words of the works; counted when first asked for. */
   get words(): CorpusWords {
     this.#words ??= new CorpusWords(this.works);
     return this.#words;
@@ -116,7 +116,7 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 // The longest run that a task draws: an article of five sentences with one on each side.
 const longestRun = 7;
 
-/** Whether there is a fair run to draw, and from each of its places a fair sentence far away. */
+/** Returns whether there is a fair run to draw, and from each of its places a fair sentence far away. */
 function hasFairRuns(sentences: readonly string[]): boolean {
   const fair = sentences.map(isFair);
   const run = fair.some(

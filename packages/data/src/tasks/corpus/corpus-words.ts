@@ -29,7 +29,7 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Whether a work uses a word (lower case). */
+  /** True if a work uses a word (lower case). */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
