@@ -1,8 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
-import type { BertModelConfiguration } from './bert/bert-model-configuration.js';
+import type { BertModelConfiguration } from './bert/bert-model.js';
 import { bertParameters } from './bert/bert-parameters.js';
-import type { LoraSpecification } from './blocks/lora-specification.js';
-import type { GptModelConfiguration } from './gpt/gpt-model-configuration.js';
+import type { LoraSpecification } from './blocks/lora.js';
+import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { gptParameters } from './gpt/gpt-parameters.js';
 
 /** All parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory. */

@@ -2,10 +2,9 @@ import { allocateParameters, initializeParameter, type Parameter, Tape } from '@
 import type { ProcessGroup } from '@mtl/comm';
 import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { LayerLosses } from '../src/blocks/layer-losses.js';
+import { LayerLosses } from '../src/blocks/losses.js';
 import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
-import { expertsSpecificationOf } from '../src/experts/experts-specification-of.js';
-import { ScoredLoad } from '../src/experts/scored-load.js';
+import { expertsSpecificationOf } from '../src/experts/experts-specification.js';
 import {
   type ExpertVariants,
   type GptModelConfiguration,
@@ -13,6 +12,7 @@ import {
   type GptStageOptions,
   numLossTokens,
 } from '../src/index.js';
+import { ScoredLoad } from '../src/routing/expert-load.js';
 import { smallBatch, smallGpt } from './tensor-parallel/small-gpt.js';
 
 beforeAll(() => setNumThreads(1));

@@ -1,14 +1,13 @@
 import type { Tape, Variable } from '@mtl/autograd';
 import { gatherRows } from '@mtl/tensor-parallel';
-import { blocksOf } from '../blocks/model-blocks.js';
-import { numLearnedPositions } from '../blocks/position-variants.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { numOwners } from '../blocks/sequence-partition.js';
-import type { BatchSize, Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
-import { TransformerStage } from '../blocks/transformer-stage.js';
-import type { TransformerStageOptions } from '../blocks/transformer-stage-options.js';
-import { bertBlock } from './bert-block.js';
-import type { BertModelConfiguration } from './bert-model-configuration.js';
+import { numLearnedPositions } from '../blocks/transformer-configuration.js';
+import { blocksOf } from '../stages/block-specification.js';
+import type { BatchSize, Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import { TransformerStage } from '../stages/transformer-stage.js';
+import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
+import { type BertModelConfiguration, bertBlock } from './bert-model.js';
 import type { DeviceSequences, DeviceSequencesOptions } from './device-sequences.js';
 import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.js';
 

@@ -1,11 +1,71 @@
-import { gelu, linear, linearCrossEntropy, Parameter, type Tape, type Variable } from '@mtl/autograd';
-import { sliceOfRank, vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
-import { norms } from '../blocks/block-kinds.js';
-import type { Norm, NormSpecification } from '../blocks/norm.js';
+import { gelu, linear, linearCrossEntropy, Parameter, type Tape, tanh, type Variable } from '@mtl/autograd';
+import {
+  replicatedParameter,
+  sliceOfRank,
+  type TensorParallel,
+  vocabularyParallelCrossEntropy,
+} from '@mtl/tensor-parallel';
+import type { Norm, NormSpecification } from '../blocks/norms.js';
 import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
 import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
-import { type BertHeadOptions, headLinear, type LinearParameters } from './head-linear.js';
-import { Pooler } from './pooler.js';
+import { norms } from '../stages/block-kinds.js';
+import type { BertModelConfiguration } from './bert-model.js';
+
+export interface BertHeadOptions {
+  readonly model: BertModelConfiguration;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/** A dense layer of a head. */
+export interface LinearParameters {
+  readonly weight: Parameter;
+  readonly bias: Parameter;
+}
+
+/**
+ * Weight [outputs, inputs] and bias [outputs] replicated on every rank. With as many outputs as inputs it is
+ * a hidden layer, otherwise the output layer of a head.
+ */
+export function headLinear(
+  name: string,
+  shape: readonly [outputs: number, inputs: number],
+  options: BertHeadOptions,
+): LinearParameters {
+  const standardDeviation = options.model.initMethodStd;
+  const tensorParallel = withoutSequenceParallel(options.tensorParallel);
+  return {
+    weight: replicatedParameter({
+      name: `${name}.weight`,
+      globalShape: shape,
+      matrices: shape[0] === shape[1] ? [shape.map((size) => ({ start: 0, end: size }))] : [],
+      initialization: { kind: 'normal', standardDeviation },
+      tensorParallel,
+    }),
+    bias: replicatedParameter({
+      name: `${name}.bias`,
+      globalShape: [shape[0]],
+      initialization: { kind: 'zeros' },
+      tensorParallel,
+    }),
+  };
+}
+
+/** tanh of a dense layer over the first token: a vector for a whole sequence (Devlin et al. 2018). */
+export class Pooler {
+  readonly parameters: readonly Parameter[];
+  readonly #dense: LinearParameters;
+
+  constructor(options: BertHeadOptions) {
+    const { hiddenSize } = options.model;
+    this.#dense = headLinear('pooler.dense', [hiddenSize, hiddenSize], options);
+    this.parameters = [this.#dense.weight, this.#dense.bias];
+  }
+
+  /** Hidden states of first tokens [R, 1, H] to a vector a row, [R, 1, H]. */
+  pool(tape: Tape, hidden: Variable): Variable {
+    return tape.scope(() => tanh(tape, linear(tape, { input: hidden, ...this.#dense })));
+  }
+}
 
 /**
  * Predicts masked tokens: dense, GELU, layer norm, and a decoder tied to the token embedding

@@ -10,7 +10,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import type { BertStageOptions } from './bert-encoder-stage.js';
-import { type BertModelConfiguration, numBertParameters } from './bert-model-configuration.js';
+import { type BertModelConfiguration, numBertParameters } from './bert-model.js';
 import { BertStage } from './bert-stage.js';
 
 const model: BertModelConfiguration = {

@@ -2,14 +2,17 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
+import { stageLoss } from '../blocks/losses.js';
 import { numOwners } from '../blocks/sequence-partition.js';
-import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
-import { stageLoss } from '../blocks/stage-losses.js';
-import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
+import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import { vocabularyLogits } from '../stages/vocabulary.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
-import { type DeviceMaskedBatch, maskedBatchToDevice } from './masked-batch-to-device.js';
-import type { MaskedStageBatch } from './masked-stage-batch.js';
+import {
+  type DeviceMaskedBatch,
+  type MaskedStageBatch,
+  maskedBatchToDevice,
+} from './masked-batch-to-device.js';
 import type { PaddedSize } from './sample-packing.js';
 
 /** The predictions of a BERT for a batch, on the host. */

@@ -3,15 +3,14 @@ import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import { lossFactorOf, stageLoss } from '../blocks/losses.js';
 import { numOwners } from '../blocks/sequence-partition.js';
-import type { Positions, StageCall, ToDevice } from '../blocks/stage-call.js';
-import { lossFactorOf, stageLoss } from '../blocks/stage-losses.js';
+import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
-import type { BertTask } from './bert-task.js';
-import { PooledHead } from './pooled-head.js';
+import type { BertTask } from './bert-model.js';
 import type { PaddedSize } from './sample-packing.js';
-import { SpanHead } from './span-head.js';
 import { type DeviceTaskBatch, taskBatchToDevice } from './task-batch-to-device.js';
+import { PooledHead, SpanHead } from './task-heads.js';
 
 export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;

@@ -1,18 +1,18 @@
 import type { Variable } from '@mtl/autograd';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
-import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
+import { neededTokens } from '../stages/stage-call.js';
 import type { SamplePacking } from './sample-packing.js';
 
 // S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
 // rows, of which a rank that shares them with others owns as many as each of these.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
-export interface TokenSequences {
+interface TokenSequences {
   readonly numRows: number;
   readonly sequenceLength: number;
   /** int32 [S, R], padding at the end; the first stage needs them, as the types. */

@@ -1,8 +1,9 @@
 import type { Variable } from '@mtl/autograd';
+import type { MaskedTokenBatch } from '@mtl/data';
 import type { LossFactors } from '@mtl/pipeline';
-import { neededTokens } from '../blocks/needed-tokens.js';
-import { lossFactorOf } from '../blocks/stage-losses.js';
+import { lossFactorOf } from '../blocks/losses.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
+import { neededTokens } from '../stages/stage-call.js';
 import {
   type DeviceSequences,
   type DeviceSequencesOptions,
@@ -10,12 +11,25 @@ import {
   releaseSequences,
   sequencesToDevice,
 } from './device-sequences.js';
-import type { MaskedStageBatch } from './masked-stage-batch.js';
+
+/**
+ * What every stage of a BERT needs to know of a micro-batch: how its samples are packed, and which they are.
+ */
+export type BertBatchOutline = Pick<
+  MaskedTokenBatch,
+  'batchSize' | 'sequenceLength' | 'lengths' | 'sampleNumbers'
+>;
+
+/**
+ * What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the
+ * outline.
+ */
+export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
 // B samples of a micro-batch, S sequence, M room for masked tokens (of those rows that this rank owns).
 
 /** What the heads read of a batch, on the device. */
-export interface MaskedTargets {
+interface MaskedTargets {
   /** int32 [M]: their rows among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
@@ -32,7 +46,7 @@ export interface DeviceMaskedBatch extends DeviceSequences {
   readonly targets: MaskedTargets | undefined;
 }
 
-export interface MaskedBatchOptions extends DeviceSequencesOptions {
+interface MaskedBatchOptions extends DeviceSequencesOptions {
   /** Whether the heads are here. */
   readonly isLast: boolean;
   /** `lm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */

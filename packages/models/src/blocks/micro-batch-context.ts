@@ -1,7 +1,7 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
-import type { RoutingOfMicroBatch } from '../experts/routing-of-micro-batch.js';
-import type { LayerLosses } from './layer-losses.js';
+import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
+import type { LayerLosses } from './losses.js';
 import type { RecomputableModule } from './recomputation.js';
 import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';

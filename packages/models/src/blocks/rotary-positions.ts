@@ -1,5 +1,12 @@
-import { type RotaryFrequenciesOptions, rotaryTable } from '@mtl/kernels';
-import type { PositionTable } from './position-table.js';
+import {
+  type Llama3Scaling,
+  type RotaryFrequenciesOptions,
+  type RotaryScaling,
+  rotaryTable,
+  type YarnScaling,
+} from '@mtl/kernels';
+import type { PositionTable } from './position-tables.js';
+import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './transformer-configuration.js';
 
 /** Rotary position embeddings of an attention (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
@@ -19,3 +26,55 @@ export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecificati
     },
   };
 }
+
+/** The rotary position embeddings of a model; undefined where it knows positions otherwise. */
+export function rotarySpecification(
+  model: PositionVariants,
+  headSize: number,
+): RotarySpecification | undefined {
+  const { rotaryBase: base = 10_000, rotaryPercent = 1, rotaryInterleaved: interleaved = false } = model;
+  const rotarySize = Math.floor(headSize * rotaryPercent);
+  if (!hasRotaryPositions(model.positionEmbeddingType)) return undefined;
+  return { base, rotarySize, interleaved, scaling: scalingOf(model) };
+}
+
+function scalingOf(model: PositionVariants): RotaryScaling | undefined {
+  const {
+    positionEmbeddingType,
+    useRopeScaling = false,
+    rotarySeqLenInterpolationFactor: factor = 1,
+  } = model;
+  if (positionEmbeddingType === 'yarn') return yarnScaling(model);
+  if (useRopeScaling) return llama3Scaling(model);
+  return factor === 1 ? undefined : { kind: 'linear', factor };
+}
+
+/** Numbers that are absent are those of Llama 3.1, as in Megatron-LM. */
+export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
+  kind: 'llama3',
+  factor: model.ropeScalingFactor ?? 8,
+  lowFrequencyFactor: model.ropeScalingLowFreqFactor ?? 1,
+  highFrequencyFactor: model.ropeScalingHighFreqFactor ?? 4,
+  originalPositions: model.ropeScalingOriginalMaxPositionEmbeddings ?? 8192,
+});
+
+/** A factor of YaRN, by its paper with a weight of 1: 1 where positions are not more than in pretraining. */
+const temperature = (factor: number, weight: number): number =>
+  factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;
+
+/** What the cosines and sines of YaRN are multiplied by. */
+export function yarnConcentration(model: YarnVariants): number {
+  const { rotaryScalingFactor: factor = 1, mscale = 1, mscaleAllDim = 0, yarnAttentionFactor } = model;
+  return yarnAttentionFactor ?? temperature(factor, mscale) / temperature(factor, mscaleAllDim);
+}
+
+/** How a model with the positions `yarn` scales its frequencies. */
+export const yarnScaling = (model: YarnVariants): YarnScaling => ({
+  kind: 'yarn',
+  factor: model.rotaryScalingFactor ?? 1,
+  originalPositions: model.yarnOriginalMaxPositionEmbeddings ?? 4096,
+  betaFast: model.yarnBetaFast ?? 32,
+  betaSlow: model.yarnBetaSlow ?? 1,
+  roundsRange: model.yarnCorrectionRangeRoundToInt ?? true,
+  concentration: yarnConcentration(model),
+});

@@ -2,8 +2,7 @@ import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
-import type { PositionTable } from './position-table.js';
-import type { PositionTables } from './position-tables.js';
+import type { PositionTable, PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
@@ -16,7 +15,7 @@ import { uploadConstant } from './upload-constant.js';
 export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | 'regionSamples' | PositionTable;
 
 /** The rows of a micro-batch on the host, by their flat index in [S, B]. */
-export interface HostRows {
+interface HostRows {
   /** [S, B] */
   readonly shape: readonly [rows: number, columns: number];
   /** P: all positions are below it. */
@@ -25,7 +24,7 @@ export interface HostRows {
   sampleOf(index: number): bigint;
 }
 
-export interface UploadRowsOptions {
+interface UploadRowsOptions {
   /** The coordinates that something reads: others are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** Where the tables among them are. Default: nothing reads one. */

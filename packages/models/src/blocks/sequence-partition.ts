@@ -5,7 +5,7 @@ import type { Upload } from '@mtl/pipeline';
 import { uploadConstant } from './upload-constant.js';
 
 /** Sequences of one length, as activations [S, B] are. */
-export interface SequencesOfBatch {
+interface SequencesOfBatch {
   readonly batchSize: number;
   readonly sequenceLength: number;
   /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
@@ -15,7 +15,7 @@ export interface SequencesOfBatch {
 }
 
 /** N samples one after the other in T rows, as activations [T, 1] are. */
-export interface PackedSamplesOfBatch {
+interface PackedSamplesOfBatch {
   readonly numRows: number;
   /**
    * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are
@@ -48,7 +48,7 @@ export interface OwnRows {
   release(): void;
 }
 
-export interface OwnRowsOptions {
+interface OwnRowsOptions {
   readonly device: Device;
   readonly upload?: Upload | undefined;
 }

@@ -1,9 +1,8 @@
 import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { Device } from '@mtl/kernels';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
-import type { ExpertLoad } from '../experts/expert-load.js';
-import type { BlockAdapter } from './block-adapter.js';
-import type { LoraSpecification } from './lora-specification.js';
+import type { ExpertLoad } from '../routing/expert-load.js';
+import type { BlockAdapter, LoraSpecification } from './lora.js';
 import type { MatmulCost } from './matmul-cost.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';

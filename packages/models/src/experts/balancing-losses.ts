@@ -8,11 +8,10 @@ import {
   scale,
   Tensor,
 } from '@mtl/kernels';
-import type { LayerLosses } from '../blocks/layer-losses.js';
+import type { LayerLosses } from '../blocks/losses.js';
+import type { ScoredLoad } from '../routing/expert-load.js';
+import { type RouterEntropy, RouterSums } from '../routing/router-sums.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';
-import type { RouterEntropy } from './router-entropy.js';
-import { RouterSums } from './router-sums.js';
-import type { ScoredLoad } from './scored-load.js';
 
 /** The names of the losses in reports, by type: those of Megatron-LM. */
 export const balancingLossNames = {
@@ -28,7 +27,7 @@ export const lossesOf = ({ balancingLosses, zLossCoefficient }: ExpertsSpecifica
   ...(zLossCoefficient === undefined ? [] : [balancingLossNames.z]),
 ];
 
-export interface BalancingLossesOptions {
+interface BalancingLossesOptions {
   /** float32 [T, E]: row t is of sequence t % `numSequences`. */
   readonly logits: Variable;
   readonly specification: ExpertsSpecification;

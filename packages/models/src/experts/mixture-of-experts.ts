@@ -17,13 +17,13 @@ import {
   type SentTokens,
   shareOfRows,
 } from '@mtl/tensor-parallel';
-import type { BlockAdapter } from '../blocks/block-adapter.js';
+import type { BlockAdapter } from '../blocks/lora.js';
 import type { MatmulCost } from '../blocks/matmul-cost.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublayer.js';
+import { ExpertLoad } from '../routing/expert-load.js';
 import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
-import { ExpertLoad } from './expert-load.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 import { RoutedExperts } from './routed-experts.js';
 import { Router, type Routing } from './router.js';

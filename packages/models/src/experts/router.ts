@@ -1,9 +1,9 @@
 import { Parameter, route, routerLinear, type Tape, type Variable } from '@mtl/autograd';
 import { replicatedParameter } from '@mtl/tensor-parallel';
 import type { SublayerOptions } from '../blocks/sublayer.js';
+import { ScoredLoad } from '../routing/expert-load.js';
+import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { ExpertsSpecification } from './experts-specification.js';
-import type { RoutingOfMicroBatch } from './routing-of-micro-batch.js';
-import { ScoredLoad } from './scored-load.js';
 
 /** Which experts a row goes to, and how much each of them counts. */
 export interface Routing {

@@ -9,16 +9,15 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { type PendingVariable, replicatedParameter } from '@mtl/tensor-parallel';
-import { ActivatedFeedForward } from '../blocks/activated-feed-forward.js';
-import type { BlockAdapter } from '../blocks/block-adapter.js';
 import {
+  ActivatedFeedForward,
   clampedGluActivation,
   type FeedForwardActivation,
   geluActivation,
   squaredReluActivation,
   swigluActivation,
-} from '../blocks/feed-forward-activation.js';
-import type { FeedForwardTarget, LoraSpecification, LoraTarget } from '../blocks/lora-specification.js';
+} from '../blocks/feed-forward.js';
+import type { BlockAdapter, FeedForwardTarget, LoraSpecification, LoraTarget } from '../blocks/lora.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { SublayerOptions } from '../blocks/sublayer.js';

@@ -1,7 +1,7 @@
 import { type Device, type DType, sizeOf, Tensor } from '@mtl/kernels';
 
 /** The keys and values that a layer has for each position. */
-export interface KeyValueShape {
+interface KeyValueShape {
   /** G: groups of heads that share keys and values; of this rank. */
   readonly numGroups: number;
   /** D */

@@ -1,10 +1,10 @@
 import { Tape, type Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { attentionCachedForward, embeddingForward, splitProjection, Tensor, tidy } from '@mtl/kernels';
-import { HeadGroups } from '../blocks/head-groups.js';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
+import { HeadGroups } from '../blocks/self-attention.js';
 import { valuesOfAllRows } from '../blocks/sequence-partition.js';
-import { vocabularyLogits } from '../blocks/vocabulary-logits.js';
+import { vocabularyLogits } from '../stages/vocabulary.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
 import { type PipelinedGpt, StageChain } from './stage-chain.js';

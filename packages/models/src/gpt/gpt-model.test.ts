@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { gptModel } from './gpt-model.js';
-import { numParameters } from './num-parameters.js';
+import { numParameters } from './gpt-parameters.js';
 
 const sizes = {
   numLayers: 12,

@@ -1,4 +1,26 @@
-import type { GptModelConfiguration } from './gpt-model-configuration.js';
+import type {
+  BlockVariants,
+  PositionVariants,
+  TransformerConfiguration,
+} from '../blocks/transformer-configuration.js';
+import { type ExpertVariants, expertsSpecificationOf, hasExperts } from '../experts/experts-specification.js';
+import {
+  type BlockOfLayer,
+  type BlockSpecification,
+  transformerBlockSpecification,
+} from '../stages/block-specification.js';
+
+/**
+ * The architecture of a GPT: what its weights look like and what they compute. With other blocks it is a
+ * Llama, or a mixture of experts.
+ */
+export interface GptModelConfiguration
+  extends TransformerConfiguration,
+    BlockVariants,
+    PositionVariants,
+    ExpertVariants {
+  readonly tieEmbeddings: boolean;
+}
 
 /** The sizes of a GPT; everything else has a default. */
 export type GptModelOptions = Partial<GptModelConfiguration> &
@@ -24,4 +46,26 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
     initMethodStd: 0.02,
     ...options,
   };
+}
+
+/**
+ * A block of a GPT without experts: that of `transformerBlockSpecification`, with norms before sublayers
+ * (GPT-2, Radford et al. 2019).
+ *
+ * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ */
+export const gptBlock = (model: GptModelConfiguration): BlockSpecification =>
+  transformerBlockSpecification(model, 'pre');
+
+/**
+ * The blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as feed-forward network in those
+ * that have experts.
+ *
+ * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ */
+export function gptBlocks(model: GptModelConfiguration): BlockSpecification | BlockOfLayer {
+  const dense = gptBlock(model);
+  if (model.numExperts === undefined) return dense;
+  const sparse = { ...dense, feedForward: expertsSpecificationOf(model) };
+  return (layer) => (hasExperts(model, layer) ? sparse : dense);
 }

@@ -1,6 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
-import type { LoraSpecification } from '../blocks/lora-specification.js';
-import type { GptModelConfiguration } from './gpt-model-configuration.js';
+import { sizeOf } from '@mtl/kernels';
+import type { LoraSpecification } from '../blocks/lora.js';
+import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
+import type { GptModelConfiguration } from './gpt-model.js';
 import { GptStage } from './gpt-stage.js';
 
 /** All parameters of a model, adapters included, without storage, which takes no memory. */
@@ -8,3 +10,70 @@ export const gptParameters = (
   model: GptModelConfiguration,
   { lora }: { readonly lora?: LoraSpecification | undefined } = {},
 ): readonly Parameter[] => new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
+
+/** The logical names of all parameters of a model, adapters included, on whatever rank. */
+export const gptParameterNames = (
+  model: GptModelConfiguration,
+  options: { readonly lora?: LoraSpecification | undefined } = {},
+): readonly string[] => gptParameters(model, options).map(({ name }) => name);
+
+/** Trained parameters, the padded vocabulary included. */
+export const numParameters = (model: GptModelConfiguration): number =>
+  gptParameters(model).reduce(
+    (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : sizeOf(globalShape)),
+    0,
+  );
+
+/**
+ * Of the trained parameters those that a token uses: of the routed experts of a layer as many as it is sent
+ * to.
+ */
+export function numActiveParameters(model: GptModelConfiguration): number {
+  const { numExperts, moeRouterTopk: topK = 2 } = model;
+  if (numExperts === undefined) return numParameters(model);
+  const ofExperts = gptParameters(model)
+    .filter(({ placement }) => placement.view === 'expert')
+    .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  return numParameters(model) - ofExperts * (1 - topK / numExperts);
+}
+
+/**
+ * Elements of the matrices of all layers that a model holds, those of all experts included. Of any sizes: it
+ * makes nothing as large as they are.
+ */
+export function numLayerWeights(model: GptModelConfiguration): number {
+  const numWithExperts = numLayersWithExperts(model);
+  const { numLayers, numExperts = 0 } = model;
+  const weightsOf = (layer: Partial<GptModelConfiguration>): number =>
+    gptParameters({ ...model, ...layer, numLayers: 1, vocabularySize: 1, maxPositionEmbeddings: 1 })
+      .filter(({ name, matrices }) => name.startsWith('decoder.layers.') && matrices.length > 0)
+      .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  const dense = (numLayers - numWithExperts) * weightsOf({ numExperts: undefined });
+  if (numWithExperts === 0) return dense;
+  // what an expert adds is the same for all
+  const [one, two] = [1, 2].map((count) =>
+    weightsOf({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
+  ) as [number, number];
+  return dense + numWithExperts * (one + (numExperts - 1) * (two - one));
+}
+
+function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptModelConfiguration): number {
+  if (numExperts === undefined) return 0;
+  if (typeof moeLayerFreq === 'number') return Math.ceil(numLayers / moeLayerFreq);
+  return moeLayerFreq.filter((has) => has === 1).length;
+}
+
+/** Plans ask many times for the same model. */
+const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
+
+/** What the matmuls of each layer of a model cost, asked of its blocks. */
+export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCost[] {
+  const costs =
+    known.get(model) ??
+    new GptStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).blocks.map(({ matmuls }) => matmuls);
+  known.set(model, costs);
+  return costs;
+}
+
+/** What the matmuls of all layers of a model cost: of experts those that a token uses. */
+export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));

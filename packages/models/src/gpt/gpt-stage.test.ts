@@ -10,7 +10,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import { tinyGpt } from '../../test/support/tiny-gpt.js';
-import type { GptModelConfiguration } from './gpt-model-configuration.js';
+import type { GptModelConfiguration } from './gpt-model.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
 import { numLossTokens, sequenceFirst, type TokenBatch } from './token-batch.js';
 

@@ -1,11 +1,11 @@
 import type { Variable } from '@mtl/autograd';
 import type { Device, Slice } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
-import { neededTokens } from '../blocks/needed-tokens.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
+import { neededTokens } from '../stages/stage-call.js';
 
 /** What every stage of a model needs to know of a micro-batch of token sequences. */
 export interface BatchOutline {

@@ -1,5 +1,8 @@
-export { hasRotaryPositions, type YarnVariants } from '../blocks/position-variants.js';
-export { llama3Scaling, rotarySpecification } from '../blocks/rotary-specification.js';
-export { headSizeOf } from '../blocks/transformer-configuration.js';
-export { yarnConcentration, yarnScaling } from '../blocks/yarn-scaling.js';
-export { checkAdapterDropout } from '../experts/check-adapter-dropout.js';
+export { checkAdapterDropout } from '../blocks/lora.js';
+export {
+  llama3Scaling,
+  rotarySpecification,
+  yarnConcentration,
+  yarnScaling,
+} from '../blocks/rotary-positions.js';
+export { hasRotaryPositions, headSizeOf, type YarnVariants } from '../blocks/transformer-configuration.js';

@@ -1,9 +1,14 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { Slice } from '@mtl/kernels';
+import type { BertModelConfiguration, BertTask } from '../bert/bert-model.js';
+import { BertStage } from '../bert/bert-stage.js';
+import { BertTaskStage } from '../bert/bert-task-stage.js';
 import { PositionTables } from '../blocks/position-tables.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
-import type { TransformerStageOptions } from '../blocks/transformer-stage-options.js';
-import { vocabularyTable, wordEmbeddingName } from '../blocks/vocabulary-table.js';
+import type { GptModelConfiguration } from '../gpt/gpt-model.js';
+import { GptStage } from '../gpt/gpt-stage.js';
+import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
+import { vocabularyTable, wordEmbeddingName } from '../stages/vocabulary.js';
 
 export interface BuildStagesOptions<Model extends TransformerConfiguration>
   extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding' | 'positionTables'> {
@@ -26,7 +31,7 @@ export interface Stages<Stage> {
 }
 
 /** How the stages of a kind of model are built. */
-export interface StageKind<Model extends TransformerConfiguration, Stage> {
+interface StageKind<Model extends TransformerConfiguration, Stage> {
   /** Whether the head is tied to the token embedding. */
   readonly isTied: boolean;
   readonly newStage: (options: TransformerStageOptions<Model>) => Stage;
@@ -37,7 +42,7 @@ export interface StageKind<Model extends TransformerConfiguration, Stage> {
  * parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp). Position tables are
  * one for all chunks.
  */
-export function buildStages<
+function buildStages<
   Model extends TransformerConfiguration,
   Stage extends { readonly parameters: readonly Parameter[]; readonly units: readonly ParameterUnit[] },
 >(options: BuildStagesOptions<Model>, { isTied, newStage }: StageKind<Model, Stage>): Stages<Stage> {
@@ -57,4 +62,39 @@ export function buildStages<
   const parameters = new Set([...stages.values()].flatMap((stage) => stage.parameters));
   const units = [...stages.values()].flatMap((stage) => stage.units);
   return { stages, units, parameters: [...parameters] };
+}
+
+export type BuildGptStagesOptions = BuildStagesOptions<GptModelConfiguration>;
+export type GptStages = Stages<GptStage>;
+
+/** The chunks of a GPT on one rank (see `buildStages`). */
+export function buildGptStages(options: BuildGptStagesOptions): GptStages {
+  return buildStages(options, {
+    isTied: options.model.tieEmbeddings,
+    newStage: (stage) => new GptStage(stage),
+  });
+}
+
+export type BuildBertStagesOptions = BuildStagesOptions<BertModelConfiguration>;
+export type BertStages = Stages<BertStage>;
+
+/** The chunks of a BERT on one rank (see `buildStages`). */
+export function buildBertStages(options: BuildBertStagesOptions): BertStages {
+  return buildStages(options, { isTied: true, newStage: (stage) => new BertStage(stage) });
+}
+
+export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModelConfiguration> {
+  readonly task: BertTask;
+}
+export type BertTaskStages = Stages<BertTaskStage>;
+
+/**
+ * The chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to
+ * the embedding.
+ */
+export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {
+  return buildStages(options, {
+    isTied: false,
+    newStage: (stage) => new BertTaskStage({ ...stage, task }),
+  });
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { GptModelConfiguration } from '../gpt/gpt-model-configuration.js';
-import { gptEmbeddingAndHeadCost } from './gpt-embedding-and-head-cost.js';
+import type { GptModelConfiguration } from '../gpt/gpt-model.js';
+import { gptEmbeddingAndHeadCost } from './embedding-and-head-costs.js';
 import { type EmbeddingAndHeadCost, type LayerLayout, partitionLayers } from './partition-layers.js';
 
 const none: EmbeddingAndHeadCost = { embedding: 0, head: 0 };

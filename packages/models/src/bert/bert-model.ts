@@ -1,0 +1,60 @@
+import {
+  numBlockParameters,
+  numLearnedPositions,
+  type PositionVariants,
+  paddedVocabularySize,
+  type TransformerConfiguration,
+} from '../blocks/transformer-configuration.js';
+import {
+  type BlockSpecification,
+  type LayerNormPlacement,
+  transformerBlockSpecification,
+} from '../stages/block-specification.js';
+
+/**
+ * The architecture of a BERT: what its weights look like and what they compute. With rotary position
+ * embeddings it is a RoFormer.
+ */
+export interface BertModelConfiguration extends TransformerConfiguration, PositionVariants {
+  /** Kinds of tokens: 2, those of the first and of the second text. */
+  readonly tokenTypeVocabularySize: number;
+  /**
+   * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after
+   * each sublayer and after the embedding (Devlin et al. 2018), as transformers' BERT has it.
+   */
+  readonly layerNormPlacement: LayerNormPlacement;
+  /**
+   * Whether the model has the pooler and the head that predict whether two texts are in their order (or
+   * follow each other).
+   */
+  readonly sentenceOrderHead: boolean;
+}
+
+/** Trained parameters of a BERT, the padded vocabulary included. */
+export function numBertParameters(configuration: BertModelConfiguration): number {
+  const { hiddenSize: h, tokenTypeVocabularySize } = configuration;
+  const vocabulary = paddedVocabularySize(configuration);
+  const embeddings = (vocabulary + numLearnedPositions(configuration) + tokenTypeVocabularySize) * h;
+  // after the embedding, or after the last layer
+  const norm = 2 * h;
+  const maskedHead = h * h + h + 2 * h + vocabulary;
+  const orderHead = configuration.sentenceOrderHead ? h * h + h + 2 * h + 2 : 0;
+  return embeddings + norm + numBlockParameters(configuration) + maskedHead + orderHead;
+}
+
+/** What a BERT is fine-tuned to tell (Devlin et al. 2018, section 4). */
+export type BertTask =
+  /** Which of some classes a text, or a pair of texts, belongs to. */
+  | { readonly kind: 'classification'; readonly numClasses: number }
+  /** Which of a sample's sequences is right. */
+  | { readonly kind: 'multiple-choice' }
+  /** From which token to which the answer is. */
+  | { readonly kind: 'span' };
+
+/**
+ * The blocks of a BERT: those of `transformerBlockSpecification`, with layer norms where the model has them.
+ *
+ * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ */
+export const bertBlock = (model: BertModelConfiguration): BlockSpecification =>
+  transformerBlockSpecification(model, model.layerNormPlacement);

@@ -1,0 +1,131 @@
+import {
+  biasDropoutResidual,
+  gatherRows,
+  linear,
+  type Parameter,
+  reshape,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import type { TaskTokenBatch } from '@mtl/data/tasks';
+import { Tensor } from '@mtl/kernels';
+import { type BertHeadOptions, headLinear, type LinearParameters, Pooler } from './bert-heads.js';
+import type { BertTask } from './bert-model.js';
+import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
+
+/** What a head computes with, apart from its parameters. */
+interface TaskHeadCall {
+  readonly batch: DeviceTaskBatch;
+  /** Hidden states [n, 1, H] at flat indices [n] into [S, R], after the last layer norm. */
+  rows(indices: Variable): Variable;
+  /** Hidden dropout of [1, R, H]. */
+  dropped(input: Variable): Variable;
+}
+
+/** What turns hidden states into the logits of a fine-tuning task. */
+interface TaskHead {
+  readonly parameters: readonly Parameter[];
+  /** Logits whose elements fold to [N, V], for the N labels of the batch. */
+  logits(tape: Tape, call: TaskHeadCall): Variable;
+}
+
+/**
+ * Classification and multiple choice: pooler, dropout and a linear layer with a logit for each class, or one
+ * for each sequence, of which those of a sample compete (Devlin et al. 2018, sections 4.1 and 4.4). The
+ * linear layers are called as in Megatron-LM; only the pooler may come from pretraining.
+ */
+export class PooledHead implements TaskHead {
+  readonly parameters: readonly Parameter[];
+  readonly #pooler: Pooler;
+  readonly #output: LinearParameters;
+
+  constructor({
+    task,
+    ...options
+  }: BertHeadOptions & { readonly task: Exclude<BertTask, { kind: 'span' }> }) {
+    const { hiddenSize } = options.model;
+    this.#pooler = new Pooler(options);
+    this.#output =
+      task.kind === 'classification'
+        ? headLinear('classification_head', [task.numClasses, hiddenSize], options)
+        : headLinear('multichoice_head', [1, hiddenSize], options);
+    this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
+  }
+
+  /** The labels [B] of samples, each with the loss factor; of no weight where there are none. */
+  static targets({ batchSize, labels }: TaskTokenBatch, lossFactor: number): TaskTargets {
+    const weight = labels === undefined ? 0 : lossFactor;
+    return {
+      labels: labels ?? new Int32Array(batchSize),
+      weights: new Float32Array(batchSize).fill(weight),
+    };
+  }
+
+  /** [1, R, classes], or [1, R, 1] of choices: either folds to a row a sample. */
+  logits(tape: Tape, { batch, rows, dropped }: TaskHeadCall): Variable {
+    const pooled = this.#pooler.pool(tape, rows(batch.firstPositions));
+    const shape = [1, batch.numRows, pooled.tensor.dim(-1)];
+    return linear(tape, { input: dropped(reshape(tape, { input: pooled, shape })), ...this.#output });
+  }
+}
+
+/** What padding gets added to its logits: nothing is left of it in a softmax, and every dtype can hold it. */
+const outOfReach = -30_000;
+
+/**
+ * Spans: two logits for every token, how much it looks like the first and like the last one of the answer
+ * (Devlin et al. 2018, section 4.2). Padding takes no part, so that losses do not depend on its length.
+ */
+export class SpanHead implements TaskHead {
+  readonly parameters: readonly Parameter[];
+  readonly #output: LinearParameters;
+
+  constructor(options: BertHeadOptions) {
+    this.#output = headLinear('span_head', [2, options.model.hiddenSize], options);
+    this.parameters = [this.#output.weight, this.#output.bias];
+  }
+
+  /** The starts [B] and then the ends [B], each with half the loss factor: a sample's loss is their mean. */
+  static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {
+    const { batchSize, startPositions, endPositions } = batch;
+    const labels = new Int32Array(2 * batchSize);
+    const weights = new Float32Array(2 * batchSize);
+    if (startPositions !== undefined && endPositions !== undefined) {
+      labels.set(startPositions);
+      labels.set(endPositions, batchSize);
+      weights.fill(lossFactor / 2);
+    }
+    return { labels, weights };
+  }
+
+  /** [2 * R * S, 1, 1], which folds to [2 * R, S]: of all rows the starts, then the ends. */
+  logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
+    const { numRows: r, sequenceLength: s, lengths, starts } = batch;
+    const { device } = batch.samples.tensor;
+    // constants of one operation each, on a tape that releases them
+    const indices = (values: Int32Array): Variable =>
+      tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
+    // padding is nowhere: it takes any hidden state, and no part
+    const byRow = Int32Array.from({ length: r * s }, (_, index) => {
+      const [row, position] = [Math.floor(index / s), index % s];
+      return position < lengths[row]! ? starts[row]! + position : 0;
+    });
+    const hidden = rows(indices(byRow));
+    const pairs = linear(tape, { input: hidden, ...this.#output });
+    const startsThenEnds = Int32Array.from(
+      { length: 2 * r * s },
+      (_, index) => (index % (r * s)) * 2 + Math.floor(index / (r * s)),
+    );
+    const logits = gatherRows(tape, {
+      input: reshape(tape, { input: pairs, shape: [2 * r * s, 1, 1] }),
+      indices: indices(startsThenEnds),
+    });
+    if (lengths.every((length) => length >= s)) return logits;
+    const penalties = Array.from({ length: 2 * r * s }, (_, index) =>
+      index % s < lengths[Math.floor(index / s) % r]! ? 0 : outOfReach,
+    );
+    const { dtype } = logits.tensor;
+    const residual = tape.input(Tensor.from(penalties, { shape: [2 * r * s, 1, 1], dtype, device }));
+    return biasDropoutResidual(tape, { input: logits, residual });
+  }
+}

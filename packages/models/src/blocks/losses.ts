@@ -1,0 +1,107 @@
+import { type Tape, Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import { type Device, Tensor } from '@mtl/kernels';
+import type { LossFactors, StageLoss, Upload } from '@mtl/pipeline';
+
+/** A loss on a tape: its values and the factors of their gradients, of as many elements. */
+export interface LossVariables {
+  readonly name: string;
+  readonly losses: Variable;
+  readonly weights: Variable;
+}
+
+/** The loss as the caller of a stage takes it: flat views. */
+export function stageLoss({ name, losses, weights }: LossVariables): StageLoss {
+  const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
+  const views = { losses: flat(losses), weights: flat(weights) };
+  return {
+    name,
+    ...views,
+    dispose: () => {
+      for (const view of Object.values(views)) view.dispose();
+    },
+  };
+}
+
+/**
+ * The factor of a loss that a stage makes.
+ * @throws UsageError MTL_STAGE where the caller gives none
+ */
+export function lossFactorOf(lossFactors: LossFactors, name: string): number {
+  const factor = lossFactors[name];
+  if (factor !== undefined) return factor;
+  throw new UsageError('MTL_STAGE', `no factor for the loss ${name}`, {
+    expected: `lossFactors with ${name}: the loss scale over what the loss is a mean over in the global batch`,
+    details: { name, given: Object.keys(lossFactors) },
+  });
+}
+
+interface LayerLossesOptions {
+  /** Those that the layers declare (`Sublayer.losses`). */
+  readonly names: ReadonlySet<string>;
+  readonly lossFactors: LossFactors;
+  readonly device: Device;
+  readonly upload?: Upload | undefined;
+}
+
+/** The losses that the layers of a stage make of a micro-batch. */
+export class LayerLosses {
+  readonly #factors: ReadonlyMap<string, Variable>;
+  #made: StageLoss[] = [];
+  #isForward = true;
+
+  /** @throws UsageError MTL_STAGE where a factor is missing */
+  constructor({ names, lossFactors, device, upload = Tensor.from }: LayerLossesOptions) {
+    const factors = [...names].map((name) => [name, lossFactorOf(lossFactors, name)] as const);
+    this.#factors = new Map(
+      factors.map(([name, factor]) => {
+        const tensor = upload(Float32Array.of(factor), { shape: [1], dtype: 'float32', device });
+        return [name, new Variable(tensor, { requiresGradient: false })];
+      }),
+    );
+  }
+
+  /**
+   * float32 [1]: the factor with which a loss enters the total, loss scale included.
+   * @throws UsageError MTL_STAGE for a name that no sublayer declares
+   */
+  factor(name: string): Variable {
+    const factor = this.#factors.get(name);
+    if (factor !== undefined) return factor;
+    throw new UsageError('MTL_STAGE', `a layer makes the loss ${name}, which it does not declare`, {
+      expected: `one of the losses of its sublayers: ${[...this.#factors.keys()].join(', ') || 'none'}`,
+      remedy: `add ${name} to the losses of the sublayer (Sublayer.losses)`,
+    });
+  }
+
+  /**
+   * Adds a loss to the total, and to the metrics by its name; several of one name add up. Its values are
+   * those of all tokens of the micro-batch, the same on all tensor-parallel ranks, or already their sum; the
+   * backward of the operation that made them gives gradients that include the weights.
+   *
+   * @throws UsageError MTL_STAGE for a name that no sublayer declares
+   */
+  add(tape: Tape, loss: LossVariables): void {
+    this.factor(loss.name);
+    tape.addLoss(loss.losses);
+    // recomputation in backward makes it a second time
+    if (this.#isForward) this.#made.push(stageLoss(loss));
+  }
+
+  /** Ends the forward pass: what layers make from here on is not counted. */
+  endForward(): void {
+    this.#isForward = false;
+  }
+
+  /** Those of the forward pass; the caller's to dispose of. */
+  take(): readonly StageLoss[] {
+    const made = this.#made;
+    this.#made = [];
+    return made;
+  }
+
+  release(): void {
+    for (const loss of this.take()) loss.dispose();
+    for (const factor of this.#factors.values()) factor.release();
+  }
+}

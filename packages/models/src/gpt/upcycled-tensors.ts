@@ -1,0 +1,83 @@
+import type { LogicalTensor } from '@mtl/checkpoint';
+import type { ExpertVariants } from '../experts/experts-specification.js';
+import type { GptModelConfiguration } from './gpt-model.js';
+
+const ofExperts = /\.mlp\.experts\.(linear_fc[12]\.(?:weight|bias))$/;
+const ofRouter = /\.mlp\.router\./;
+
+/**
+ * The name of what a parameter of a mixture of experts is copied from in the dense model.
+ *
+ * @returns undefined for a router, which the dense model does not have
+ */
+export const denseNameOf = (name: string): string | undefined =>
+  ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
+
+/** Every property of experts; a property that is added must be listed. */
+const propertiesOfExperts = {
+  numExperts: true,
+  moeLayerFreq: true,
+  moeFfnHiddenSize: true,
+  moeRouterTopk: true,
+  moeRouterScoreFunction: true,
+  moeRouterPreSoftmax: true,
+  moeRouterTopkScalingFactor: true,
+  moeRouterNumGroups: true,
+  moeRouterGroupTopk: true,
+  moeRouterEnableExpertBias: true,
+  moeRouterBiasUpdateRate: true,
+  moeRouterLoadBalancingType: true,
+  moeAuxLossCoeff: true,
+  moeZLossCoeff: true,
+  moeSharedExpertIntermediateSize: true,
+  moeSharedExpertGate: true,
+  moeExpertCapacityFactor: true,
+  moeTokenDropPolicy: true,
+  quickGeglu: false,
+  gluLinearOffset: false,
+  activationFuncClampValue: false,
+} as const satisfies Record<keyof ExpertVariants, boolean>;
+
+const isOfExperts = (key: string): boolean =>
+  Object.entries(propertiesOfExperts).some(([name, isOf]) => isOf && name === key);
+
+/** A model without its experts: the dense one that they can be copies of. */
+export const denseModelOf = (model: GptModelConfiguration): GptModelConfiguration =>
+  Object.fromEntries(
+    Object.entries(model).filter(([key]) => !isOfExperts(key)),
+  ) as unknown as GptModelConfiguration;
+
+/** The properties of experts that a model has. */
+export const expertVariantsOf = (model: GptModelConfiguration): ExpertVariants =>
+  Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
+
+/**
+ * Tensors of a mixture of experts as tensors of the dense model, to be filled from it: what is written to the
+ * feed-forward network of a layer becomes each of its experts (Komatsuzaki et al. 2023). Routers are left
+ * out, and keep their values.
+ */
+export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {
+  return tensors.flatMap((tensor) => {
+    const name = denseNameOf(tensor.name);
+    if (name === undefined) return [];
+    return name === tensor.name ? [tensor] : [copiedToExperts(name, tensor)];
+  });
+}
+
+function copiedToExperts(name: string, tensor: LogicalTensor): LogicalTensor {
+  const { dtype, globalShape, slices } = tensor;
+  const [{ start, end }] = slices as [LogicalTensor['slices'][number]];
+  return {
+    name,
+    dtype,
+    globalShape: globalShape.slice(1),
+    slices: slices.slice(1),
+    // it is filled only
+    read: () => new Uint8Array(0),
+    write: async (bytes) => {
+      const all = new Uint8Array(bytes.length * (end - start));
+      for (let expert = 0; expert < end - start; expert++) all.set(bytes, expert * bytes.length);
+      await tensor.write(all);
+    },
+  };
+}

@@ -1,0 +1,137 @@
+import type { Parameter, PrecisionState } from '@mtl/autograd';
+import { addCounts, type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
+import { RouterEntropy } from './router-sums.js';
+
+/** The rows that the experts of a layer got in the steps since they were last taken, on this process. */
+export class ExpertLoad {
+  /** The layer's name, such as `decoder.layers.3.mlp`. */
+  readonly layer: string;
+  /** E */
+  readonly numExperts: number;
+  /** float32 [E]: the bias that takes part in the choice; undefined where there is none. */
+  readonly expertBias: Parameter | undefined;
+  /** How much a step moves it. */
+  readonly updateRate: number;
+  /** What `global_aux_loss` takes from step to step; undefined where there is no such loss. */
+  readonly scored: ScoredLoad | undefined;
+  readonly entropy = new RouterEntropy();
+  #counts: Tensor | undefined;
+  #numChoices = 0;
+
+  constructor(options: {
+    readonly layer: string;
+    readonly numExperts: number;
+    readonly expertBias: Parameter | undefined;
+    readonly updateRate: number;
+    readonly scored?: ScoredLoad | undefined;
+  }) {
+    this.layer = options.layer;
+    this.numExperts = options.numExperts;
+    this.expertBias = options.expertBias;
+    this.updateRate = options.updateRate;
+    this.scored = options.scored;
+  }
+
+  /** Adds the rows of a pass: int32 [E + 1], as differences of neighbours; and the choices of its router. */
+  add(offsets: Tensor, numChoices: number): void {
+    addCounts({ counts: this.#countsOn(offsets.device), offsets });
+    this.#numChoices += numChoices;
+  }
+
+  /** The rows of each expert since the last call. */
+  take(): readonly number[] {
+    if (this.#counts === undefined || !hasValues(this.#counts.device)) {
+      return new Array<number>(this.numExperts).fill(0);
+    }
+    const counts = Array.from(this.#counts.read<'int64'>(), Number);
+    this.#counts.zero();
+    return counts;
+  }
+
+  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  takeChoices(): number {
+    const numChoices = this.#numChoices;
+    this.#numChoices = 0;
+    return numChoices;
+  }
+
+  dispose(): void {
+    this.entropy.dispose();
+    this.scored?.dispose();
+    this.#counts?.dispose();
+    this.#counts = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #countsOn(device: Device): Tensor {
+    this.#counts ??= Tensor.zeros({ shape: [this.numExperts], dtype: 'int64', device });
+    return this.#counts;
+  }
+}
+
+/**
+ * How often the experts of a layer would be chosen by their scores alone, over all ranks and a whole step:
+ * that of the step before enters `global_aux_loss`, since that of a step is known only when its last
+ * micro-batch has been routed. Checkpoints keep it.
+ */
+export class ScoredLoad implements PrecisionState {
+  readonly name = 'load';
+  readonly #numExperts: number;
+  readonly #device: Device;
+  #tensor: Tensor | undefined;
+  #counts: Tensor | undefined;
+
+  constructor({ numExperts, device }: { readonly numExperts: number; readonly device: Device }) {
+    this.#numExperts = numExperts;
+    this.#device = device;
+  }
+
+  /** float32 [E]: the load of the step before, relative to an even one; at first 1. */
+  get tensor(): Tensor {
+    const shape = [this.#numExperts];
+    this.#tensor ??= Tensor.from(new Float32Array(this.#numExperts).fill(1), {
+      shape,
+      dtype: 'float32',
+      device: this.#device,
+    });
+    return this.#tensor;
+  }
+
+  /** Adds the choices of a pass, float32 [N, E] of N sequences, of this rank's rows. */
+  add(counts: Tensor): void {
+    const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
+    this.#counts ??= Tensor.zeros(options);
+    sumRows({ output: this.#counts, input: counts, accumulate: true });
+  }
+
+  /** The choices of this rank since the last call. */
+  take(): readonly number[] {
+    if (this.#counts === undefined || !hasValues(this.#device)) {
+      return new Array<number>(this.#numExperts).fill(0);
+    }
+    const counts = this.#counts.toArray();
+    this.#counts.zero();
+    return counts;
+  }
+
+  /** Takes the choices of all ranks in a step as the load for the next one. */
+  set(counts: readonly number[]): void {
+    const sum = counts.reduce((total, count) => total + count, 0);
+    if (sum === 0) return;
+    this.tensor.write(Float32Array.from(counts, (count) => (count * counts.length) / sum));
+  }
+
+  dispose(): void {
+    this.#tensor?.dispose();
+    this.#counts?.dispose();
+    this.#tensor = undefined;
+    this.#counts = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

@@ -1,0 +1,142 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { hasValues, type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
+
+interface RouterSumsOptions {
+  /** float32 [T, E]: row t is of sequence t % `numSequences`. */
+  readonly logits: Tensor;
+  readonly topK: number;
+  readonly scoreFunction: RouterScoreFunction;
+  /** N */
+  readonly numSequences: number;
+}
+
+/**
+ * The sums of one pass over the logits of a router, of each sequence and of all: parts of one vector of
+ * float32, which is summed over processes at once.
+ */
+export class RouterSums {
+  /** N */
+  readonly numSequences: number;
+  /** [N, E]: the rows that would choose an expert by its score. */
+  readonly counts: Tensor;
+  /** [N, E] */
+  readonly scoreSums: Tensor;
+  /** [N]: of log-sum-exp of a row's logits, squared. */
+  readonly squares: Tensor;
+  /** [N], of this process: of the entropies of scores, in nats. */
+  readonly entropies: Tensor;
+  /** [1, E]: those of all sequences. */
+  readonly totalCounts: Tensor;
+  readonly totalScoreSums: Tensor;
+  /** [1] */
+  readonly totalSquares: Tensor;
+  readonly #all: Tensor;
+  #work: Work | undefined;
+  #areTotalsKnown = false;
+
+  constructor({ logits, topK, scoreFunction, numSequences }: RouterSumsOptions) {
+    const { device } = logits;
+    const numExperts = logits.dim(-1);
+    const perExpert = numSequences * numExperts;
+    const empty = (shape: readonly number[]) => Tensor.empty({ shape, dtype: 'float32', device });
+    this.numSequences = numSequences;
+    this.#all = empty([2 * perExpert + numSequences]);
+    const part = (offset: number, shape: readonly number[]) => this.#all.view({ offset, shape });
+    this.counts = part(0, [numSequences, numExperts]);
+    this.scoreSums = part(perExpert, [numSequences, numExperts]);
+    this.squares = part(2 * perExpert, [numSequences]);
+    this.entropies = empty([numSequences]);
+    const total = (of: Tensor, shape: readonly number[]) =>
+      numSequences === 1 ? of.view({ shape }) : empty(shape);
+    this.totalCounts = total(this.counts, [1, numExperts]);
+    this.totalScoreSums = total(this.scoreSums, [1, numExperts]);
+    this.totalSquares = total(this.squares, [1]);
+    routerStatisticsForward({
+      counts: this.counts,
+      scoreSums: this.scoreSums,
+      squaredLogSumExp: this.squares,
+      entropy: this.entropies,
+      logits,
+      topK,
+      scoreFunction,
+      numSequences,
+    });
+  }
+
+  /** Starts to add up the sums of processes; `finish` waits for them. */
+  reduce(group: ProcessGroup): void {
+    this.#work = group.allReduce(this.#all);
+  }
+
+  /** Waits for other processes, and adds up the sums of sequences. */
+  finish(): void {
+    this.#work?.wait();
+    this.#work = undefined;
+    if (this.#areTotalsKnown || this.numSequences === 1) return;
+    this.#areTotalsKnown = true;
+    addRows(this.totalCounts, this.counts);
+    addRows(this.totalScoreSums, this.scoreSums);
+    addRows(this.totalSquares, this.squares);
+  }
+
+  dispose(): void {
+    const ofSequences = [this.counts, this.scoreSums, this.squares, this.entropies, this.#all];
+    const totals = [this.totalCounts, this.totalScoreSums, this.totalSquares];
+    for (const tensor of [...ofSequences, ...totals]) tensor.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** total = the sum over the first dimension of `input`, which has as many elements in each row. */
+function addRows(total: Tensor, input: Tensor): void {
+  using rows = input.reshape([input.dim(0), total.size]);
+  using output = total.reshape([total.size]);
+  sumRows({ output, input: rows });
+}
+
+/**
+ * How undecided a router is: the entropy of its scores, which is ln E where it prefers no expert and 0 where
+ * it always gives one expert all. Added only while it is watched.
+ */
+export class RouterEntropy {
+  /** Whether rows are added now. */
+  isWatched = false;
+  /** float32 [1] */
+  #sum: Tensor | undefined;
+  #numRows = 0;
+
+  /** Adds the sums of a pass over so many rows, float32 [N]. */
+  add(entropies: Tensor, numRows: number): void {
+    this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
+    using column = entropies.reshape([entropies.size, 1]);
+    sumRows({ output: this.#sum, input: column, accumulate: true });
+    this.#numRows += numRows;
+  }
+
+  /** Adds the rows of logits float32 [T, E], in a pass over them. */
+  addLogits(logits: Tensor, options: Omit<RouterSumsOptions, 'logits' | 'numSequences'>): void {
+    using sums = new RouterSums({ ...options, logits, numSequences: 1 });
+    this.add(sums.entropies, logits.dim(0));
+  }
+
+  /** The sum of the entropies of rows since the last call, in nats, and how many rows these were. */
+  take(): { readonly sum: number; readonly numRows: number } {
+    if (this.#sum === undefined || !hasValues(this.#sum.device)) return { sum: 0, numRows: 0 };
+    const taken = { sum: this.#sum.item(), numRows: this.#numRows };
+    this.#sum.zero();
+    this.#numRows = 0;
+    return taken;
+  }
+
+  dispose(): void {
+    this.#sum?.dispose();
+    this.#sum = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

@@ -1,0 +1,71 @@
+import type { Tensor } from '@mtl/kernels';
+
+/** What a router has chosen in a forward pass of training; its tensors stay the router's. */
+interface ObservedChoice {
+  /** The name of the router. */
+  readonly router: string;
+  /** int32 [T, k]: the experts of the rows that this process routes. */
+  readonly experts: Tensor;
+  /** float32 [T, E] */
+  readonly logits: Tensor;
+  /** int64 [B]: global numbers of the samples; row t is of sample t % B. */
+  readonly samples: Tensor;
+  /** The rows of [S, B] that the ranks own which share them by tensor parallelism; undefined: all. */
+  readonly indices: Int32Array | undefined;
+}
+
+/** What is known where a router chooses. */
+export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
+
+export type RoutingObserver = (choice: ObservedChoice) => void;
+
+/**
+ * What the routers of a stage keep of a micro-batch: the experts that the forward pass has chosen, which a
+ * second pass of recomputed layers takes, and whether loads count.
+ */
+export class RoutingOfMicroBatch {
+  readonly #isTraining: boolean;
+  readonly #observe: (choice: Choice) => void;
+  readonly #kept = new Map<string, Tensor>();
+  #isForward = true;
+
+  constructor({
+    training,
+    observe = () => {},
+  }: {
+    readonly training: boolean;
+    /** Told each choice of the forward pass. Default: no one. */
+    readonly observe?: ((choice: Choice) => void) | undefined;
+  }) {
+    this.#isTraining = training;
+    this.#observe = observe;
+  }
+
+  /** Whether rows are counted as loads of experts: in the forward pass of training, each once. */
+  get countsLoads(): boolean {
+    return this.#isTraining && this.#isForward;
+  }
+
+  /** Keeps the choice of a router, which stays the caller's, for its recomputation. */
+  keep(choice: Choice): void {
+    if (!this.countsLoads) return;
+    const { router, experts } = choice;
+    this.#kept.get(router)?.dispose();
+    this.#kept.set(router, experts.view({ shape: experts.shape }));
+    this.#observe(choice);
+  }
+
+  /** The choice of a router in the forward pass; undefined in that pass itself. */
+  chosen(router: string): Tensor | undefined {
+    return this.#isForward ? undefined : this.#kept.get(router);
+  }
+
+  endForward(): void {
+    this.#isForward = false;
+  }
+
+  release(): void {
+    for (const experts of this.#kept.values()) experts.dispose();
+    this.#kept.clear();
+  }
+}

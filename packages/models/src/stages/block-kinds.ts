@@ -1,0 +1,97 @@
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import {
+  ActivatedFeedForward,
+  type ClampedGluSpecification,
+  clampedGluActivation,
+  type FeedForwardSpecification,
+  type GeluFeedForwardSpecification,
+  geluActivation,
+  squaredReluActivation,
+  swigluActivation,
+} from '../blocks/feed-forward.js';
+import { LayerNorm, type Norm, type NormOptions, RmsNorm } from '../blocks/norms.js';
+import { type AttentionSpecification, SelfAttention } from '../blocks/self-attention.js';
+import type { Sublayer, SublayerOptions } from '../blocks/sublayer.js';
+import type { ExpertsSpecification } from '../experts/experts-specification.js';
+import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
+
+/**
+ * Parts of a model by the `kind` in their specifications: the kinds of this package, and those that a caller
+ * registers.
+ */
+export class KindRegistry<Options extends { readonly specification: { readonly kind: string } }, Part> {
+  readonly #what: string;
+  readonly #factories: Map<string, (options: Options) => Part>;
+
+  /** @param what names the parts in errors: `norm` */
+  constructor(what: string, builtIn: Readonly<Record<string, (options: Options) => Part>>) {
+    this.#what = what;
+    this.#factories = new Map(Object.entries(builtIn));
+  }
+
+  /**
+   * Adds a kind. The factory gets the specification that a model was built with: fields that a kind adds are
+   * declared in the type of the factory's options.
+   *
+   * @throws UsageError MTL_BLOCK_KIND when the kind is registered already
+   */
+  register<Own extends Options>(kind: string, factory: (options: Own) => Part): void {
+    if (this.#factories.has(kind)) {
+      throw new UsageError('MTL_BLOCK_KIND', `the ${this.#what} '${kind}' is registered already`, {
+        expected: 'a kind that is not registered yet',
+        remedy: 'choose another name',
+        details: { kind },
+      });
+    }
+    // specifications of this kind are the caller's, and have the fields that its factory reads
+    this.#factories.set(kind, factory as unknown as (options: Options) => Part);
+  }
+
+  /**
+   * Builds a part of the specification's kind.
+   *
+   * @throws ConfigurationError MTL_BLOCK_KIND when the kind is not registered
+   */
+  build(options: Options): Part {
+    const { kind } = options.specification;
+    const factory = this.#factories.get(kind);
+    if (factory !== undefined) return factory(options);
+    throw new ConfigurationError('MTL_BLOCK_KIND', `unknown ${this.#what} '${kind}'`, {
+      expected: [...this.#factories.keys()].join(', '),
+      remedy: 'register the kind before the model is built',
+      details: { kind },
+    });
+  }
+}
+
+/** Norms by kind: `layer-norm`, `rms-norm`, and those that are registered. */
+export const norms = new KindRegistry<NormOptions, Norm>('norm', {
+  'layer-norm': (options) => new LayerNorm(options),
+  'rms-norm': (options) => new RmsNorm(options),
+});
+
+/** Attentions by kind: `self-attention`, and those that are registered. */
+export const attentions = new KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer>('attention', {
+  'self-attention': (options) => new SelfAttention(options),
+});
+
+/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`,
+ * and those that are registered. */
+export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
+  'feed-forward network',
+  {
+    gelu: (options) => {
+      // specifications of this kind have its fields
+      const { geluKind } = options.specification as GeluFeedForwardSpecification;
+      return new ActivatedFeedForward(options, geluActivation(geluKind));
+    },
+    swiglu: (options) => new ActivatedFeedForward(options, swigluActivation),
+    'squared-relu': (options) => new ActivatedFeedForward(options, squaredReluActivation),
+    'clamped-glu': (options) =>
+      new ActivatedFeedForward(
+        options,
+        clampedGluActivation(options.specification as FeedForwardSpecification & ClampedGluSpecification),
+      ),
+    'mixture-of-experts': (options) => new MixtureOfExperts(options as SublayerOptions<ExpertsSpecification>),
+  },
+);

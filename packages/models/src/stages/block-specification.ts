@@ -1,0 +1,172 @@
+import { ConfigurationError } from '@mtl/errors';
+import type {
+  ClampedGluSpecification,
+  FeedForwardSpecification,
+  GeluFeedForwardSpecification,
+} from '../blocks/feed-forward.js';
+import type { NormSpecification } from '../blocks/norms.js';
+import { rotarySpecification } from '../blocks/rotary-positions.js';
+import type { AttentionSpecification } from '../blocks/self-attention.js';
+import type { BlockInitialization } from '../blocks/sublayer.js';
+import {
+  type BlockVariants,
+  headSizeOf,
+  type PositionVariants,
+  type TransformerConfiguration,
+} from '../blocks/transformer-configuration.js';
+import type { ExpertVariants } from '../experts/experts-specification.js';
+
+/** The position of a norm: before each sublayer, or after its residual sum. */
+export type LayerNormPlacement = 'pre' | 'post';
+
+/** What the blocks of a model are built from. `norms`, `attentions` and `feedForwards` have the kinds. */
+export interface BlockSpecification {
+  /** H */
+  readonly hiddenSize: number;
+  readonly norm: NormSpecification;
+  readonly normPlacement: LayerNormPlacement;
+  readonly attention: AttentionSpecification;
+  readonly feedForward: FeedForwardSpecification;
+  /** Probability with which hidden states are dropped before they are added to the residual. */
+  readonly hiddenDropout: number;
+  readonly initialization: BlockInitialization;
+}
+
+/** What each layer of a model is built from, by its global index. */
+export type BlockOfLayer = (layer: number) => BlockSpecification;
+
+/**
+ * One specification for all layers, or one for each.
+ *
+ * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: of other hidden sizes, or
+ *   with norms in other places
+ */
+export function blockOfLayer(
+  block: BlockSpecification | BlockOfLayer,
+  { numLayers }: { readonly numLayers: number },
+): BlockOfLayer {
+  if (typeof block !== 'function') return () => block;
+  const all = Array.from({ length: numLayers }, (_, layer) => block(layer));
+  const [first] = all;
+  for (const [layer, { hiddenSize, normPlacement }] of all.entries()) {
+    if (hiddenSize === first!.hiddenSize && normPlacement === first!.normPlacement) continue;
+    throw new ConfigurationError(
+      'MTL_BLOCK_KIND',
+      `layer ${layer} has a hidden size of ${hiddenSize} and norms placed '${normPlacement}'`,
+      { expected: `${first!.hiddenSize} and '${first!.normPlacement}', as in layer 0` },
+    );
+  }
+  return (layer) => all[layer]!;
+}
+
+/**
+ * The blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward network
+ * with GELU, all with biases, except for the variants that it has; rotary position embeddings are part of
+ * attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
+ *
+ * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
+ */
+export function transformerBlockSpecification(
+  model: TransformerConfiguration & BlockVariants & PositionVariants & ExpertVariants,
+  normPlacement: LayerNormPlacement,
+): BlockSpecification {
+  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, initMethodStd } = model;
+  const { groupQueryAttention = false, numQueryGroups = 1 } = model;
+  const { addBiasLinear: bias = true, addQkvBias = false } = model;
+  const { normalization = 'LayerNorm', qkLayernorm = false, qkNormWholeWidth = false, windowSize } = model;
+  const epsilon = model.layerNormEpsilon;
+  const headSize = headSizeOf(model);
+  const rotary = rotarySpecification(model, headSize);
+  const norm = { kind: normalization === 'RMSNorm' ? 'rms-norm' : 'layer-norm', epsilon } as const;
+  return {
+    hiddenSize,
+    norm,
+    normPlacement,
+    attention: {
+      kind: 'self-attention',
+      numHeads: numAttentionHeads,
+      ...(groupQueryAttention && { numGroups: numQueryGroups }),
+      headSize,
+      bias,
+      ...(addQkvBias && { qkvBias: true }),
+      dropout: model.attentionDropout,
+      ...(windowSize !== undefined && { windowSize: Number.parseInt(windowSize, 10) }),
+      ...(qkLayernorm && { queryKeyNorm: { ...norm, ...(qkNormWholeWidth && { wholeWidth: true }) } }),
+      ...(rotary !== undefined && { rotary }),
+    },
+    feedForward: feedForwardOf(model, { ffnHiddenSize, bias }),
+    hiddenDropout: model.hiddenDropout,
+    initialization: {
+      standardDeviation: initMethodStd,
+      // weights before a residual start smaller (Megatron-LM)
+      residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
+    },
+  };
+}
+
+function feedForwardOf(
+  model: TransformerConfiguration &
+    BlockVariants &
+    Pick<ExpertVariants, 'quickGeglu' | 'gluLinearOffset' | 'activationFuncClampValue'>,
+  sizes: Omit<FeedForwardSpecification, 'kind'>,
+): FeedForwardSpecification {
+  const { swiglu = false, squaredRelu = false, quickGeglu = false, geluKind } = model;
+  const { gluLinearOffset: linearOffset, activationFuncClampValue: clamp } = model;
+  if (quickGeglu || (swiglu && (linearOffset !== undefined || clamp !== undefined))) {
+    const gate = quickGeglu ? 'clampedQuickGeglu' : 'swiglu';
+    const specification: FeedForwardSpecification & ClampedGluSpecification = {
+      kind: 'clamped-glu',
+      ...sizes,
+      gate,
+      ...(clamp !== undefined && { clamp }),
+      ...(linearOffset !== undefined && { linearOffset }),
+    };
+    return specification;
+  }
+  if (swiglu) return { kind: 'swiglu', ...sizes };
+  if (squaredRelu) return { kind: 'squared-relu', ...sizes };
+  const specification: GeluFeedForwardSpecification = { kind: 'gelu', ...sizes, geluKind };
+  return specification;
+}
+
+/** What a function of the caller's knows of a layer. */
+export interface ModelBlocksOptions {
+  /** Global index of the layer. */
+  readonly layer: number;
+  /** The block that the configuration of the model describes. */
+  readonly standard: BlockSpecification;
+  readonly model: TransformerConfiguration;
+}
+
+/** Gives each layer of a model its block, in place of the one that its configuration describes. */
+export type ModelBlocks = (options: ModelBlocksOptions) => BlockSpecification;
+
+const registered = new Map<string, ModelBlocks>();
+
+/**
+ * Gives models whose configuration has `modelBlocks: name` their blocks, also in place of those that had the
+ * name before. Kinds of their own are registered with `norms`, `attentions` and `feedForwards`.
+ */
+export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
+  registered.set(name, blocks);
+}
+
+/**
+ * The blocks of a model: one for all layers, or those of a function.
+ *
+ * @throws ConfigurationError MTL_BLOCK_KIND where the function is not registered
+ */
+export function blocksOf(
+  model: TransformerConfiguration,
+  standard: BlockSpecification | BlockOfLayer,
+): BlockSpecification | BlockOfLayer {
+  const { modelBlocks: name } = model;
+  if (name === undefined) return standard;
+  const blocks = registered.get(name);
+  const ofLayer = typeof standard === 'function' ? standard : () => standard;
+  if (blocks !== undefined) return (layer) => blocks({ layer, standard: ofLayer(layer), model });
+  throw new ConfigurationError('MTL_BLOCK_KIND', `the model has blocks of its own, of ${name}`, {
+    expected: 'these blocks, registered: a module is run only where the user names it',
+    remedy: `pass --model-blocks ${name} to a training run if you trust it, or call registerModelBlocks`,
+  });
+}

@@ -1,0 +1,79 @@
+import type { Variable } from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
+import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
+import type { LayerLosses } from '../blocks/losses.js';
+import type { PositionTables } from '../blocks/position-tables.js';
+import type { RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
+import type { OwnRows } from '../blocks/sequence-partition.js';
+import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
+
+/**
+ * The size of a micro-batch on the host; more of it where the rows of activations depend on it
+ * (`activationRows`).
+ */
+export interface BatchSize {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+}
+
+/** What every micro-batch has on the device. */
+export interface DeviceSamples {
+  /** int64 [B]: global sample numbers, which random masks depend on. */
+  readonly samples: Variable;
+  readonly rows: RowCoordinates;
+  /** Those of this rank, and how their queries see keys. */
+  readonly ownRows: OwnRows;
+  /** As that of `LoadedBatch`. */
+  readonly variant?: string | undefined;
+  release(): void;
+}
+
+/**
+ * The positions of the sequence (the rows, where samples are packed) that this process computes with between
+ * the tensor-parallel regions of a call.
+ */
+export interface Positions extends Slice {
+  readonly sequenceParallel: boolean;
+}
+
+/** What the layers of a micro-batch need to know of it. */
+export interface StageCall<OnDevice extends DeviceSamples> {
+  readonly batch: OnDevice;
+  readonly positions: Positions;
+  readonly training: boolean;
+  /** Takes the losses of layers; default: they make none. */
+  readonly layerLosses?: LayerLosses | undefined;
+  /** What its routers keep. */
+  readonly routing?: RoutingOfMicroBatch | undefined;
+}
+
+/** What a model copies to the device, and through what. */
+export interface ToDevice<Batch> {
+  readonly batch: Batch;
+  readonly lossFactors: LossFactors;
+  /** The coordinates of rows that its passes read. */
+  readonly reads: ReadonlySet<RowCoordinate>;
+  readonly tables: PositionTables;
+  /** Whether there is dropout. */
+  readonly training: boolean;
+  readonly upload?: Upload | undefined;
+}
+
+/** A micro-batch on the device. */
+export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
+  readonly batch: OnDevice;
+  readonly layerLosses: LayerLosses;
+  readonly routing: RoutingOfMicroBatch;
+}
+
+/**
+ * What the first or the last stage needs of a micro-batch.
+ * @throws UsageError MTL_STAGE where it got an outline only
+ */
+export function neededTokens<Values>(values: Values | undefined): Values {
+  if (values !== undefined) return values;
+  throw new UsageError('MTL_STAGE', 'the first and the last stage need the tokens of a micro-batch', {
+    expected: 'a complete batch: an outline is enough for the stages between them',
+  });
+}

@@ -1,0 +1,131 @@
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import type { Device } from '@mtl/kernels';
+import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
+import type { BlockAdapter, LoraSpecification } from '../blocks/lora.js';
+import { costOfWeights, type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
+import type { DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { Norm } from '../blocks/norms.js';
+import type { RowCoordinate } from '../blocks/row-coordinates.js';
+import type { Sublayer, SublayerInput } from '../blocks/sublayer.js';
+import type { ExpertLoad } from '../routing/expert-load.js';
+import { attentions, feedForwards, norms } from './block-kinds.js';
+import type { BlockSpecification } from './block-specification.js';
+
+export interface TransformerBlockOptions {
+  /** Global index of the layer. */
+  readonly layer: number;
+  /** Prefix of the names of layers, as in Megatron-Core. Default `decoder`. */
+  readonly stack?: 'decoder' | 'encoder' | undefined;
+  readonly specification: BlockSpecification;
+  /** Low-rank adapters of its linear layers. Default: none. */
+  readonly lora?: LoraSpecification | undefined;
+  /** Shards sublayers over ranks. */
+  readonly tensorParallel?: TensorParallel | undefined;
+  /** Where it computes. Default: cpu. */
+  readonly device?: Device | undefined;
+  /** Spreads experts over ranks. */
+  readonly expertParallel?: ExpertParallel | undefined;
+}
+
+/** A sublayer with what surrounds it. */
+interface Residual {
+  readonly norm: Norm;
+  readonly sublayer: Sublayer;
+  readonly dropout: DropoutSite;
+}
+
+/**
+ * A transformer layer: two sublayers, each with norm, dropout and residual. `pre`: x + attention(norm(x)),
+ * then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement, Shoeybi et al. 2019,
+ * figure 7b); `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the original order, figure 7a).
+ * Parameter names are Megatron-Core's; norms after a sublayer have names of their own, so that weights of one
+ * kind are never taken for the other's.
+ */
+export class TransformerBlock {
+  readonly specification: BlockSpecification;
+  /** In the order in which forward uses them. */
+  readonly parameters: readonly Parameter[];
+  /** Low-rank adapters, whose factors are among `parameters`. */
+  readonly adapters: readonly BlockAdapter[];
+  readonly matmuls: MatmulCost;
+  /** The names of the losses that its sublayers make. */
+  readonly losses: readonly string[];
+  /** The coordinates of rows that its sublayers read. */
+  readonly reads: readonly RowCoordinate[];
+  /** The rows that experts of its sublayers get. */
+  readonly expertLoads: readonly ExpertLoad[];
+  readonly #isPost: boolean;
+  readonly #residuals: readonly Residual[];
+
+  /**
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
+   *   when heads or feed-forward features cannot be sharded evenly
+   */
+  constructor(options: TransformerBlockOptions) {
+    const { layer, stack = 'decoder', specification, lora, tensorParallel, expertParallel, device } = options;
+    const { hiddenSize, norm, attention, feedForward, initialization } = specification;
+    const probability = specification.hiddenDropout;
+    const isPost = specification.normPlacement === 'post';
+    const prefix = `${stack}.layers.${layer}`;
+    const common = { layer, hiddenSize, initialization, lora, tensorParallel, expertParallel, device };
+    const newNorm = (name: string): Norm =>
+      norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
+    this.specification = specification;
+    this.#isPost = isPost;
+    this.#residuals = [
+      {
+        norm: newNorm(isPost ? 'post_attention_layernorm' : 'input_layernorm'),
+        sublayer: attentions.build({ ...common, name: `${prefix}.self_attention`, specification: attention }),
+        dropout: { site: `${prefix}.self_attention.hidden_dropout`, probability },
+      },
+      {
+        norm: newNorm(isPost ? 'post_mlp_layernorm' : 'pre_mlp_layernorm'),
+        sublayer: feedForwards.build({ ...common, name: `${prefix}.mlp`, specification: feedForward }),
+        dropout: { site: `${prefix}.mlp.hidden_dropout`, probability },
+      },
+    ];
+    this.parameters = this.#residuals
+      .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
+      .flatMap(({ parameters }) => parameters);
+    this.adapters = this.#residuals.flatMap(({ sublayer }) => sublayer.adapters ?? []);
+    this.matmuls = sumOfCosts(
+      this.#residuals.map(({ sublayer: { matmuls, parameters } }) => matmuls ?? costOfWeights(parameters)),
+    );
+    this.losses = this.#residuals.flatMap(({ sublayer }) => sublayer.losses ?? []);
+    this.reads = this.#residuals.flatMap(({ sublayer }) => sublayer.reads ?? []);
+    this.expertLoads = this.#residuals.flatMap(({ sublayer }) => sublayer.load ?? []);
+  }
+
+  /** [S, B, H] to [S, B, H], S being this rank's shard of it under sequence parallelism. */
+  forward(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
+    return tape.scope(() =>
+      this.#residuals.reduce((hidden, residual) => this.#add(tape, hidden, { residual, context }), input),
+    );
+  }
+
+  /** Gives back what its sublayers hold between passes. */
+  dispose(): void {
+    for (const { sublayer } of this.#residuals) sublayer.dispose?.();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** A sublayer with its norm before or after it, dropout and residual. */
+  #add(
+    tape: Tape,
+    residual: Variable,
+    {
+      residual: { norm, sublayer, dropout: site },
+      context,
+    }: { residual: Residual; context: MicroBatchContext },
+  ): Variable {
+    const dropout = context.hiddenDropout(site);
+    const sum = (input: Pick<SublayerInput, 'input' | 'used'>): Variable =>
+      sublayer.forward(tape, { ...input, residual, dropout }, context);
+    if (this.#isPost) return norm.forward(tape, sum({ input: residual, used: () => {} }));
+    const normalized = norm.forward(tape, residual);
+    return sum({ input: normalized, used: () => normalized.release() });
+  }
+}

@@ -1,0 +1,69 @@
+import type { Parameter, Tape, Variable } from '@mtl/autograd';
+import { replicatedParameter, type TensorParallel, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
+import type { Norm, NormSpecification } from '../blocks/norms.js';
+import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
+import { norms } from './block-kinds.js';
+
+interface TransformerEmbeddingOptions {
+  readonly model: TransformerConfiguration;
+  /** [padded vocabulary, H], sharded by rows. */
+  readonly wordEmbedding: Parameter;
+  /**
+   * Learned tables whose rows are added to those of the tokens: their number of rows by the names of the
+   * parameters (`position_embeddings`), in the order in which `forward` gets their ids.
+   */
+  readonly tables: Readonly<Record<string, number>>;
+  /** Of the sum; undefined: none. */
+  readonly norm: NormSpecification | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/** What comes before the first layer: the sum of embedded tokens and other ids, and its norm. */
+export class TransformerEmbedding {
+  /** In the order in which forward uses them. */
+  readonly parameters: readonly Parameter[];
+  readonly #model: TransformerConfiguration;
+  readonly #wordEmbedding: Parameter;
+  readonly #tables: readonly Parameter[];
+  readonly #norm: Norm | undefined;
+
+  constructor({ model, wordEmbedding, tables, norm, tensorParallel }: TransformerEmbeddingOptions) {
+    const { hiddenSize, initMethodStd: standardDeviation } = model;
+    this.#model = model;
+    this.#wordEmbedding = wordEmbedding;
+    this.#tables = Object.entries(tables).map(([name, numRows]) =>
+      replicatedParameter({
+        name: `embedding.${name}.weight`,
+        globalShape: [numRows, hiddenSize],
+        initialization: { kind: 'normal', standardDeviation },
+        tensorParallel,
+      }),
+    );
+    this.#norm =
+      norm && norms.build({ name: 'embedding.layernorm', hiddenSize, specification: norm, tensorParallel });
+    this.parameters = [wordEmbedding, ...this.#tables, ...(this.#norm?.parameters ?? [])];
+  }
+
+  /**
+   * [S, B, H], S being this rank's shard under sequence parallelism.
+   *
+   * @param call.tokens int32 [S, B]: all of them
+   * @param call.ids int32 [S, B] of each table: those of this rank's shard
+   */
+  forward(
+    tape: Tape,
+    call: {
+      readonly tokens: Variable;
+      readonly ids: readonly Variable[];
+      readonly tensorParallel: TensorParallel | undefined;
+    },
+  ): Variable {
+    const { vocabularySize } = this.#model;
+    const embedded = vocabularyParallelEmbedding(tape, {
+      tokens: { ids: call.tokens, table: this.#wordEmbedding, vocabularySize },
+      others: this.#tables.map((table, index) => ({ ids: call.ids[index]!, table })),
+      tensorParallel: call.tensorParallel,
+    });
+    return this.#norm === undefined ? embedded : this.#norm.forward(tape, embedded);
+  }
+}

@@ -1,0 +1,58 @@
+import type { Parameter } from '@mtl/autograd';
+import type { Device, DType, Slice } from '@mtl/kernels';
+import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
+import type { LoraSpecification } from '../blocks/lora.js';
+import type { PositionTables } from '../blocks/position-tables.js';
+import type { Recomputation } from '../blocks/recomputation.js';
+import type { SequencePartition } from '../blocks/sequence-partition.js';
+import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
+import type { BlockOfLayer, BlockSpecification } from './block-specification.js';
+
+export interface TransformerStageOptions<Model extends TransformerConfiguration> {
+  readonly model: Model;
+  /** What its layers are built from, all alike or each by its index; default: those of the model's kind. */
+  readonly block?: BlockSpecification | BlockOfLayer | undefined;
+  /**
+   * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
+   * are frozen. Default: none.
+   */
+  readonly lora?: LoraSpecification | undefined;
+  readonly device: Device;
+  /** Compute dtype of activations and of the parameters' data. */
+  readonly dtype: DType;
+  /** Seed of dropout masks. */
+  readonly seed: number;
+  /**
+   * Layers [start, end) of the model; default all. The first holds the embedding, the last the output head.
+   */
+  readonly layers?: Slice;
+  /**
+   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a
+   * new one, and the last stage has a copy of its own.
+   */
+  readonly wordEmbedding?: Parameter | undefined;
+  /** Those of this rank, where it holds several stages. Default: of this stage alone. */
+  readonly positionTables?: PositionTables | undefined;
+  readonly recomputation?: Recomputation;
+  /** Which rows of micro-batches are this rank's. Default: all. */
+  readonly sequence?: SequencePartition | undefined;
+  /** The processes that share every layer, and how; default: complete layers here. */
+  readonly tensorParallel?: TensorParallel | undefined;
+  /** The processes among which experts are spread; default: all experts here. */
+  readonly expertParallel?: ExpertParallel | undefined;
+}
+
+/** What distinguishes the stages of GPT and BERT, apart from heads and batches. */
+export interface TransformerSpecification {
+  /** Prefix of the names of layers. */
+  readonly stack: 'decoder' | 'encoder';
+  /** Whether a query sees keys up to its own position only. */
+  readonly causal: boolean;
+  readonly block: BlockSpecification | BlockOfLayer;
+  /** As that of `TransformerEmbeddingOptions`. */
+  readonly tables: Readonly<Record<string, number>>;
+  /** Whether the last stage computes with the word embedding too. */
+  readonly isTied: boolean;
+  /** What the norm after the last layer gets: the sequence, or rows that are gathered for the heads. */
+  readonly finalNormOf: 'sequence' | 'rows';
+}

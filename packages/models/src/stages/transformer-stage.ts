@@ -1,0 +1,596 @@
+import {
+  biasDropoutResidual,
+  type Dropout,
+  type Parameter,
+  ParameterUnit,
+  siteKey,
+  Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { UsageError } from '@mtl/errors';
+import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
+import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
+import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { LayerLosses } from '../blocks/losses.js';
+import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
+import type { AttendCall, DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
+import type { Norm } from '../blocks/norms.js';
+import { PositionTables } from '../blocks/position-tables.js';
+import { applyLayers, type Recomputation } from '../blocks/recomputation.js';
+import type { RowCoordinate } from '../blocks/row-coordinates.js';
+import { numOwners, type SequencePartition, wholeSequence } from '../blocks/sequence-partition.js';
+import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
+import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
+import type { ExpertLoad } from '../routing/expert-load.js';
+import { type Choice, type RoutingObserver, RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
+import { norms } from './block-kinds.js';
+import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
+import type {
+  BatchSize,
+  DeviceSamples,
+  LoadedMicroBatch,
+  Positions,
+  StageCall,
+  ToDevice,
+} from './stage-call.js';
+import { TransformerBlock } from './transformer-block.js';
+import { TransformerEmbedding } from './transformer-embedding.js';
+import type { TransformerSpecification, TransformerStageOptions } from './transformer-stage-options.js';
+import { vocabularyTable, wordEmbeddingName } from './vocabulary.js';
+
+interface InFlightMicroBatch<OnDevice> {
+  readonly tape: Tape;
+  readonly loaded: LoadedMicroBatch<OnDevice>;
+  readonly input: Variable | undefined;
+  /** Boundary activations, or on the last stage what `losses` made. */
+  readonly outputs: readonly Variable[];
+}
+
+/**
+ * Consecutive layers of a transformer as a pipeline stage: what GPT and BERT share. A model brings what comes
+ * before the layers (`embed`), after them (`losses`), and which keys a query sees.
+ */
+export abstract class TransformerStage<
+  Batch extends BatchSize,
+  OnDevice extends DeviceSamples,
+  Model extends TransformerConfiguration,
+> implements Stage<Batch>
+{
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+  readonly layers: Slice;
+  readonly model: Model;
+  readonly device: Device;
+  readonly dtype: DType;
+  /** In the order in which forward uses them. */
+  abstract readonly parameters: readonly Parameter[];
+  readonly blocks: readonly TransformerBlock[];
+  /** On the first stage, and on the last one where the output is tied to it. */
+  readonly wordEmbedding: Parameter | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+  /** Those that its layers read, on its device. */
+  readonly positionTables: PositionTables;
+  /** Told what the routers of its layers choose in forward passes of training. Default: no one. */
+  observeRouting: RoutingObserver | undefined;
+  /** The names of the losses that its layers make (`Sublayer.losses`). */
+  readonly layerLosses: ReadonlySet<string>;
+  /** What the layers of the whole model are built from. */
+  protected readonly blockOfLayer: BlockOfLayer;
+  /**
+   * Those of the embedding, the layers and the final norm, in the order in which forward uses them.
+   */
+  protected readonly bodyParameters: readonly Parameter[];
+  readonly #embedding: TransformerEmbedding | undefined;
+  /** With norms before sublayers: after the last layer. */
+  readonly #finalNorm: Norm | undefined;
+  readonly #isTied: boolean;
+  #stageUnits: StageUnits | undefined;
+  readonly #seed: number;
+  readonly #recomputation: Recomputation;
+  /** Which rows of micro-batches are this rank's. */
+  readonly sequence: SequencePartition;
+  readonly #causal: boolean;
+  readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
+  readonly #losses = new Map<number, readonly StageLoss[]>();
+
+  /**
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
+   *   when heads, feed-forward features or the padded vocabulary cannot be sharded evenly
+   */
+  constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
+    const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
+    const { stack } = specification;
+    const block = blockOfLayer(specification.block, model);
+    this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
+    this.blockOfLayer = block;
+    this.model = model;
+    this.device = options.device;
+    this.dtype = options.dtype;
+    this.positionTables = options.positionTables ?? new PositionTables(options.device);
+    this.#seed = options.seed;
+    this.#recomputation = options.recomputation ?? { granularity: 'none' };
+    this.sequence = options.sequence ?? wholeSequence;
+    this.#causal = specification.causal;
+    this.layers = layers;
+    this.isFirst = layers.start === 0;
+    this.isLast = layers.end === model.numLayers;
+    this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
+      const layer = layers.start + index;
+      return new TransformerBlock({
+        layer,
+        stack,
+        specification: block(layer),
+        lora: options.lora,
+        tensorParallel,
+        expertParallel: options.expertParallel,
+        device: options.device,
+      });
+    });
+    this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
+    this.#isTied = specification.isTied;
+    this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
+    this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
+    this.#finalNorm = this.isLast
+      ? finalNormOf(block(model.numLayers - 1), { ...options, ...specification })
+      : undefined;
+    this.bodyParameters = [
+      ...(this.#embedding?.parameters ?? []),
+      ...this.blocks.flatMap(({ parameters }) => parameters),
+      ...(this.#finalNorm?.parameters ?? []),
+    ];
+  }
+
+  /**
+   * The parameters that it uses together, in the order of forward, for stores that do not keep all of them:
+   * those of the embedding, of each layer, and of the head; a tied word embedding is in two.
+   */
+  get units(): readonly ParameterUnit[] {
+    const { embedding, blocks, head } = this.#units;
+    return [embedding, ...blocks, head].filter((unit) => unit !== undefined);
+  }
+
+  /** What the matmuls of its layers cost. */
+  get matmuls(): MatmulCost {
+    return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
+  }
+
+  /** The rows that the experts of its layers get. */
+  get expertLoads(): readonly ExpertLoad[] {
+    return this.blocks.flatMap(({ expertLoads }) => expertLoads);
+  }
+
+  get #units(): StageUnits {
+    this.#stageUnits ??= stageUnits({
+      embedding: this.#embedding?.parameters,
+      blocks: this.blocks.map(({ parameters }) => parameters),
+      hasHead: this.isLast,
+      all: this.parameters,
+      tied: this.#isTied && this.isLast ? [this.wordEmbedding!] : [],
+    });
+    return this.#stageUnits;
+  }
+
+  #wordEmbeddingOf(
+    { model, wordEmbedding, tensorParallel }: TransformerStageOptions<Model>,
+    { isTied }: TransformerSpecification,
+  ): Parameter | undefined {
+    const { isFirst, isLast } = this;
+    if (!isFirst && !(isTied && isLast)) return undefined;
+    const isOnFirstAndLastRank = isTied && !(isFirst && isLast);
+    return (
+      wordEmbedding ??
+      vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
+    );
+  }
+
+  #embeddingOf(
+    { model, tensorParallel }: TransformerStageOptions<Model>,
+    { tables }: TransformerSpecification,
+  ): TransformerEmbedding {
+    const { norm, normPlacement } = this.blockOfLayer(0);
+    return new TransformerEmbedding({
+      model,
+      wordEmbedding: this.wordEmbedding!,
+      tables,
+      norm: normPlacement === 'post' ? norm : undefined,
+      tensorParallel,
+    });
+  }
+
+  /**
+   * Copies a micro-batch to the device, with the factors that losses enter the total with. With `upload`,
+   * passes over micro-batches of the same shapes and `variant` differ only in the tensors that it copies.
+   */
+  protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
+  /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
+  protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
+  /** The losses of what comes out of the last layer. */
+  protected abstract losses(
+    tape: Tape,
+    hidden: Variable,
+    call: StageCall<OnDevice>,
+  ): Variable | readonly Variable[];
+  /** The losses that `losses` made, after the input half of backward, in new tensors or views. */
+  protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
+
+  /**
+   * The first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1]; of the
+   * first, what this rank owns.
+   */
+  protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
+    return [sequenceLength / numOwners(this.sequence), batchSize];
+  }
+
+  /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
+  boundaryShape(batch: Batch): readonly number[] {
+    const [rows, columns] = this.activationRows(batch);
+    const { start, end } = this.positions(rows, this.tensorParallel?.sequenceParallel ?? false);
+    return [end - start, columns, this.model.hiddenSize];
+  }
+
+  /**
+   * Passes over micro-batches of one shape differ in nothing but these tensors: random masks are counted from
+   * sample numbers, which are among them.
+   */
+  load(
+    call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
+    upload?: Upload,
+  ): LoadedMicroBatch<OnDevice> {
+    return this.#load({ ...call, upload }, { training: true });
+  }
+
+  forward(call: StageForward<Batch>): Tensor | undefined {
+    const { microBatch } = call;
+    if (this.#inFlight.has(microBatch)) {
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is in flight already`, {
+        expected: 'the number of a micro-batch that is not in flight',
+        remedy: 'run its backward, or call abandon(), before the next forward with this number',
+      });
+    }
+    const started = this.#run(new Tape(), call, { training: true });
+    this.#inFlight.set(microBatch, started);
+    if (this.isLast) return undefined;
+    const [output] = started.outputs;
+    const boundary = viewOf(output!);
+    // backward needs the identity of the variable, not its values, which are released once they are sent
+    output!.release();
+    return boundary;
+  }
+
+  backwardInput(call: {
+    readonly microBatch: number;
+    readonly outputGradient?: Tensor | undefined;
+    readonly weights?: boolean;
+  }): Tensor | undefined {
+    const started = this.#inFlightOf(call.microBatch);
+    if (call.weights === true) started.tape.backward(started.outputs, call.outputGradient);
+    else started.tape.backwardInput(started.outputs, call.outputGradient);
+    this.#keepLosses(call.microBatch, started);
+    const inputGradient = started.input === undefined ? undefined : started.tape.takeGradient(started.input);
+    if (call.weights === true) this.#finish(call.microBatch);
+    return inputGradient;
+  }
+
+  backwardWeight({ microBatch }: { readonly microBatch: number }): void {
+    this.#inFlightOf(microBatch).tape.backwardWeight();
+    this.#finish(microBatch);
+  }
+
+  takeLosses(microBatch: number): readonly StageLoss[] {
+    const losses = this.#losses.get(microBatch);
+    if (losses === undefined) {
+      // most stages in the middle make none
+      if (!this.isLast && this.layerLosses.size === 0) return [];
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no losses to take`, {
+        expected: 'a micro-batch after its backward or evaluation; its losses are taken once',
+      });
+    }
+    this.#losses.delete(microBatch);
+    return losses;
+  }
+
+  evaluate(call: StageForward<Batch>): Tensor | undefined {
+    const started = this.#run(new Tape({ recording: false }), call, { training: false });
+    let output: Tensor | undefined;
+    this.#keepLosses(call.microBatch, started);
+    if (!this.isLast) output = viewOf(started.outputs[0]!);
+    release(started);
+    return output;
+  }
+
+  abandon(microBatch?: number): void {
+    const isMeant = (number: number): boolean => microBatch === undefined || number === microBatch;
+    for (const [number, started] of this.#inFlight) {
+      if (!isMeant(number)) continue;
+      release(started);
+      this.#inFlight.delete(number);
+    }
+    for (const [number, losses] of this.#losses) {
+      if (!isMeant(number)) continue;
+      for (const loss of losses) loss.dispose();
+      this.#losses.delete(number);
+    }
+  }
+
+  /** Gives back what passes share, between passes; parameters are their owner's. */
+  dispose(): void {
+    this.positionTables.dispose();
+    for (const block of this.blocks) block.dispose();
+  }
+  readonly [Symbol.dispose] = this.dispose;
+
+  /**
+   * Where this process works in a sequence.
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded
+   */
+  protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
+    const sharded = sequenceParallel ? this.tensorParallel : undefined;
+    return {
+      ...sliceOfRank(sharded, { size: sequenceLength, what: 'positions of a sequence' }),
+      sequenceParallel: sharded !== undefined,
+    };
+  }
+
+  /** The tensor parallelism of a call, which decides whether the sequence is sharded. */
+  protected tensorParallelOf({
+    sequenceParallel,
+  }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
+    return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
+  }
+
+  /** Embeds tokens and the ids of further tables; of the ids, those of this rank's positions. */
+  protected embedIds(
+    tape: Tape,
+    {
+      tokens,
+      ids,
+      positions,
+    }: { readonly tokens: Variable; readonly ids: readonly Variable[]; readonly positions: Positions },
+  ): Variable {
+    return this.#embedding!.forward(tape, { tokens, ids, tensorParallel: this.tensorParallelOf(positions) });
+  }
+
+  /** The coordinates of rows that passes read. */
+  protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
+    const drops =
+      this.blocks.some(({ specification }) => specification.hiddenDropout > 0) ||
+      (this.isFirst && this.model.hiddenDropout > 0);
+    const ofDropout = training && drops ? (['positions', 'samples'] as const) : [];
+    return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
+  }
+
+  /** The layers of this stage, one after the other. */
+  protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
+    return this.applyBlocksWith(tape, input, {
+      context: this.#context(call),
+      recomputation: this.#recomputation,
+    });
+  }
+
+  protected applyBlocksWith(
+    tape: Tape,
+    input: Variable,
+    how: { readonly context: MicroBatchContext; readonly recomputation: Recomputation },
+  ): Variable {
+    const layers = this.blocks.map(
+      (block, index) => (inner: Tape, layerInput: Variable) =>
+        inner.within(this.#units.blocks[index]!, () => block.forward(inner, layerInput, how.context)),
+    );
+    return applyLayers(tape, input, layers, how.recomputation);
+  }
+
+  /** The final norm of what comes out of the last layer, where norms are before sublayers. */
+  protected normalized(tape: Tape, input: Variable): Variable {
+    return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
+  }
+
+  /** Hidden dropout where there is any in this call. */
+  protected dropped(
+    tape: Tape,
+    input: Variable,
+    { site, call }: { site: string; call: StageCall<DeviceSamples> },
+  ): Variable {
+    const dropout = this.#hiddenDropout({ site, probability: this.model.hiddenDropout }, call);
+    return dropout === undefined ? input : biasDropoutResidual(tape, { input, dropout });
+  }
+
+  #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
+    // an evaluation of a complete model keeps no activations that sharding the sequence would save, so that
+    // any length is valid
+    const shards = training || !this.isFirst || !this.isLast;
+    return this.positions(
+      this.activationRows(batch)[0],
+      shards && this.tensorParallel?.sequenceParallel === true,
+    );
+  }
+
+  #run(
+    tape: Tape,
+    call: StageForward<Batch>,
+    { training }: { training: boolean },
+  ): InFlightMicroBatch<OnDevice> {
+    const positions = this.#positionsOf(call.batch, { training });
+    // what `load` of this stage made, if the caller has called it
+    const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
+    const { batch, layerLosses, routing } = loaded;
+    const stageCall = { batch, positions, training, layerLosses, routing };
+    const boundary =
+      call.input === undefined
+        ? undefined
+        : tape.input(call.input.view({ shape: call.input.shape }), { requiresGradient: true });
+    try {
+      const outputs = tape.scope((): Variable | readonly Variable[] => {
+        const { embedding, head } = this.#units;
+        const hidden =
+          boundary ?? tape.within(embedding!, () => tape.scope(() => this.embed(tape, stageCall)));
+        const result = this.applyBlocks(tape, hidden, stageCall);
+        return head === undefined ? result : tape.within(head, () => this.losses(tape, result, stageCall));
+      });
+      layerLosses.endForward();
+      routing.endForward();
+      return { tape, loaded, input: boundary, outputs: [outputs].flat() };
+    } catch (error) {
+      release({ tape, loaded, input: boundary, outputs: [] });
+      throw error;
+    }
+  }
+
+  #load(
+    call: Pick<ToDevice<Batch>, 'batch' | 'lossFactors' | 'upload'>,
+    { training }: { readonly training: boolean },
+  ): LoadedMicroBatch<OnDevice> {
+    const { batch: host, lossFactors, upload } = call;
+    const { device } = this;
+    const reads = this.rowReads({ training });
+    const layerLosses = new LayerLosses({ names: this.layerLosses, lossFactors, device, upload });
+    try {
+      const positions = this.#positionsOf(host, { training });
+      const tables = this.positionTables;
+      const batch = this.toDevice({ batch: host, lossFactors, reads, tables, training, upload }, positions);
+      const observer = this.observeRouting;
+      const ofRows = { samples: batch.samples.tensor, indices: batch.ownRows.indices };
+      const observe = observer && ((choice: Choice) => observer({ ...choice, ...ofRows }));
+      const routing = new RoutingOfMicroBatch({ training, observe });
+      const release = (): void => {
+        layerLosses.release();
+        routing.release();
+        batch.release();
+      };
+      return { batch, layerLosses, routing, variant: batch.variant, release };
+    } catch (error) {
+      layerLosses.release();
+      throw error;
+    }
+  }
+
+  #dropout(
+    { site, probability }: DropoutSite,
+    { batch, training }: StageCall<DeviceSamples>,
+  ): Dropout | undefined {
+    if (!training || probability === 0) return undefined;
+    return { probability, key: siteKey(this.#seed, site), samples: batch.samples };
+  }
+
+  #hiddenDropout(site: DropoutSite, call: StageCall<DeviceSamples>): Dropout | undefined {
+    const dropout = this.#dropout(site, call);
+    if (dropout === undefined) return undefined;
+    const { rows } = call.batch;
+    return { ...dropout, positions: rows.of('positions'), samples: rows.of('samples') };
+  }
+
+  #regionDropout(
+    site: DropoutSite,
+    firstColumn: number,
+    call: StageCall<DeviceSamples>,
+  ): Dropout | undefined {
+    const dropout = this.#dropout(site, call);
+    if (dropout === undefined) return undefined;
+    const { rows } = call.batch;
+    const [positions, samples] = [rows.of('regionPositions'), rows.of('regionSamples')];
+    return { ...dropout, positions, samples, firstColumn };
+  }
+
+  #attend(tape: Tape, { dropout: site, ...operands }: AttendCall, call: StageCall<OnDevice>): Variable {
+    const dropout = this.#dropout(site, call);
+    return call.batch.ownRows.attend(tape, { ...operands, dropout, causal: this.#causal });
+  }
+
+  #context(call: StageCall<OnDevice>): MicroBatchContext {
+    return {
+      attend: (tape, attendCall) => this.#attend(tape, attendCall, call),
+      hiddenDropout: (site) => this.#hiddenDropout(site, call),
+      regionDropout: (site, firstColumn) => this.#regionDropout(site, firstColumn, call),
+      rows: call.batch.rows,
+      losses: call.layerLosses,
+      routing: call.routing,
+      recomputed: this.#recomputation.granularity === 'selective' ? this.#recomputation.modules : undefined,
+      tensorParallel: this.tensorParallelOf(call.positions),
+      sequence: this.sequence,
+    };
+  }
+
+  #inFlightOf(microBatch: number): InFlightMicroBatch<OnDevice> {
+    const started = this.#inFlight.get(microBatch);
+    if (started === undefined) {
+      throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} is not in flight`, {
+        expected:
+          this.#inFlight.size === 0
+            ? 'a micro-batch after its forward'
+            : `one of ${[...this.#inFlight.keys()].join(', ')}`,
+        remedy: 'call forward first, and each half of backward once',
+      });
+    }
+    return started;
+  }
+
+  #keepLosses(microBatch: number, { outputs, loaded }: InFlightMicroBatch<OnDevice>): void {
+    for (const loss of this.#losses.get(microBatch) ?? []) loss.dispose();
+    const { batch, layerLosses } = loaded;
+    const losses = [...(this.isLast ? this.stageLosses(outputs, batch) : []), ...layerLosses.take()];
+    if (losses.length > 0) this.#losses.set(microBatch, losses);
+  }
+
+  #finish(microBatch: number): void {
+    release(this.#inFlightOf(microBatch));
+    this.#inFlight.delete(microBatch);
+  }
+}
+
+const viewOf = ({ tensor }: Variable): Tensor => tensor.view({ shape: tensor.shape });
+
+function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamples>): void {
+  tape.dispose();
+  for (const output of outputs) output.release();
+  input?.release();
+  loaded.release();
+}
+
+function finalNormOf(
+  { norm, normPlacement }: BlockSpecification,
+  {
+    model,
+    tensorParallel,
+    stack,
+    finalNormOf: input,
+  }: TransformerStageOptions<TransformerConfiguration> & TransformerSpecification,
+): Norm | undefined {
+  if (normPlacement === 'post') return undefined;
+  return norms.build({
+    name: `${stack}.final_layernorm`,
+    hiddenSize: model.hiddenSize,
+    specification: norm,
+    tensorParallel: input === 'rows' ? withoutSequenceParallel(tensorParallel) : tensorParallel,
+  });
+}
+
+/** The parameters that a stage uses together. */
+interface StageUnits {
+  readonly embedding: ParameterUnit | undefined;
+  readonly blocks: readonly ParameterUnit[];
+  /** What comes after the layers. */
+  readonly head: ParameterUnit | undefined;
+}
+
+/** The units of a stage. Of `all` parameters, the head has those that are in no other one. */
+function stageUnits({
+  embedding,
+  blocks,
+  hasHead,
+  all,
+  tied,
+}: {
+  readonly embedding: readonly Parameter[] | undefined;
+  readonly blocks: readonly (readonly Parameter[])[];
+  readonly hasHead: boolean;
+  readonly all: readonly Parameter[];
+  /** Those of the embedding that the head uses as well. */
+  readonly tied: readonly Parameter[];
+}): StageUnits {
+  const before = new Set([...(embedding ?? []), ...blocks.flat()]);
+  const head = new Set([...all.filter((parameter) => !before.has(parameter)), ...tied]);
+  return {
+    embedding: embedding && new ParameterUnit(embedding),
+    blocks: blocks.map((parameters) => new ParameterUnit(parameters)),
+    head: hasHead ? new ParameterUnit([...head]) : undefined,
+  };
+}
