@@ -41,14 +41,18 @@ function written(pages: readonly Page[]): Buffer {
   return Buffer.concat(parts);
 }
 
-function textsOf(pages: readonly Page[], isOptional = false): (string | undefined)[] {
+function textsOf(
+  pages: readonly Page[],
+  isOptional = false,
+  codec: 'UNCOMPRESSED' | 'LZ4_RAW' = 'UNCOMPRESSED',
+): (string | undefined)[] {
   const path = join(directory, 'pages');
   const bytes = written(pages);
   writeFileSync(path, bytes);
   const numValues = pages.reduce((sum, page) => sum + (page.isDictionary ? 0 : page.numValues), 0);
   const descriptor = openSync(path, 'r');
   try {
-    const chunk = { start: 0, length: bytes.length, codec: 'UNCOMPRESSED', numValues, isOptional } as const;
+    const chunk = { start: 0, length: bytes.length, codec, numValues, isOptional };
     const values = Array.from(readColumnPages(descriptor, chunk)).flatMap((page) => page.values);
     return values.map((value) => value && Buffer.from(value).toString());
   } finally {
@@ -184,5 +188,19 @@ describe('readColumnPages', () => {
     ['an encoding', /encoding RLE, which is not supported/, [{ encoding: 'rle', numValues: 1, bytes: a }]],
   ])('refuses %s', (_, message, pages, isOptional) => {
     expect(() => textsOf(pages, isOptional)).toThrow(message);
+  });
+
+  // a sequence: its literals, and 4 bytes or more that are copies from a distance; the last has literals alone
+  it('refuses LZ4 blocks that end early, which the decoder fills up with zeros', () => {
+    const page = (bytes: readonly number[], length: number): Page[] => [
+      { encoding: 'plain', numValues: 1, bytes, length },
+    ];
+    const read = (pages: readonly Page[]) => textsOf(pages, false, 'LZ4_RAW');
+    expect(read(page([0x50, ...a], 5))).toEqual(['a']);
+    expect(read(page([0x50, 8, 0, 0, 0, 97, 1, 0, 0x30, 97, 97, 97], 12))).toEqual(['aaaaaaaa']);
+    expect(() => read(page([0x50, ...a.slice(0, 4)], 5))).toThrow(/compressed bytes end early/);
+    expect(() => read(page([0x40, ...a.slice(0, 4)], 5))).toThrow(
+      /decompresses to 4 bytes, its header gives 5/,
+    );
   });
 });

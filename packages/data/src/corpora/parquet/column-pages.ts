@@ -380,8 +380,37 @@ const boundedCompressors: Compressors = {
   BROTLI: (bytes, length) => brotliDecompressSync(bytes, { maxOutputLength: Math.max(1, length) }),
   ZSTD: zstd,
   LZ4: compressors.LZ4!,
-  LZ4_RAW: compressors.LZ4_RAW!,
+  LZ4_RAW: lz4Block,
 };
+
+/** A block holds exactly the bytes of the page: the decoder fills up one that ends early with zeros. */
+function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
+  const held = lengthOfLz4Block(bytes);
+  if (held !== length) throw new Error(`it decompresses to ${held} bytes, its header gives ${length}`);
+  return compressors.LZ4_RAW!(bytes, length);
+}
+
+/** Adds up the literals and the copies of a block's sequences. */
+function lengthOfLz4Block(bytes: Uint8Array): number {
+  let [offset, length] = [0, 0];
+  const lengthFrom = (start: number): number => {
+    let sum = start;
+    for (let byte = start === 15 ? 255 : 0; byte === 255; sum += byte) byte = bytes[offset++] ?? 0;
+    return sum;
+  };
+  while (offset < bytes.length) {
+    const token = bytes[offset++]!;
+    const literals = lengthFrom(token >> 4);
+    offset += literals;
+    length += literals;
+    // the last sequence has no copy
+    if (offset >= bytes.length) break;
+    offset += 2;
+    length += 4 + lengthFrom(token & 15);
+  }
+  if (offset !== bytes.length) throw new Error('its compressed bytes end early');
+  return length;
+}
 
 /** The preamble of the bytes is their decompressed length, which the decompressor trusts. */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {
