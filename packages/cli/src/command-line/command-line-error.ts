@@ -1,6 +1,6 @@
-import { ConfigurationError } from '@mtl/errors';
-import type { Command, CommanderError } from 'commander';
-import { pathOf } from './path-of.js';
+import { isFlagName } from '@mtl/configuration';
+import { ConfigurationError, listedNames } from '@mtl/errors';
+import type { Argument, Command, CommanderError, Option } from 'commander';
 
 const codes: Readonly<Record<string, `MTL_${string}`>> = {
   'commander.unknownOption': 'MTL_FLAG_UNKNOWN',
@@ -30,4 +30,72 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
     remedy: `${command} --help lists its commands and flags`,
     cause: error,
   });
+}
+
+/** A flag or an operand that a command line lacks. */
+export interface MissingWord {
+  /** The flag or operand, with what may take its place: `--load (or --load-hf)`, `PREFIX`. */
+  readonly name: string;
+  /** How it is written: `--load DIR`, `PREFIX...`. */
+  readonly usage: string;
+}
+
+/** A mandatory option that was not given. */
+export function missingOption(option: Option): MissingWord {
+  const value = option.argChoices?.join('|');
+  const usage =
+    value === undefined
+      ? option.flags.replace(/<(.+)>/, (_, name: string) => name.toUpperCase())
+      : `${option.long} ${value}`;
+  return { name: option.long!, usage };
+}
+
+/** A mandatory operand that was not given. */
+export function missingArgument(argument: Argument): MissingWord {
+  const name = argument.name().toUpperCase();
+  const usage = argument.argChoices?.join('|') ?? name;
+  return { name, usage: argument.variadic ? `${usage}...` : usage };
+}
+
+/** One error that names all that a command line lacks. */
+export function missingWordsError(
+  command: Command,
+  missing: readonly [MissingWord, ...MissingWord[]],
+): ConfigurationError {
+  const path = pathOf(command);
+  const names = missing.map(({ name }) => name);
+  const isFlag = names.some((name) => name.startsWith('--'));
+  const [verb, them] = names.length === 1 ? ['is', 'it'] : ['are', 'them'];
+  return new ConfigurationError(
+    isFlag ? 'MTL_FLAG_REQUIRED' : 'MTL_ARGUMENT_MISSING',
+    `${path}: ${listedNames(names)} ${verb} missing`,
+    {
+      expected: [path, ...missing.map(({ usage }) => usage)].join(' '),
+      remedy: `pass ${them}; ${path} --help describes all flags`,
+      details: { missing: names },
+    },
+  );
+}
+
+/**
+ * Refuses options of a command among the flags of the training run, which follow `--`.
+ *
+ * @throws ConfigurationError `MTL_FLAG_ARGUMENT`
+ */
+export function refuseOwnOptions(flags: readonly string[], command: Command): void {
+  const own = flags
+    .map((word) => word.split('=', 1)[0]!)
+    .filter((word) => word.startsWith('--') && word !== '--debug' && !isFlagName(word.slice(2)))
+    .find((word) => command.options.some(({ long }) => long === word));
+  if (own === undefined) return;
+  const path = pathOf(command);
+  throw new ConfigurationError('MTL_FLAG_ARGUMENT', `${own} is a flag of ${path}, not of the training run`, {
+    expected: `${path} ${own} ... -- FLAGS`,
+    remedy: `put it before --; ${path} --help lists the flags of ${path}`,
+  });
+}
+
+/** The words that lead to a command: `mtl data merge`. */
+export function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -1,7 +1,16 @@
-import { defaultOfSchema, describeSchema, type FlagFragment, readFlagValue } from '@mtl/configuration';
+import {
+  defaultOfSchema,
+  describeSchema,
+  type FlagFragment,
+  type OptionsOf,
+  readFlagValue,
+  readTokenizerFlags,
+  type TokenizerConfiguration,
+  type tokenizerFlags,
+} from '@mtl/configuration';
 import { Option } from 'commander';
 import type { MtlCommand } from './new-command.js';
-import { suggestValues } from './suggested-values.js';
+import { suggestValues } from './option-values.js';
 
 /**
  * Gives a command the options that flags describe: names, help, checks and defaults are theirs. A switch has
@@ -31,4 +40,21 @@ function optionOf(name: string, schema: FlagFragment[string]): Option {
     readFlagValue({ name, schema, value, where: 'on the command line' }),
   );
   return suggestValues(option, choices);
+}
+
+/** Values of the options of `tokenizerFlags`. */
+export type TokenizerFlagValues = OptionsOf<typeof tokenizerFlags>;
+
+/**
+ * The tokenizer that the flags describe; undefined when none is given.
+ * @throws ConfigurationError MTL_FLAG_NEEDS
+ */
+export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {
+  return readTokenizerFlags({
+    'tokenizer-type': values.tokenizerType,
+    'tokenizer-model': values.tokenizerModel,
+    'vocab-file': values.vocabFile,
+    'merge-file': values.mergeFile,
+    'vocab-size': values.vocabSize,
+  });
 }

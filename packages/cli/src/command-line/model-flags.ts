@@ -1,14 +1,16 @@
 import { availableParallelism } from 'node:os';
 import { inferenceFlags, type OptionsOf } from '@mtl/configuration';
-import type { TokenizerOptions } from '@mtl/data';
+import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
+import type { Sampling } from '@mtl/inference';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
 import { type LoadedGpt, loadGptForInference } from '@mtl/saved-models';
-import { addFlags } from './flag-options.js';
-import type { MissingWord } from './missing-words.js';
+import type { Command } from 'commander';
+import type { MissingWord } from './command-line-error.js';
+import { addFlags, tokenizerOfFlags } from './flag-options.js';
 import { type MtlCommand, newCommand } from './new-command.js';
+import { countOption, numberOption } from './option-values.js';
 import { alone, type SharingProcesses } from './sharing-processes.js';
-import { tokenizerOfFlags } from './tokenizer-flags.js';
 
 /** Values of the options of `newModelCommand`. */
 export type ModelFlagValues = OptionsOf<typeof inferenceFlags> & { readonly device: Device };
@@ -55,4 +57,51 @@ export async function loadModelOfFlags(
       if (isFirst) process.stderr.write(`${notice}\n`);
     },
   });
+}
+
+/** The tokenizer of a model. @throws ConfigurationError MTL_TOKENIZER_MISSING when it came without one */
+export function requiredTokenizer({ tokenizer, path }: Pick<LoadedGpt, 'tokenizer' | 'path'>): Tokenizer {
+  if (tokenizer !== undefined) return tokenizer;
+  throw new ConfigurationError('MTL_TOKENIZER_MISSING', `no tokenizer came with ${path}`, {
+    expected: 'tokenizer.json, or vocab.json and merges.txt, in the folder of the weights',
+    remedy: 'pass --tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
+  });
+}
+
+/** Values of the options of `addSamplingFlags`. */
+export interface SamplingFlagValues {
+  readonly temperature: number;
+  readonly topK?: number;
+  readonly topP: number;
+  readonly seed: number;
+}
+
+/** Adds the flags that say how tokens are chosen. */
+export function addSamplingFlags<Kind extends Command>(
+  command: Kind,
+  defaults: { readonly temperature: number; readonly topP: number },
+): Kind {
+  return command
+    .addOption(
+      numberOption('--temperature <t>', 'How evenly tokens are chosen; 0: always the most probable token.', {
+        least: 0,
+      }).default(defaults.temperature),
+    )
+    .addOption(countOption('--top-k <k>', 'Chooses among the k most probable tokens only. [all]'))
+    .addOption(
+      numberOption('--top-p <p>', 'Chooses among the most probable tokens whose probabilities sum to p.', {
+        above: 0,
+        most: 1,
+      }).default(defaults.topP),
+    )
+    .addOption(
+      countOption('--seed <n>', 'Seed of the choices: the same seed gives the same text.', {
+        least: 0,
+      }).default(0),
+    );
+}
+
+/** How tokens are chosen by the values of the flags. */
+export function samplingOf({ temperature, topK, topP }: SamplingFlagValues): Sampling {
+  return { temperature, topP, ...(topK === undefined ? {} : { topK }) };
 }

@@ -1,8 +1,13 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { Command, type Option, type ParseOptionsResult } from 'commander';
-import { commandLineError } from './command-line-error.js';
-import { type MissingWord, missingArgument, missingOption, missingWordsError } from './missing-words.js';
-import { pathOf } from './path-of.js';
+import {
+  commandLineError,
+  type MissingWord,
+  missingArgument,
+  missingOption,
+  missingWordsError,
+  pathOf,
+} from './command-line-error.js';
 
 /** Finds the flags and operands that a command line lacks, judged by those that it has. */
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];

@@ -59,3 +59,16 @@ export function choiceOption(flags: string, description: string, names: readonly
 /** The flag --skip-bad-lines, for commands that read corpora. */
 export const skipBadLinesOption = (): Option =>
   new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
+
+const suggestions = new WeakMap<Option, readonly string[]>();
+
+/** An option that takes other values, too: names that shells complete. */
+export function suggestValues(option: Option, names: readonly string[]): Option {
+  suggestions.set(option, names);
+  return option;
+}
+
+/** Values of an option that shells complete: its choices, or what `suggestValues` has named. */
+export function suggestedValues(option: Option): readonly string[] {
+  return option.argChoices ?? suggestions.get(option) ?? [];
+}

@@ -5,14 +5,16 @@ import { defaultSampling } from '@mtl/run-parts';
 import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import {
+  addSamplingFlags,
   loadModelOfFlags,
   type ModelFlagValues,
   missingModel,
   newModelCommand,
+  requiredTokenizer,
+  type SamplingFlagValues,
+  samplingOf,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
-import { requiredTokenizer } from '../command-line/required-tokenizer.js';
-import { addSamplingFlags, type SamplingFlagValues, samplingOf } from '../command-line/sampling-flags.js';
 import {
   addSharingFlags,
   type SharingFlagValues,

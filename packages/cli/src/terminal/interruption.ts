@@ -1,6 +1,24 @@
 import { constants } from 'node:os';
 import { MtlError } from '@mtl/errors';
 
+/**
+ * Runs work that cleans up after itself when `signal` is aborted. The first SIGINT or SIGTERM aborts it with
+ * an `Interruption`, a second one ends the process at once.
+ */
+export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const stop = (name: NodeJS.Signals): void => {
+    if (controller.signal.aborted) process.exit(128 + constants.signals[name]);
+    controller.abort(new Interruption(name));
+  };
+  process.on('SIGINT', stop).on('SIGTERM', stop);
+  try {
+    return await body(controller.signal);
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}
+
 /** A command that a signal stopped before its end, and that left nothing half done. */
 export class Interruption extends MtlError {
   override readonly name = 'Interruption';

@@ -1,6 +1,6 @@
 import { type FlagOfProgram, flagsOfProgram, type ModelKind } from '@mtl/configuration';
 import type { Argument, Command, Option } from 'commander';
-import { suggestedValues } from '../../command-line/suggested-values.js';
+import { suggestedValues } from '../../command-line/option-values.js';
 
 /** A value as shells complete it: by some names, by files, or not at all. */
 export interface CompletedValue {

@@ -1,9 +1,11 @@
 import { Argument, type Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { bashScript } from './bash-script.js';
-import { type CompletedCommand, completedCommands } from './completed-command.js';
-import { fishScript } from './fish-script.js';
-import { zshScript } from './zsh-script.js';
+import {
+  type CompletedCommand,
+  type CompletedFlag,
+  type CompletedValue,
+  completedCommands,
+} from './completed-command.js';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } satisfies Record<
   string,
@@ -27,3 +29,215 @@ export function completionCommand(): Command {
       process.stdout.write(scripts[shell](completedCommands(command.parent!)));
     });
 }
+
+/** The script that completes `mtl`, `gpt-train` and `bert-train` in bash. */
+function bashScript(commands: readonly CompletedCommand[]): string {
+  return `# Completes mtl, gpt-train and bert-train in bash: source <(mtl completion bash)
+${shellTables(commands)}_mtl_words() {
+${readWords}}
+_mtl() {
+  local program="\${COMP_WORDS[0]}" current="\${COMP_WORDS[COMP_CWORD]}" reply_words reply_files
+  local before=("\${COMP_WORDS[@]:1:COMP_CWORD-1}")
+  # bash takes = for a word
+  if [[ $current == '=' ]]; then current=''; fi
+  _mtl_words
+  COMPREPLY=($(compgen -W "$reply_words" -- "$current"))
+  if [[ $reply_files == 1 ]]; then
+    local file
+    while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$current")
+    compopt -o filenames 2>/dev/null || true
+  fi
+}
+complete -F _mtl mtl gpt-train bert-train
+`;
+}
+
+/**
+ * The script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the `fpath`.
+ */
+function zshScript(commands: readonly CompletedCommand[]): string {
+  return `#compdef mtl gpt-train bert-train
+# Completes mtl, gpt-train and bert-train in zsh: source <(mtl completion zsh), after compinit
+${shellTables(commands)}_mtl_words() {
+${readWords}}
+_mtl() {
+  local program="\${words[1]}" current="\${words[CURRENT]}" reply_words reply_files
+  local -a before=("\${(@)words[2,CURRENT-1]}")
+  if [[ $current == --*=* ]]; then
+    before+=("\${current%%=*}")
+    compset -P '*='
+    current="\${current#*=}"
+  fi
+  _mtl_words
+  local -a candidates=(\${=reply_words})
+  (( \${#candidates} )) && compadd -- $candidates
+  if [[ $reply_files == 1 ]]; then _files; fi
+  return 0
+}
+if [[ \${funcstack[1]} == _mtl ]]; then
+  _mtl "$@"
+else
+  compdef _mtl mtl gpt-train bert-train
+fi
+`;
+}
+
+/** The script that completes `mtl`, `gpt-train` and `bert-train` in fish. */
+function fishScript(commands: readonly CompletedCommand[]): string {
+  const steps = commands.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));
+  return `# Completes mtl, gpt-train and bert-train in fish: mtl completion fish | source
+function __mtl_path
+    set -l path ''
+    for word in (commandline -opc)[2..]
+        switch "$path/$word"
+            case ${steps.join(' ')}
+                set path (string trim "$path $word")
+        end
+    end
+    echo $path
+end
+function __mtl_at
+    test (__mtl_path) = "$argv[1]"
+end
+function __mtl_behind
+    __mtl_at "$argv[1]"; and test (commandline -opc)[-1] = "$argv[2]"
+end
+function __mtl_more
+    set -l flags (string match -- '-*' (commandline -opc))
+    __mtl_at "$argv[1]"; and test -n "$flags"; and test "$flags[-1]" = "$argv[2]"
+end
+complete -c mtl -f
+${commands.flatMap(linesOf).join('\n')}
+complete -c gpt-train -w 'mtl train gpt'
+complete -c bert-train -w 'mtl train bert'
+`;
+}
+
+function linesOf({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
+  const here = `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)}`;
+  // fish takes everything behind -- for an operand
+  const isBehindDashes = path.endsWith('--');
+  return [
+    ...commands.map(([name, text]) => `${here} -a ${name} -d ${quoted(text)}`),
+    ...flags.flatMap((flag) => (isBehindDashes ? operandLines(path, flag) : [flagLine(here, flag)])),
+    ...flags.flatMap((flag) => (isBehindDashes ? [] : furtherValues(path, flag))),
+    ...(operands === undefined ? [] : [`${here} ${valueWords(operands)}`]),
+  ];
+}
+
+function flagLine(here: string, { words, text, value }: CompletedFlag): string {
+  const names = words.map((word) => (word.startsWith('--') ? `-l ${word.slice(2)}` : `-s ${word.slice(1)}`));
+  const taken = value === undefined ? '' : ` -r ${valueWords(value)}`;
+  return `${here} ${names.join(' ')} -d ${quoted(text)}${taken}`;
+}
+
+/** Completes the second and further values of a flag, which fish takes for operands. */
+function furtherValues(path: string, { words, value }: CompletedFlag): readonly string[] {
+  if (value?.isVariadic !== true) return [];
+  return [`complete -c mtl -n ${quoted(`__mtl_more ${quoted(path)} ${words[0]}`)} ${valueWords(value)}`];
+}
+
+function operandLines(path: string, { words, text, value }: CompletedFlag): readonly string[] {
+  const [word] = words;
+  const where = value?.isVariadic === true ? '__mtl_more' : '__mtl_behind';
+  const condition = quoted(`${where} ${quoted(path)} ${word}`);
+  return [
+    `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)} -a ${quoted(word!)} -d ${quoted(text)}`,
+    ...(value === undefined ? [] : [`complete -c mtl -n ${condition} ${valueWords(value)}`]),
+  ];
+}
+
+function valueWords({ names, takesFiles }: CompletedValue): string {
+  const files = takesFiles ? '-F' : '-f';
+  return names.length === 0 ? files : `${files} -a ${quoted(names.join(' '))}`;
+}
+
+/** As a POSIX shell and fish take it. */
+const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
+
+/**
+ * The tables of a script for bash or zsh, as functions that set variables. Both shells read them alike.
+ *
+ * `_mtl_enter PATH WORD` returns whether WORD leads from PATH to another command; `_mtl_command PATH` sets
+ * subcommands, flags and what an operand is; `_mtl_value PATH FLAG` sets what the value of a flag is, and
+ * fails for a switch.
+ */
+function shellTables(all: readonly CompletedCommand[]): string {
+  const steps = all.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));
+  const commands = all.map(({ path, commands, flags, operands }) => {
+    const names = commands.map(([name]) => name).join(' ');
+    const words = flags.flatMap(({ words }) => words).join(' ');
+    return `    ${quoted(path)}) subcommands=${quoted(names)} flags=${quoted(words)} ${settingsOf(operands)} ;;`;
+  });
+  const values = all.flatMap(({ path, flags }) =>
+    flags.flatMap(({ words, value }) =>
+      value === undefined
+        ? []
+        : [`    ${words.map((word) => quoted(`${path} ${word}`)).join('|')}) ${settingsOf(value)} ;;`],
+    ),
+  );
+  return `_mtl_enter() {
+  case "$1/$2" in
+    ${steps.join('|')}) return 0 ;;
+  esac
+  return 1
+}
+_mtl_command() {
+  case "$1" in
+${commands.join('\n')}
+  esac
+}
+_mtl_value() {
+  case "$1 $2" in
+${values.join('\n')}
+    *) return 1 ;;
+  esac
+}
+`;
+}
+
+/** `data prepare` as `data/prepare`. */
+function stepTo(path: string): string {
+  const at = path.lastIndexOf(' ');
+  return `${path.slice(0, Math.max(0, at))}/${path.slice(at + 1)}`;
+}
+
+function settingsOf(value: CompletedValue | undefined): string {
+  const { names = [], takesFiles = false, isVariadic = false } = value ?? {};
+  return `names=${quoted(names.join(' '))} files=${takesFiles ? 1 : 0} many=${isVariadic ? 1 : 0}`;
+}
+
+/**
+ * The body of the completing function for bash and zsh: reads `before`, the words between `program` and
+ * `current`, the one at the cursor; then sets `reply_words` and `reply_files` to what that may be.
+ */
+const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='' names='' files=0 many=0
+  case "\${program##*/}" in
+    gpt-train) command='train gpt' ;;
+    bert-train) command='train bert' ;;
+  esac
+  for word in "\${before[@]}"; do
+    if [[ $word == '=' ]]; then continue; fi
+    if [[ $word == -?* && $word != -- ]]; then
+      flag="\${word%%=*}" seen=0
+      if [[ $word == *=* ]]; then seen=1; fi
+    elif [[ -n $flag ]] && _mtl_value "$command" "$flag" && [[ $seen == 0 || ( $many == 1 && $word != -- ) ]]; then
+      seen=1
+    elif _mtl_enter "$command" "$word"; then
+      command="\${command:+$command }$word" flag=''
+    else
+      flag=''
+    fi
+  done
+  reply_words='' reply_files=0
+  if [[ -n $flag ]] && _mtl_value "$command" "$flag" && [[ $seen == 0 || $many == 1 ]] && [[ $current != -* ]]; then
+    reply_words="$names" reply_files="$files"
+    return
+  fi
+  _mtl_command "$command"
+  if [[ $current == -* ]]; then
+    reply_words="$flags"
+  else
+    reply_words="$subcommands $names" reply_files="$files"
+  fi
+`;

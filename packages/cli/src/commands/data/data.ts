@@ -1,11 +1,9 @@
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { buildIndexCommand } from './build-index.js';
-import { inspectCommand } from './inspect.js';
-import { mergeCommand } from './merge.js';
+import { inspectCommand, mergeCommand, verifyCommand } from './datasets.js';
 import { prepareCommand } from './prepare.js';
 import { trainTokenizerCommand } from './train-tokenizer.js';
-import { verifyCommand } from './verify.js';
 
 /** `mtl data`: everything that makes and checks datasets. */
 export function dataCommand(): Command {

@@ -8,12 +8,11 @@ import {
 } from '@mtl/data';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
-import { addFlags } from '../../command-line/flag-options.js';
+import { addFlags, type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
-import { type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/tokenizer-flags.js';
 import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
-import { interruptible } from '../../terminal/interruptible.js';
+import { interruptible } from '../../terminal/interruption.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { folderLine } from './folder-line.js';
 

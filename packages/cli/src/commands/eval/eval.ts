@@ -1,17 +1,17 @@
 import { BadLines, corpusFileNames, splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { perplexity } from '@mtl/inference';
+import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
-import type { MissingWord } from '../../command-line/missing-words.js';
+import type { MissingWord } from '../../command-line/command-line-error.js';
 import {
   loadModelOfFlags,
   type ModelFlagValues,
   missingModel,
   newModelCommand,
+  requiredTokenizer,
 } from '../../command-line/model-flags.js';
 import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
-import { requiredTokenizer } from '../../command-line/required-tokenizer.js';
 import {
   addSharingFlags,
   type SharingFlagValues,
@@ -19,7 +19,7 @@ import {
 } from '../../command-line/sharing-processes.js';
 import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
-import { type EvaluationResult, formatEvaluation, formatWindows, totalOf } from './format-evaluation.js';
+import { formatTable } from '../../terminal/report-text.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
 import { choiceTasks } from './tasks/choice-task.js';
 import type { EvaluationTask, EvaluationWindows, TaskResult } from './tasks/evaluation-task.js';
@@ -293,4 +293,52 @@ async function textsOf(
   throw new ConfigurationError('MTL_FLAG_REQUIRED', `there is nothing to evaluate on${why}`, {
     expected: '--data-path PREFIX or --text FILE',
   });
+}
+
+/** A text and how well the model predicts it. */
+interface EvaluationResult extends Perplexity {
+  readonly name: string;
+  readonly bytes?: number;
+}
+
+export interface EvaluationReport extends EvaluationWindows {
+  readonly model: string;
+  readonly results: readonly EvaluationResult[];
+  readonly total: Perplexity;
+}
+
+/** All texts together, every token counting once. */
+function totalOf(results: readonly Perplexity[]): Perplexity {
+  const sum = (of: (result: Perplexity) => number): number =>
+    results.reduce((total, one) => total + of(one), 0);
+  const numScored = sum((one) => one.numScored);
+  const negativeLogLikelihood = sum((one) => one.negativeLogLikelihood);
+  const loss = negativeLogLikelihood / numScored;
+  return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
+}
+
+/** How a title names windows; '' where there are none. */
+function formatWindows(windows: Partial<EvaluationWindows>): string {
+  const { sequenceLength, stride } = windows;
+  if (sequenceLength === undefined) return '';
+  return `, windows of ${sequenceLength} tokens${stride === sequenceLength ? '' : `, moving by ${stride}`}`;
+}
+
+/** The report as a table. */
+function formatEvaluation({ model, results, total, ...windows }: EvaluationReport): string {
+  const blocks = results.map((result) => `${result.name}\n${formatTable(rowsOf(result))}`);
+  if (results.length > 1) blocks.push(`all ${results.length}\n${formatTable(rowsOf(total))}`);
+  return `${model}${formatWindows(windows)}\n${blocks.join('')}`;
+}
+
+function rowsOf({ bytes, ...result }: Perplexity & { readonly bytes?: number }) {
+  const rows: Array<readonly [string, string | number]> = [
+    ['tokens scored', result.numScored],
+    ['loss', `${result.loss.toFixed(4)} nats a token`],
+    ['perplexity', result.perplexity.toFixed(3)],
+  ];
+  if (bytes !== undefined) {
+    rows.push(['bits a byte', (result.negativeLogLikelihood / Math.LN2 / bytes).toFixed(4)]);
+  }
+  return rows;
 }

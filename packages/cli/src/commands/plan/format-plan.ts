@@ -2,10 +2,7 @@ import { layoutText, type PretrainingConfiguration, scheduleOfStep } from '@mtl/
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/planning';
 import { formatBytes, formatDuration } from '@mtl/trainer/internal';
-import { formatTable } from '../../terminal/format-table.js';
-import { wrapText } from '../../terminal/wrap-text.js';
-import { formatSeconds } from './format-seconds.js';
-import { nameOfPart } from './name-of-part.js';
+import { formatTable, wrapText } from '../../terminal/report-text.js';
 
 export interface FormatPlanOptions {
   readonly configuration: PretrainingConfiguration;
@@ -168,3 +165,24 @@ function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
+
+/** What the parts of a step are called. */
+export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
+  matmuls: 'matmuls',
+  attention: 'attention',
+  kernels: 'other kernels',
+  tensorCommunication: 'exposed tensor communication',
+  contextCommunication: 'exposed context communication',
+  expertCommunication: 'exposed expert communication',
+  pipelineCommunication: 'exposed pipeline communication',
+  dataCommunication: 'exposed data communication',
+  bubble: 'bubble',
+  optimizer: 'optimizer',
+  host: 'waiting for the host',
+};
+
+/** Seconds, or milliseconds below one. */
+export function formatSeconds(seconds: number): string {
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
+  return `${(1000 * seconds).toPrecision(3)} ms`;
+}

@@ -26,16 +26,12 @@ import {
 import { loadModelBlocks } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';
 import { type Command, Option } from 'commander';
+import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
-import { refuseOwnOptions } from '../../command-line/refuse-own-options.js';
-import { suggestValues } from '../../command-line/suggested-values.js';
+import { choiceOption, countOption, suggestValues } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
-import { accuracy } from './accuracy.js';
-import { bytesOption } from './bytes-option.js';
 import { formatPlan } from './format-plan.js';
-import { formatSearch } from './format-search.js';
-import { launchWords, numNodesOf } from './launch-words.js';
+import { accuracy, formatSearch, launchWords, numNodesOf } from './format-search.js';
 
 interface PlanFlags {
   readonly model: ModelKind;
@@ -232,5 +228,35 @@ function refuseRate(rate: string): never {
   throw new ConfigurationError('MTL_FLAG_VALUE', `--tflops ${rate}: a rate is predicted, not assumed`, {
     expected: '--profile, which describes the machine: a shipped profile or a FILE.json',
     remedy: 'leave --tflops out and pass --profile, for example --profile h100-80gb',
+  });
+}
+
+const units: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+};
+
+/** The least memory that can be meant: less is a number without its unit. */
+const least = 2 ** 20;
+
+/** An option that takes a number of bytes, with or without a unit. */
+function bytesOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((value: string) => {
+    const [, number, unit = ''] = /^([\d.]+(?:e\d+)?) ?([A-Za-z]*)$/.exec(value.trim()) ?? [];
+    const bytes = number === undefined ? Number.NaN : Number(number) * (units[unit] ?? Number.NaN);
+    if (Number.isFinite(bytes) && bytes >= least) return Math.floor(bytes);
+    const name = /--[a-z-]+/.exec(flags)![0];
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${name} ${value} cannot be used`, {
+      expected: 'bytes, 1 MiB or more: 80e9, 80GB or 80GiB',
+      ...(bytes > 0 ? { remedy: `pass ${name} ${value}GiB` } : {}),
+    });
   });
 }

@@ -8,7 +8,7 @@ import {
   type TracedPipeline,
   timelineLegend,
 } from '@mtl/pipeline/schedules';
-import { formatTable } from '../../terminal/format-table.js';
+import { formatTable } from '../../terminal/report-text.js';
 import { simulationJson } from './simulation-json.js';
 
 export interface CompareTraceOptions {

@@ -6,6 +6,7 @@ import {
   chromeTrace,
   formatScheduleCsv,
   formatTimeline,
+  type PassTimes,
   type PipelineSchedule,
   parseScheduleCsv,
   scheduleNames,
@@ -14,13 +15,11 @@ import {
   timelineSvg,
 } from '@mtl/pipeline/schedules';
 import { type Command, Option } from 'commander';
-import type { MissingWord } from '../../command-line/missing-words.js';
+import type { MissingWord } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { countOption, numberOption } from '../../command-line/option-values.js';
-import { suggestValues } from '../../command-line/suggested-values.js';
-import { reportColumns } from '../../terminal/wrap-text.js';
+import { countOption, numberOption, suggestValues } from '../../command-line/option-values.js';
+import { reportColumns } from '../../terminal/report-text.js';
 import { compareTrace } from './compare-trace.js';
-import { passTimesOf, type TimeFlags, timesOption } from './pass-times.js';
 import { simulationJson } from './simulation-json.js';
 
 interface ScheduleFlags extends TimeFlags {
@@ -247,4 +246,52 @@ function write(flag: string, file: string | undefined, content: () => string): v
       cause: error,
     });
   }
+}
+
+/** Values of the flags that say how long passes take. */
+interface TimeFlags {
+  readonly forwardTime: readonly number[];
+  readonly backwardInputTime: readonly number[];
+  readonly backwardWeightTime: readonly number[];
+  readonly backwardTime?: readonly number[];
+  readonly communicationTime: number;
+  readonly optimizerTime: number;
+}
+
+/** An option that takes one number of 0 or more, or several with commas between them. */
+function timesOption(flags: string, description: string): Option {
+  return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
+    const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
+    if (numbers.every((number) => Number.isFinite(number) && number >= 0)) return numbers;
+    const name = flags.split(' ')[0];
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${name} ${value} cannot be used`, {
+      expected: 'a number of 0 or more, or several with commas between them',
+    });
+  });
+}
+
+/** The times of each chunk. @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length */
+function passTimesOf(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
+  const { placement, actions } = schedule;
+  const numHeld = actions.map((_, rank) => placement.filter((other) => other === rank).length);
+  const perChunk = (flag: string, values: readonly number[]): readonly number[] => {
+    if (values.length === placement.length) return values;
+    if (values.length === 1 || values.length === actions.length) {
+      return placement.map((rank) => (values[rank] ?? values[0]!) / numHeld[rank]!);
+    }
+    const perStage = `1 for all or ${actions.length}, one for each stage`;
+    const isChunked = placement.length > actions.length;
+    throw new ConfigurationError('MTL_FLAG_VALUE', `${flag}: ${values.length} times`, {
+      expected: isChunked ? `${perStage}, or ${placement.length}, one for each chunk` : perStage,
+    });
+  };
+  const { backwardTime } = flags;
+  return {
+    forward: perChunk('--forward-time', flags.forwardTime),
+    backwardInput: perChunk('--backward-input-time', flags.backwardInputTime),
+    backwardWeight: perChunk('--backward-weight-time', flags.backwardWeightTime),
+    ...(backwardTime === undefined ? {} : { backward: perChunk('--backward-time', backwardTime) }),
+    communication: flags.communicationTime,
+    optimizer: flags.optimizerTime,
+  };
 }

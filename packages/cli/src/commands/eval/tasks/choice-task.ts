@@ -2,11 +2,10 @@ import { existsSync } from 'node:fs';
 import { fileProblem, readRegularFile } from '@mtl/data';
 import { DataError } from '@mtl/errors';
 import { continuationScores } from '@mtl/inference';
-import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
-import { formatTable } from '../../../terminal/format-table.js';
+import { requiredTokenizer } from '../../../command-line/model-flags.js';
+import { formatTable } from '../../../terminal/report-text.js';
 import { encodePair } from '../encode-text.js';
-import { type ChoiceQuestion, UnusableRowError } from './choice-question.js';
-import { choiceRows, isRow } from './choice-rows.js';
+import { type ChoiceQuestion, choiceRows, isRow, UnusableRowError } from './choice-rows.js';
 import type { EvaluationTask, TaskOptions } from './evaluation-task.js';
 
 /**

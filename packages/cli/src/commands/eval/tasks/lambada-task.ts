@@ -2,8 +2,8 @@ import { statSync } from 'node:fs';
 import { readDocuments, type Tokenizer } from '@mtl/data';
 import { DataError } from '@mtl/errors';
 import { type ClozeAccuracy, type ClozeExample, clozeAccuracy } from '@mtl/inference';
-import { requiredTokenizer } from '../../../command-line/required-tokenizer.js';
-import { formatTable } from '../../../terminal/format-table.js';
+import { requiredTokenizer } from '../../../command-line/model-flags.js';
+import { formatTable } from '../../../terminal/report-text.js';
 import { encodePair } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 

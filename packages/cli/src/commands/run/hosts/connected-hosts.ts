@@ -8,11 +8,9 @@ import {
 } from '@mtl/comm/internal';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
-import type { HostReport } from '../reports/host-report.js';
-import { shortenReport } from '../reports/shorten-report.js';
-import type { Verdict } from '../reports/verdict.js';
-import type { JobHosts, Judge, RankFailure } from './job-hosts.js';
-import { serveStore } from './serve-store.js';
+import { type HostReport, shortenReport } from '../reports/host-report.js';
+import type { Verdict } from '../reports/judge-attempt.js';
+import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
 /** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;

@@ -1,5 +1,7 @@
+import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
+import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { HostReport } from '../reports/host-report.js';
-import type { Verdict } from '../reports/verdict.js';
+import type { Verdict } from '../reports/judge-attempt.js';
 
 /** Decides what comes next from the reports of all hosts, and the host that told of a failure first. */
 export type Judge = (reports: readonly HostReport[], firstHost: number | undefined) => Verdict;
@@ -25,4 +27,52 @@ export interface JobHosts {
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;
   /** Leaves the others. */
   close(): Promise<void>;
+}
+
+/** A job on one host: there is no other launcher to agree with. */
+export class SingleHost implements JobHosts {
+  #tell: (failure: RankFailure) => void = () => {};
+
+  async begin(_attempt: number, port: number | undefined): Promise<number> {
+    if (port === undefined) throw new UsageError('MTL_LAUNCH', 'a job on one host without a store');
+    return port;
+  }
+
+  tellFailure(_attempt: number, failure: RankFailure): void {
+    this.#tell(failure);
+  }
+
+  failure(): Promise<RankFailure> {
+    return new Promise((resolve) => {
+      this.#tell = resolve;
+    });
+  }
+
+  async settle(_attempt: number, report: HostReport, judge: Judge): Promise<Verdict> {
+    return judge([report], 0);
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** A store on the port of --master-port. @throws CommunicationError MTL_STORE_ADDRESS that names the flag */
+export function serveStore(
+  options: StoreServerOptions,
+  { numNodes }: { readonly numNodes: number },
+): StoreServer {
+  try {
+    return new StoreServer(options);
+  } catch (cause) {
+    if (!MtlError.isInstance(cause) || cause.code !== 'MTL_STORE_ADDRESS') throw cause;
+    throw new CommunicationError(cause.code, cause.message, {
+      expected: 'an address of this host and a port that no other program has',
+      remedy:
+        numNodes === 1
+          ? 'leave --master-port out: any free port is taken'
+          : 'pass another --master-port, the same on all hosts; another job of yours may still have this one',
+      exitCode: 2,
+      details: cause.details,
+      cause,
+    });
+  }
 }

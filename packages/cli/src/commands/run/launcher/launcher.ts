@@ -1,18 +1,13 @@
-import type { StoreServer } from '@mtl/comm/internal';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { readJoinTimeout, type StoreServer } from '@mtl/comm/internal';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
-import type { JobHosts, RankFailure } from '../hosts/job-hosts.js';
-import { serveStore } from '../hosts/serve-store.js';
-import { SingleHost } from '../hosts/single-host.js';
-import { formatRankExit } from '../reports/format-rank-exit.js';
-import type { HostReport } from '../reports/host-report.js';
-import { jobFailure } from '../reports/job-failure.js';
-import { judgeAttempt } from '../reports/judge-attempt.js';
+import { type JobHosts, type RankFailure, SingleHost, serveStore } from '../hosts/job-hosts.js';
+import { formatRankExit, type HostReport } from '../reports/host-report.js';
+import { jobFailure, judgeAttempt, type Verdict } from '../reports/judge-attempt.js';
 import { RankErrors } from '../reports/rank-errors.js';
-import type { Verdict } from '../reports/verdict.js';
 import type { LaunchOptions } from './launch-options.js';
-import { RankProcess } from './rank-process.js';
-import { RankShutdown } from './rank-shutdown.js';
+import { RankProcess, RankShutdown } from './rank-process.js';
 
 const streams = [process.stdout, process.stderr];
 /** How often the store is asked whether a rank has become silent. */
@@ -222,4 +217,35 @@ function lostHost(error: unknown): unknown {
     details: { host: error.details.rank },
     cause: error,
   });
+}
+
+export interface LaunchOnThisHostOptions {
+  readonly numProcesses: number;
+  /** See `resolveProgram`. */
+  readonly script: string;
+  readonly args: readonly string[];
+}
+
+/** Runs a program as several ranks on this host, to its end. @throws what `Launcher` throws */
+export async function launchOnThisHost({
+  numProcesses,
+  script,
+  args,
+}: LaunchOnThisHostOptions): Promise<void> {
+  await new Launcher({
+    numProcessesPerNode: numProcesses,
+    numNodes: 1,
+    nodeRank: 0,
+    masterAddress: '127.0.0.1',
+    masterPort: 0,
+    maxRestarts: 0,
+    heartbeatLimitMs: 15_000,
+    joinTimeoutMs: readJoinTimeout(process.env),
+    gracePeriodMs: 10_000,
+    secret: randomBytes(32).toString('hex'),
+    jobId: randomUUID(),
+    startedMs: Date.now(),
+    script,
+    args,
+  }).run();
 }

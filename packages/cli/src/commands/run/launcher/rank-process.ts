@@ -2,8 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
-import { FinalError } from '../reports/final-error.js';
-import { LinePrefixer } from '../reports/line-prefixer.js';
+import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 
 /** How a rank ended. */
@@ -159,4 +158,51 @@ function variablesOf(
     MTL_JOB_STARTED_MS: String(launch.startedMs),
     MTL_JOIN_TIMEOUT: String(launch.joinTimeoutMs / 1000),
   };
+}
+
+/**
+ * How long ranks have to find out about a failure themselves, which is a second at most on one host, and to
+ * say so.
+ */
+const ownWordsMs = 1_000;
+
+/** The end of the ranks of this host after a failure: by themselves, by SIGTERM, by SIGKILL. */
+export class RankShutdown {
+  readonly #ranks: () => readonly RankProcess[];
+  readonly #gracePeriodMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #hasBegun = false;
+
+  constructor(ranks: () => readonly RankProcess[], gracePeriodMs: number) {
+    this.#ranks = ranks;
+    this.#gracePeriodMs = gracePeriodMs;
+  }
+
+  get hasBegun(): boolean {
+    return this.#hasBegun;
+  }
+
+  /** A second call does nothing. */
+  begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#timer = setTimeout(() => this.#terminate(), ownWordsMs);
+  }
+
+  /** All have ended. */
+  isOver(): void {
+    this.#hasBegun = true;
+    clearTimeout(this.#timer);
+  }
+
+  #terminate(): void {
+    for (const rank of this.#ranks()) {
+      // SIGTERM would wait in a stopped process, whatever time it has
+      if (rank.isStopped()) rank.kill();
+      else rank.signal('SIGTERM');
+    }
+    this.#timer = setTimeout(() => {
+      for (const rank of this.#ranks()) rank.kill();
+    }, this.#gracePeriodMs);
+  }
 }

@@ -1,8 +1,8 @@
-import { CommunicationError } from '@mtl/errors';
+import { CommunicationError, formatError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import type { RankExit } from '../launcher/rank-process.js';
 import type { HostReport } from './host-report.js';
-import { judgeAttempt } from './judge-attempt.js';
+import { jobFailure, judgeAttempt, type Verdict } from './judge-attempt.js';
 
 const ended = (rank: number, change: Partial<RankExit> = {}): RankExit => ({
   rank,
@@ -135,5 +135,32 @@ describe('judgeAttempt', () => {
       const reports = [report([survivor(0), survivor(1)], 0), report([survivor(2), killed(3)], 2)];
       expect(judge(reports, { reported }).message).toBe('rank 3 ended with signal SIGKILL');
     }
+  });
+});
+
+const verdict: Verdict = { next: 'fail', message: 'rank 1 ended', exitCode: 2, details: {} };
+const failureOf = (error: string, onlyRanks: readonly number[]): string =>
+  formatError(jobFailure({ ...verdict, input: { error, onlyRanks } }, 0));
+
+describe('jobFailure', () => {
+  it('reports wrong input as the ranks did', () => {
+    for (const error of [
+      'error[MTL_FLAG]: no flag --x; expected --y\n  remedy: --help',
+      'error[MTL_FLAG]: two lines\n  of it',
+    ]) {
+      expect(failureOf(error, [])).toBe(error);
+    }
+    const error = jobFailure({ ...verdict, input: { error: 'error[MTL_FLAG]: x', onlyRanks: [] } }, 0);
+    expect(error.exitCode).toBe(2);
+  });
+
+  it('names the ranks where others did not find it', () => {
+    expect(failureOf('error[MTL_FILE]: no file', [3])).toBe('error[MTL_FILE]: rank 3: no file');
+    expect(failureOf('error[MTL_FILE]: no file', [2, 3])).toBe('error[MTL_FILE]: ranks 2, 3: no file');
+  });
+
+  it('names the rank that failed otherwise, and the restarts', () => {
+    const { input: _, ...other } = verdict;
+    expect(formatError(jobFailure(other, 2))).toBe('error[MTL_RANK_FAILED]: rank 1 ended (after 2 restarts)');
   });
 });

@@ -1,10 +1,25 @@
-import type { MtlError } from '@mtl/errors';
+import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
-import { blamesAnotherRank } from './blames-another-rank.js';
-import { formatRankExit } from './format-rank-exit.js';
-import type { HostReport } from './host-report.js';
-import type { Verdict, WrongInput } from './verdict.js';
-import { wrongInputStatus } from './wrong-input-status.js';
+import { blamesAnotherRank, formatRankExit, type HostReport, wrongInputStatus } from './host-report.js';
+
+/** Wrong input of the program, in the words of the ranks that found it. */
+interface WrongInput {
+  /** As they printed it. */
+  readonly error: string;
+  /** Where other ranks did not find it: those that did. */
+  readonly onlyRanks: readonly number[];
+}
+
+/** What all launchers do after an attempt. */
+export interface Verdict {
+  readonly next: 'end' | 'restart' | 'fail';
+  /** Which rank failed, and how; empty at a good end. */
+  readonly message: string;
+  readonly exitCode: 1 | 2;
+  readonly details: Readonly<Record<string, unknown>>;
+  /** The coded error to end with, where wrong input ends the job. */
+  readonly input?: WrongInput;
+}
 
 export interface JudgedAttempt {
   /** Of all hosts. */
@@ -81,4 +96,26 @@ function messageOf(end: RankExit, reported: MtlError | undefined): string {
   // ended by us, or as if all were well: the reports of the others are more precise
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
+}
+
+/**
+ * The error that a job ends with: which rank failed and how, or the wrong input in the words of the ranks,
+ * which need no comment.
+ *
+ * @param attempt how often the job was restarted
+ */
+export function jobFailure({ message, exitCode, details, input }: Verdict, attempt: number): MtlError {
+  const [, code, what, remedy] =
+    /^error\[(\w+)\]: (.*?)(?:\n {2}remedy: (.*))?$/s.exec(input?.error ?? '') ?? [];
+  if (code === undefined) {
+    const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
+    return new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, { exitCode, details });
+  }
+  const [only, ...more] = input!.onlyRanks;
+  const whose =
+    only === undefined ? '' : `${more.length === 0 ? 'rank' : 'ranks'} ${[only, ...more].join(', ')}: `;
+  return new ConfigurationError(code as `MTL_${string}`, `${whose}${what}`, {
+    ...(remedy === undefined ? {} : { remedy }),
+    details,
+  });
 }

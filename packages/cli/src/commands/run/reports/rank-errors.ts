@@ -1,8 +1,7 @@
 import type { RankExit } from '../launcher/rank-process.js';
-import { blamesAnotherRank } from './blames-another-rank.js';
-import { LinePrefixer } from './line-prefixer.js';
-import type { Verdict } from './verdict.js';
-import { wrongInputStatus } from './wrong-input-status.js';
+import { blamesAnotherRank, wrongInputStatus } from './host-report.js';
+import type { Verdict } from './judge-attempt.js';
+import { LinePrefixer } from './rank-output.js';
 
 /**
  * Shows the errors that the ranks of an attempt end with, those that are the same once. Wrong input, which

@@ -1,0 +1,178 @@
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  calibratedProfilePath,
+  type MeasuredRates,
+  type Profile,
+  parseProfile,
+  peakFlops,
+} from '@mtl/planner';
+import { calibratedProfile, measureRates, referenceRuns } from '@mtl/planning';
+import { joinProcesses } from '@mtl/run-parts';
+import { type Command, Option } from 'commander';
+import { newCommand } from '../command-line/new-command.js';
+import { choiceOption, countOption } from '../command-line/option-values.js';
+import { formatTable } from '../terminal/report-text.js';
+import { launchOnThisHost } from './run/launcher/launcher.js';
+import { resolveProgram } from './run/launcher/resolve-program.js';
+
+interface CalibrateFlags {
+  readonly device: string;
+  readonly output?: string;
+  readonly json?: true;
+  readonly quick?: true;
+  /** Of a process that measures: where the first one writes, and its threads. */
+  readonly rates?: string;
+  readonly threads?: number;
+}
+
+const notes = `
+Trains small models with known sizes, without data and without communication, and times their matmuls, attention, other
+kernels and optimizer: on one process with one thread, on one with all cores, and on several at once, which share caches
+and memory. Then times collectives and messages between them. Takes about two minutes; run nothing else meanwhile.
+
+mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
+
+/** `mtl calibrate`: measures a profile of this machine. */
+export function calibrateCommand(): Command {
+  return newCommand('calibrate', 'Measures a profile of this machine, with which mtl plan predicts its runs.')
+    .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))
+    .option(
+      '--output <file>',
+      'The profile to write. [the file that MTL_PROFILE names, or ~/.config/mtl/profile.json]',
+    )
+    .option('--quick', 'Times small models only, in seconds: larger ones are extrapolated.')
+    .option('--json', 'Prints the profile.')
+    .addOption(new Option('--rates <file>').hideHelp())
+    .addOption(countOption('--threads <n>', '').hideHelp())
+    .addHelpText('after', notes)
+    .action(calibrate);
+}
+
+async function calibrate(flags: CalibrateFlags): Promise<void> {
+  if (flags.device !== 'cpu') {
+    throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `device ${flags.device} cannot be calibrated yet`, {
+      expected: '--device cpu',
+      remedy: 'plan runs on GPUs with a shipped profile, for example mtl plan --profile h100-80gb',
+    });
+  }
+  if (flags.rates !== undefined) {
+    await measureAsRank(flags.rates, flags);
+    return;
+  }
+  const path = flags.output ?? calibratedProfilePath(process.env);
+  const numCores = availableParallelism();
+  const layouts = layoutsOf(numCores);
+  const directory = mkdtempSync(join(tmpdir(), 'mtl-calibrate-'));
+  try {
+    const rates: MeasuredRates[] = [];
+    for (const [index, { numProcesses, numThreads }] of layouts.entries()) {
+      const what = `${numProcesses} process(es) of ${numThreads} thread(s)`;
+      process.stderr.write(`measuring ${index + 1} of ${layouts.length}: ${what}\n`);
+      const file = join(directory, `${index}.json`);
+      const quick = flags.quick === true ? ['--quick'] : [];
+      await launchOnThisHost({
+        numProcesses,
+        script: resolveProgram('mtl'),
+        args: ['calibrate', '--rates', file, '--threads', `${numThreads}`, ...quick],
+      });
+      rates.push(JSON.parse(readFileSync(file, 'utf8')) as MeasuredRates);
+    }
+    const measured = calibratedProfile({ rates, numProcesses: numCores, measuredAt: new Date() });
+    const profile = parseProfile(JSON.parse(JSON.stringify(measured)), 'the calibration');
+    publish(path, JSON.stringify(profile));
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(profile)}\n`);
+    else process.stdout.write(`${formatCalibration(profile)}wrote ${path}\n`);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+interface ProcessLayout {
+  readonly numProcesses: number;
+  readonly numThreads: number;
+}
+
+/** How processes and threads fill so many cores: alone on one and on all, in two processes, in most. */
+export function layoutsOf(numCores: number): ProcessLayout[] {
+  const all = [
+    { numProcesses: 1, numThreads: 1 },
+    { numProcesses: 1, numThreads: numCores },
+    { numProcesses: 2, numThreads: Math.floor(numCores / 2) },
+    { numProcesses: numCores, numThreads: 1 },
+  ].filter(({ numProcesses, numThreads }) => numThreads > 0 && numProcesses * numThreads <= numCores);
+  return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()];
+}
+
+async function measureAsRank(file: string, { threads = 1, quick }: CalibrateFlags): Promise<void> {
+  const { world } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
+  const runs = referenceRuns({ isQuick: quick === true });
+  const rates = await measureRates({ world, numThreads: threads, runs });
+  if (world === undefined || world.rank === 0) writeFileSync(file, JSON.stringify(rates));
+  world?.close();
+}
+
+/** Whole or not at all. */
+function publish(path: string, text: string): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(temporary, `${text}\n`);
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw new ConfigurationError('MTL_FLAG_VALUE', `--output ${path}: ${(error as Error).message}`, {
+      expected: 'a file that can be written',
+      cause: error,
+    });
+  }
+}
+
+/** Spreads above it come from other work on the machine. */
+const tolerableSpread = 0.1;
+
+/** What was measured, as a short table. */
+function formatCalibration({ hardware }: Profile): string {
+  if (hardware.state !== 'measured') return '';
+  const spreads = hardware.rates.map(spreadOf);
+  const isNoisy = spreads.some((spread) => spread > tolerableSpread);
+  return [
+    `${hardware.device}\n`,
+    ...hardware.rates.map(
+      (rates, index) =>
+        `${rates.numProcesses} process(es) of ${rates.numThreads} thread(s)\n` +
+        formatTable([
+          ['matmuls', `up to ${gigaflops(peakFlops({ ...hardware, rates: [rates] }, 'fp32'))} in fp32`],
+          ['memory', `up to ${gigabytes(Math.max(...kernelRates(rates)))} in kernels`],
+          ...collectiveLines(rates),
+          ['spread', `${(100 * spreads[index]!).toFixed(1)} %, median of all times`],
+        ]),
+    ),
+    ...(isNoisy
+      ? ['note: times varied by more than 10 %: other programs ran on this machine; calibrate it again\n']
+      : []),
+  ].join('');
+}
+
+const gigaflops = (rate: number): string => `${(rate / 1e9).toFixed(1)} GFLOP/s`;
+const gigabytes = (rate: number): string => `${(rate / 1e9).toFixed(1)} GB/s`;
+
+const kernelRates = ({ kernels }: MeasuredRates): number[] =>
+  kernels.flatMap(({ points }) => points.map(({ bytes, seconds }) => bytes / seconds));
+
+function collectiveLines({ collectives = [] }: MeasuredRates): [string, string][] {
+  return collectives.map(({ name, points }) => {
+    const [shortest, longest] = [points[0]!, points.at(-1)!];
+    const microseconds = (1e6 * shortest.seconds).toFixed(0);
+    return [name, `${microseconds} us and ${gigabytes(longest.bytes / longest.seconds)}`];
+  });
+}
+
+function spreadOf({ matmuls, attention, kernels, collectives = [] }: MeasuredRates): number {
+  const spreads = [...matmuls, ...attention, ...kernels, ...collectives]
+    .flatMap((entry) => entry.points.map(({ spread = 0 }) => spread))
+    .sort((a, b) => a - b);
+  return spreads[Math.floor(spreads.length / 2)] ?? 0;
+}

@@ -1,0 +1,291 @@
+import { spawnSync } from 'node:child_process';
+import { statfsSync } from 'node:fs';
+import { arch, availableParallelism, cpus, freemem, platform, release, totalmem } from 'node:os';
+import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
+import { MtlError } from '@mtl/errors';
+import { type HostInformation, hostInformation } from '@mtl/kernels';
+import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
+import { platformProblem } from '@mtl/tooling/platform-problem';
+import { formatBytes } from '@mtl/trainer/internal';
+import type { Command } from 'commander';
+import { newCommand } from '../command-line/new-command.js';
+
+/** `mtl doctor`: what this machine has, and what it lacks. */
+export function doctorCommand(): Command {
+  return newCommand('doctor', 'Shows what training needs and which parts this machine lacks.')
+    .option('--json', 'Prints JSON.')
+    .action(doctor);
+}
+
+async function doctor({ json }: { json?: true }): Promise<void> {
+  const found = await findings();
+  if (json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
+  else process.stdout.write(formatFindings(found));
+  const missing = found.filter(({ status }) => status === 'missing');
+  if (missing.length === 0) return;
+  throw new MtlError(
+    'MTL_DOCTOR',
+    `parts that training needs are missing: ${missing.map(({ name }) => name).join(', ')}`,
+    {
+      remedy: missing.map(({ remedy }) => remedy).join('; '),
+      exitCode: 1,
+    },
+  );
+}
+
+const marks: Readonly<Record<Finding['status'], string>> = { ok: 'ok', note: '--', missing: '!!' };
+
+function formatFindings(found: readonly Finding[]): string {
+  const width = Math.max(...found.map(({ name }) => name.length));
+  return found
+    .map(({ name, status, value, remedy }) => {
+      const line = `${marks[status]}  ${name.padEnd(width)}  ${value}\n`;
+      return remedy === undefined ? line : `${line}    ${' '.repeat(width)}  ${remedy}\n`;
+    })
+    .join('');
+}
+
+/** One thing that the doctor looked at. */
+interface Finding {
+  readonly name: string;
+  /** `missing` is needed for training; `note` is not there and not needed, or worth knowing. */
+  readonly status: 'ok' | 'note' | 'missing';
+  readonly value: string;
+  readonly remedy?: string;
+}
+
+/** Looks at everything; nothing is written, nothing is changed. */
+async function findings(): Promise<readonly Finding[]> {
+  return [
+    nodeFinding(),
+    platformFinding(),
+    processor(),
+    memory(),
+    ...kernels(),
+    ...cudaFindings(),
+    ...ncclFindings(),
+    ...compilers(),
+    disk(),
+  ];
+}
+
+// What package.json's "engines" asks for.
+const leastNode = [20, 19] as const;
+
+function nodeFinding(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const isEnough = major > leastNode[0] || (major === leastNode[0] && minor >= leastNode[1]);
+  return {
+    name: 'node',
+    status: isEnough ? 'ok' : 'missing',
+    value: process.versions.node,
+    ...(isEnough
+      ? {}
+      : { remedy: `install Node.js ${leastNode.join('.')} or later from https://nodejs.org` }),
+  };
+}
+
+function platformFinding(): Finding {
+  const problem = platformProblem();
+  const value = `${platform()} ${release()}, ${arch()}`;
+  if (problem === undefined) return { name: 'platform', status: 'ok', value };
+  return { name: 'platform', status: 'missing', value: problem.message, remedy: problem.remedy };
+}
+
+function processor(): Finding {
+  const model = cpus()[0]?.model.trim() ?? 'of a model that the system does not tell';
+  return {
+    name: 'processor',
+    status: 'ok',
+    value: `${model}; ${availableParallelism()} cores for this process`,
+  };
+}
+
+function memory(): Finding {
+  // Containers: what the process may use, where that is less than the machine has.
+  const limit = process.constrainedMemory();
+  const total = limit > 0 && limit < totalmem() ? limit : totalmem();
+  return {
+    name: 'memory',
+    status: 'ok',
+    value: `${formatBytes(total)}, ${formatBytes(freemem())} free on the machine`,
+  };
+}
+
+function kernels(): readonly Finding[] {
+  try {
+    const host = hostInformation();
+    return [
+      { name: 'native kernels', status: 'ok', value: host.addonPath },
+      instructionSetFinding(host),
+      { name: 'oneDNN', status: 'ok', value: host.onednnVersion },
+      { name: 'threads', status: 'ok', value: `${host.numThreads}` },
+    ];
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    const { message, remedy = 'build or install the native kernels' } = error;
+    return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
+  }
+}
+
+type Instructions = Pick<
+  HostInformation,
+  'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet'
+>;
+
+/** Which kernels run here, and whether the machine could do better. */
+export function instructionSetFinding(host: Instructions): Finding {
+  const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
+  const name = 'instruction set';
+  if (!compiled.includes(detected)) {
+    const value = `${detected}, but the kernels were compiled for ${compiled.join(' and ')}: ${instructionSet} is used`;
+    return {
+      name,
+      status: 'note',
+      value,
+      remedy: 'compile them for this machine, too: npm run build:native',
+    };
+  }
+  const value = instructionSet === detected ? detected : `${detected} (lowered to ${instructionSet})`;
+  if (detected !== 'plain') return { name, status: 'ok', value };
+  return { name, status: 'note', value, remedy: 'without AVX2 training works, but slowly' };
+}
+
+const tools = [
+  { name: 'C++ compiler', commands: ['c++', 'g++', 'clang++'], install: 'g++' },
+  { name: 'CMake', commands: ['cmake'], install: 'cmake' },
+  { name: 'Ninja', commands: ['ninja'], install: 'ninja-build' },
+  { name: 'nvcc', commands: ['nvcc'], install: undefined },
+] as const;
+
+/** What builds the native kernels; who uses a built package needs none of it. */
+function compilers(): readonly Finding[] {
+  return tools.map(({ name, commands, install }) => {
+    for (const command of commands) {
+      const version = versionOf(command);
+      if (version !== undefined) return { name, status: 'ok', value: `${command}: ${version}` };
+    }
+    return {
+      name,
+      status: 'note',
+      value: 'not found',
+      ...(install === undefined
+        ? {}
+        : { remedy: `only to build the kernels: sudo apt-get install ${install}` }),
+    };
+  });
+}
+
+function versionOf(command: string): string | undefined {
+  const result = spawnSync(command, ['--version'], { encoding: 'utf8', timeout: 10_000 });
+  if (result.error !== undefined || result.status !== 0) return undefined;
+  // nvcc tells its release in a later line
+  const lines = result.stdout.split('\n').map((line) => line.trim());
+  return lines.find((line) => /\d+\.\d+/.test(line)) ?? lines[0];
+}
+
+function disk(): Finding {
+  const { bavail, bsize } = statfsSync('.');
+  return { name: 'disk', status: 'ok', value: `${formatBytes(bavail * bsize)} free in ${process.cwd()}` };
+}
+
+/** A GPU is never needed, so nothing here is `missing`: what lacks is a note, with what would bring it. */
+function note(name: string, error: unknown): Finding {
+  // Without the kernels there is no CUDA either; they have a finding of their own.
+  if (!MtlError.isInstance(error)) throw error;
+  const { message, remedy } = error;
+  return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };
+}
+
+function devicesOf({ devices }: CudaProbe): readonly Finding[] {
+  return devices.map(({ name, computeCapability, memoryBytes, numMultiprocessors }, index) => ({
+    name: `GPU ${index}`,
+    status: 'ok',
+    value: `${name}, compute capability ${computeCapability}, ${formatBytes(memoryBytes)}, ${numMultiprocessors} multiprocessors`,
+  }));
+}
+
+/** cuBLASLt, which is found by opening the first device. */
+function cublasLt(): Finding {
+  try {
+    const { cublasLtVersion, cublasLtPath } = openCuda();
+    return { name: 'cuBLASLt', status: 'ok', value: `${cublasLtVersion}, ${cublasLtPath}` };
+  } catch (error) {
+    return note('cuBLASLt', error);
+  }
+}
+
+/**
+ * What there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with versions
+ * and paths.
+ */
+function cudaFindings(): readonly Finding[] {
+  const { probe, error } = findGpu();
+  if (probe === undefined) return [note('CUDA library', error)];
+  const { libraryPath, runtimeVersion, driverVersion, devices } = probe;
+  const library: Finding = {
+    name: 'CUDA library',
+    status: 'ok',
+    value: `${libraryPath}, built with CUDA ${runtimeVersion}`,
+  };
+  const driver: Finding =
+    driverVersion === undefined
+      ? {
+          name: 'NVIDIA driver',
+          status: 'note',
+          value: 'not found (libcuda.so.1)',
+          remedy: 'for --device cuda: install an NVIDIA driver that serves CUDA 13 (580 or later)',
+        }
+      : { name: 'NVIDIA driver', status: 'ok', value: `serves CUDA ${driverVersion}` };
+  if (devices.length > 0) return [library, driver, ...devicesOf(probe), cublasLt()];
+  return driverVersion === undefined
+    ? [library, driver]
+    : [library, driver, { name: 'GPU', status: 'note', value: 'the driver shows none to this process' }];
+}
+
+/**
+ * NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate
+ * here.
+ */
+function ncclFindings(): readonly Finding[] {
+  // none without the CUDA library or a driver, of which another finding tells
+  const gpus = findGpu().probe?.devices.length ?? 0;
+  let found: NcclInformation | undefined;
+  let nccl: Finding;
+  try {
+    found = ncclInformation();
+    const { version, path, builtAgainst } = found;
+    nccl = { name: 'NCCL', status: 'ok', value: `${version}, ${path} (compiled against ${builtAgainst})` };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    if (error.code === 'MTL_ADDON') return [noAddon(error)];
+    // the native part brings its remedy in the text: a list of the paths that were tried comes before it
+    const [first = '', ...rest] = error.message.split('\n');
+    const remedy = /remedy: (.*)$/s.exec(error.message)?.[1] ?? error.remedy;
+    const value = first.replace(/; (tried:|remedy: .*)$/, '');
+    const tried = rest.length > 1 ? `, not in any of ${rest.length - 1} places` : '';
+    nccl = {
+      name: 'NCCL',
+      status: 'note',
+      value: `${value}${tried}`,
+      ...(remedy === undefined ? {} : { remedy }),
+    };
+  }
+  return [nccl, engines({ gpus, hasNccl: found !== undefined })];
+}
+
+/** Without the addon nothing else can be asked. */
+function noAddon({ message, remedy }: MtlError): Finding {
+  const value = message.split('\n')[0]!;
+  return { name: 'NCCL', status: 'note', value, ...(remedy === undefined ? {} : { remedy }) };
+}
+
+function engines({ gpus, hasNccl }: { readonly gpus: number; readonly hasNccl: boolean }): Finding {
+  const cpu = `local on one host, ${glooProblem() === undefined ? 'gloo' : 'none (this build has no Gloo)'} between hosts`;
+  const name = 'ranks communicate over';
+  if (gpus === 0) return { name, status: 'ok', value: cpu };
+  const onGpus = hasNccl
+    ? `nccl with up to ${gpus} process${gpus === 1 ? '' : 'es'} per host, through the host's memory with more`
+    : "through the host's memory (no NCCL)";
+  return { name, status: 'ok', value: `${cpu}; --device cuda: ${onGpus}` };
+}

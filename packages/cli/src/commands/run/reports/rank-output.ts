@@ -1,0 +1,125 @@
+/** How long a process may live on after its error before that is shown: ending takes milliseconds. */
+const heldMs = 5_000;
+
+/**
+ * What a process writes on standard error, line by line, but for the coded error that it ends with, as
+ * `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
+ * once what several processes end with. It is shown after all when something else follows it, or no end.
+ */
+export class FinalError {
+  readonly #show: (lines: Buffer) => void;
+  readonly #whole = new LinePrefixer('');
+  // one character a byte: what is no UTF-8 is shown as it came
+  #held = '';
+  #limit: NodeJS.Timeout | undefined;
+  #lastError = '';
+  #lastLine = '';
+
+  /** @param show gets whole lines */
+  constructor(show: (lines: Buffer) => void) {
+    this.#show = show;
+  }
+
+  /** The error that was held back to the end, without the line feed behind it; else empty. */
+  get error(): string {
+    return textOf(this.#held).trimEnd();
+  }
+
+  /** The first line of its last coded error, else its last line; empty when it wrote nothing. */
+  get lastMessage(): string {
+    return textOf(this.#lastError || this.#lastLine);
+  }
+
+  push(chunk: Buffer): void {
+    this.#take(this.#whole.push(chunk).toString('latin1'));
+  }
+
+  /** Nothing more comes: a last line needs no line feed. */
+  end(): void {
+    this.#take(this.#whole.end().toString('latin1'));
+    clearTimeout(this.#limit);
+  }
+
+  #take(lines: string): void {
+    let shown = '';
+    for (const line of lines.match(/[^\n]*\n/g) ?? []) {
+      if (line.trim() !== '') this.#lastLine = line.trimEnd();
+      if (line.startsWith('error[')) {
+        this.#lastError = line.trimEnd();
+        shown += this.#replaceHeld(line);
+      } else if (this.#held !== '' && (line.startsWith('  ') || this.#beginsStack(line))) {
+        this.#held += line;
+      } else {
+        shown += this.#replaceHeld('') + line;
+      }
+    }
+    if (shown !== '') this.#show(Buffer.from(shown, 'latin1'));
+  }
+
+  /**
+   * Whether it is the first line of the stack that --debug prints after an error: its class and message
+   * again.
+   */
+  #beginsStack(line: string): boolean {
+    const [, message] = /^\w*Error: (.+)$/.exec(line.trimEnd()) ?? [];
+    return message !== undefined && this.#lastError.includes(`]: ${message}`);
+  }
+
+  /** Gives what was held, which is not the last word any more. */
+  #replaceHeld(line: string): string {
+    const before = this.#held;
+    this.#held = line;
+    clearTimeout(this.#limit);
+    if (line !== '') {
+      this.#limit = setTimeout(() => this.#show(Buffer.from(this.#replaceHeld(''), 'latin1')), heldMs);
+      this.#limit.unref();
+    }
+    return before;
+  }
+}
+
+function textOf(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString('utf8');
+}
+
+const lineFeed = 0x0a;
+const maximumBytes = 1 << 20;
+
+/**
+ * Splits what a process writes into whole lines with a prefix, so that those of several processes never mix.
+ */
+export class LinePrefixer {
+  readonly #prefix: Buffer;
+  #rest = Buffer.alloc(0);
+
+  constructor(prefix: string) {
+    this.#prefix = Buffer.from(prefix);
+  }
+
+  /** The lines that are whole now, as one buffer; empty while there are none. */
+  push(chunk: Buffer): Buffer {
+    const bytes = Buffer.concat([this.#rest, chunk]);
+    const end = bytes.lastIndexOf(lineFeed) + 1;
+    this.#rest = bytes.subarray(end);
+    const lines = this.#withPrefix(bytes.subarray(0, end));
+    // a line without an end must not fill the memory
+    return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
+  }
+
+  /** What is left when the process has ended, with the line feed that it lacks. */
+  end(): Buffer {
+    const rest = this.#rest;
+    this.#rest = Buffer.alloc(0);
+    return rest.length === 0 ? rest : this.#withPrefix(Buffer.concat([rest, Buffer.from([lineFeed])]));
+  }
+
+  #withPrefix(lines: Buffer): Buffer {
+    const parts: Buffer[] = [];
+    for (let start = 0; start < lines.length; ) {
+      const end = lines.indexOf(lineFeed, start) + 1;
+      parts.push(this.#prefix, lines.subarray(start, end));
+      start = end;
+    }
+    return Buffer.concat(parts);
+  }
+}

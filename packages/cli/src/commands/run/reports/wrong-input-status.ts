@@ -1,2 +1,0 @@
-/** Exit status of a program that was given wrong input, which stays wrong. */
-export const wrongInputStatus = 2;

@@ -1,0 +1,92 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Flags, ParsedFlags } from '@mtl/configuration';
+import { ConfigurationError, listedNames } from '@mtl/errors';
+import type { Command } from 'commander';
+import { trainingCommand } from '../command-line/training-command.js';
+
+const description =
+  'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
+  '--validation-fraction 0.05 --seq-length 2048 --save runs/chat. --model names a directory of the transformers ' +
+  'library (it means --load-hf DIR) or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
+  'on with a run of this command. The loss counts on what the assistant says, by the chat template of the ' +
+  'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
+  'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
+
+/** What a fine-tuning run on conversations has where nothing else is asked for. */
+const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
+
+/** `mtl sft`: the training program, on conversations. */
+export function sftCommand(): Command {
+  return trainingCommand({
+    name: 'sft',
+    summary: 'Fine-tunes a model on conversations, by the chat template of its tokenizer.',
+    description,
+    model: 'gpt',
+    program: 'mtl sft',
+    defaults,
+    checkFlags: checkSftFlags,
+    flagsOf: flagsOfModel,
+  });
+}
+
+/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all that is missing of model and conversations */
+export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
+  const { load, 'load-hf': loadHuggingFace, finetune, 'train-data': trainData } = values;
+  const hasModel = load !== undefined || loadHuggingFace !== undefined;
+  // a run that is gone on with knows its conversations
+  const hasData = trainData !== undefined || (load !== undefined && finetune !== true);
+  if (hasModel && hasData) return;
+  const missing = [
+    ...(hasModel
+      ? []
+      : [
+          [
+            '--model',
+            '--model DIR: a directory of the transformers library, or the --save of a training run',
+          ],
+        ]),
+    ...(hasData ? [] : [['--train-data', '--train-data FILE.jsonl: a conversation on each line']]),
+  ];
+  const names = missing.map(([name]) => name!);
+  throw new ConfigurationError(
+    'MTL_FLAG_REQUIRED',
+    `mtl sft: ${listedNames(names)} ${names.length === 1 ? 'is' : 'are'} missing`,
+    {
+      expected: missing.map(([, usage]) => usage).join('; '),
+      ...(hasModel ? {} : { remedy: 'pass --model DIR, or --load DIR to go on with a run of mtl sft' }),
+      details: { missing: names },
+    },
+  );
+}
+
+/**
+ * A command line whose `--model DIR` is written out: `--load-hf DIR` for a directory of the transformers
+ * library, `--load DIR --finetune` for checkpoints.
+ *
+ * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT
+ */
+export function flagsOfModel(argv: readonly string[]): readonly string[] {
+  const places = argv.flatMap((word, at) => (/^--model(=|$)/.test(word) ? [at] : []));
+  const [at, second] = places;
+  if (at === undefined) return argv;
+  if (second !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_REPEATED', '--model is given twice', { expected: 'one model' });
+  }
+  const isAttached = argv[at] !== '--model';
+  const directory = isAttached ? argv[at]!.slice('--model='.length) : argv[at + 1];
+  if (directory === undefined || directory === '' || directory.startsWith('--')) {
+    throw new ConfigurationError('MTL_FLAG_VALUE_MISSING', '--model needs a value', {
+      expected: '--model DIR: a directory of the transformers library, or checkpoints',
+    });
+  }
+  const other = argv.find((word) => /^--(load|load[-_]hf)(=|$)/.test(word));
+  if (other !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `--model ${directory} and ${other} name two models`, {
+      remedy: 'leave one of them out: --model to begin, --load to go on with a run',
+    });
+  }
+  const isHuggingFace = existsSync(join(directory, 'config.json'));
+  const flags = isHuggingFace ? ['--load-hf', directory] : ['--load', directory, '--finetune'];
+  return [...argv.slice(0, at), ...flags, ...argv.slice(at + (isAttached ? 1 : 2))];
+}
