@@ -16,8 +16,8 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
-import type { FlagName, Flags } from './flags/flag-schema.js';
-import type { ModelKind } from './model-kind.js';
+import type { ModelKind } from './architecture/architecture-field.js';
+import type { FlagName, Flags } from './schema/flag-schema.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';
 
 /** The architecture: what GPT and BERT share, and what only some models have otherwise. */

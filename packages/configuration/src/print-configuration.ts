@@ -1,6 +1,6 @@
-import { type FlagName, flagGroups } from './flags/flag-schema.js';
-import { modelOfFlag } from './flags/model-of-flag.js';
 import type { PretrainingConfiguration } from './pretraining-configuration.js';
+import { type FlagName, flagGroups } from './schema/flag-schema.js';
+import { modelOfFlag } from './schema/model-of-flag.js';
 import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {

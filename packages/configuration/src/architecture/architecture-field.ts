@@ -1,6 +1,11 @@
 import type { PositionEmbeddingType } from '@mtl/models';
 import type { z } from 'zod';
-import type { ModelKind } from '../model-kind.js';
+import { flagFacts } from '../flags/flag-kinds.js';
+
+/** The models that can be trained. */
+export const modelKinds = ['gpt', 'bert'] as const;
+
+export type ModelKind = (typeof modelKinds)[number];
 
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
 export type KnownValues = Readonly<Record<string, unknown>> & {
@@ -81,4 +86,21 @@ export interface ArchitectureField {
    * read longer sequences than the model was pretrained with: any value, or one of these.
    */
   readonly rotaryAlternatives?: 'all' | readonly unknown[];
+}
+
+/** The value of a flag in the configuration of a model. */
+export function modelValue({ isNegated, asModel }: ArchitectureField, value: unknown): unknown {
+  if (value === undefined) return undefined;
+  return asModel === undefined ? (isNegated ? !value : value) : asModel(value);
+}
+
+/** The flag's value of that in the configuration of a model. */
+export function flagValue({ isNegated, asFlag }: ArchitectureField, value: unknown): unknown {
+  if (value === undefined) return undefined;
+  return asFlag === undefined ? (isNegated ? !value : value) : asFlag(value);
+}
+
+/** The flag's value of a model that does not state it; undefined where nothing gives one. */
+export function unstatedValue(field: ArchitectureField, known: KnownValues): unknown {
+  return field.otherwise === undefined ? flagFacts.get(field.flag)?.default : field.otherwise(known);
 }

@@ -1,5 +1,5 @@
-import type { ModelKind } from '../model-kind.js';
-import type { ArchitectureField } from './architecture-field.js';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { ArchitectureField, ModelKind } from './architecture-field.js';
 import { architectureFields } from './architecture-fields.js';
 import { expertFields } from './expert-fields.js';
 
@@ -43,4 +43,13 @@ export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {
   return entries.filter(([, field]) => is(field)).map(([name]) => name);
+}
+
+/** The fields of a model that decide one of these, such as how it learns. */
+export function pickFields(
+  model: TransformerConfiguration,
+  decides: ReadonlyArray<ArchitectureField['decides']>,
+): Partial<TransformerConfiguration> {
+  const keys = fieldsOf().flatMap(([, field]) => (decides.includes(field.decides) ? [field.key] : []));
+  return Object.fromEntries(Object.entries(model).filter(([key]) => keys.includes(key)));
 }

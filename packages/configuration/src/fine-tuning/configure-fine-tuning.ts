@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
 import { flagFacts } from '../flags/flag-kinds.js';
+import { camelCase } from '../options/option-names.js';
 import {
   type ParallelFlags,
   parallelFlagNames,
@@ -10,19 +11,18 @@ import {
   recomputeFlagNames,
   type TrackingFlags,
   trackingFlagNames,
-} from '../flags/flag-schema.js';
-import { readFlagValue } from '../flags/flag-value.js';
-import { camelCase } from '../options/option-names.js';
-import { readTokenizerFlags } from '../validation/read-tokenizer-flags.js';
+} from '../schema/flag-schema.js';
+import { readFlagValue } from '../schema/flag-value.js';
+import { readTokenizerFlags } from '../validation/data-configuration.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import {
   type CompleteFineTuningOptions,
   defaultedFineTuningFlags,
   type FineTuningOptions,
   fineTuningFlags,
+  missingFineTuningFlags,
 } from './fine-tuning-flags.js';
 import { fineTuningPreset } from './fine-tuning-presets.js';
-import { missingFineTuningFlags } from './missing-fine-tuning-flags.js';
 
 const flagsByOption: ReadonlyMap<string, keyof typeof fineTuningFlags> = new Map(
   Object.keys(fineTuningFlags).map((name) => [camelCase(name), name as keyof typeof fineTuningFlags]),

@@ -1,7 +1,7 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
-import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../flags/flag-schema.js';
+import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../schema/flag-schema.js';
 
 /** What BERTs are fine-tuned for here, as the papers report them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import type { flagGroups } from '../flags/flag-schema.js';
-import type { ModelKind } from '../model-kind.js';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import type { flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
 /** `num-layers` → `numLayers` */

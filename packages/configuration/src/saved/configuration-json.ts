@@ -1,7 +1,7 @@
-import { savedConfigurationFormat } from '../flags/config-file.js';
-import type { Flags } from '../flags/flag-schema.js';
-import { isDefaultSource } from '../flags/is-default-source.js';
+import { savedConfigurationFormat } from '../command-line/config-file.js';
+import { isDefaultSource } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { Flags } from '../schema/flag-schema.js';
 
 /** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
 export interface ConfigurationJson {

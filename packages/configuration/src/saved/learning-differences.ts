@@ -1,7 +1,7 @@
 import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
-import { type FlagName, factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
 import type { ConfigurationJson } from './configuration-json.js';
 
 /** What of a run, or of a checkpoint, has its settings. */

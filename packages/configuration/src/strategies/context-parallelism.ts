@@ -1,7 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choices, count, counts } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
 /** How queries meet the keys of other processes, see @mtl/context-parallel. */

@@ -1,7 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choice, count } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {

@@ -1,6 +1,11 @@
 import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/comm';
 import type { z } from 'zod';
 
+/** Of two whole numbers of 0 or more. */
+export function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
+
 /** Flags of a topic, by name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 

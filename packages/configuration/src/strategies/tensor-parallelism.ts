@@ -1,7 +1,6 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, strategy } from './strategy.js';
 
 export interface TensorParallelConfiguration {
   readonly tensorModelParallelSize: number;

@@ -1,8 +1,8 @@
 import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
-import { gptModelOf } from '../architecture/gpt-model-of.js';
-import type { FlagName } from '../flags/flag-schema.js';
-import { loraFlags } from '../flags/lora-flags.js';
+import { gptModelOf } from '../architecture/models-of-configuration.js';
+import { loraFlags } from '../flags/checkpoint-flags.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**

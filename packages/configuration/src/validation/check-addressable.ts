@@ -1,10 +1,10 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { FlagName } from '../flags/flag-schema.js';
 import type {
   ModelConfiguration,
   ParallelConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** What a process can address on today's 64-bit machines, whatever their memory. */

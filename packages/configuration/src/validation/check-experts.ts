@@ -1,6 +1,5 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { expertFields } from '../architecture/expert-fields.js';
-import { readExpertLayers } from '../architecture/expert-layers.js';
+import { expertFields, readExpertLayers } from '../architecture/expert-fields.js';
 import type { FlagReader } from './flag-reader.js';
 
 type ExpertFlag = keyof typeof expertFields;

@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
-import { rotaryScalingFields } from '../architecture/rotary-scaling-fields.js';
-import type { FlagName } from '../flags/flag-schema.js';
+import { rotaryScalingFields } from '../architecture/architecture-fields.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 const rotaryFlags = [

@@ -1,12 +1,16 @@
 import { ConfigurationError, listedNames } from '@mtl/errors';
+import type { ModelKind } from '../architecture/architecture-field.js';
 import { architectureFlagNames } from '../architecture/fields-of.js';
-import type { FlagName } from '../flags/flag-schema.js';
-import { tokenizerFlagNames } from '../flags/flags-of-own-models.js';
-import type { ModelKind } from '../model-kind.js';
-import { presetsOf } from '../presets/presets-of.js';
-import { bundledCorpus } from './bundled-corpus.js';
+import { bundledCorpus } from '../flags/data-flags.js';
+import { presetsOf } from '../presets/presets.js';
+import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
-import { tokenizerAdvice } from './tokenizer-advice.js';
+
+/** Flags of tokenizers that suit a model, for advice. */
+export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
+  gpt: '--tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
+  bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
+};
 
 /** Required flags that follow from others under a preset. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(

@@ -1,8 +1,8 @@
 import type { MtlError } from '@mtl/errors';
 import { expect } from 'vitest';
-import { parseFlags } from '../../src/flags/parse-flags.js';
+import { parseFlags } from '../../src/command-line/parse-flags.js';
 import type { PretrainingConfiguration } from '../../src/pretraining-configuration.js';
-import { validateConfiguration } from '../../src/validate-configuration.js';
+import { validateConfiguration } from '../../src/validation/validate-configuration.js';
 
 /** The configuration that a line of flags gives. */
 export function configure(line: string, worldSize = 1): PretrainingConfiguration {
