@@ -13,14 +13,14 @@ import {
 import type { ArchitectureField, KnownValues } from './architecture-field.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
-/** The spelling of a number of Llama 3.1, which models do not state. */
+/** Returns the spelling of a number of Llama 3.1, which models do not state. */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
 
 const isNotYarn = ({ positionEmbeddingType }: KnownValues): boolean => positionEmbeddingType !== 'yarn';
 const isNotLlama3 = ({ positionEmbeddingType, useRopeScaling }: KnownValues): boolean =>
   positionEmbeddingType !== 'rope' || useRopeScaling !== true;
 
-/** A property that models with some positions have, where there is a value. */
+/** Makes a property that models with some positions have, where there is a value. */
 const ofPositions = (isUnused: (known: KnownValues) => boolean, usual?: number | boolean) =>
   ({
     kind: 'gpt',
@@ -137,7 +137,7 @@ export const rotaryScalingFields = {
   },
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
-/** As Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
+/** Reads a window as Megatron-LM's scripts have it too: `(128,0)`, and -1 for a window without an end. */
 function windowText(text: unknown): unknown {
   if (typeof text !== 'string') return text;
   const window = text.replace(/^\((.*)\)$/, '$1').replaceAll(' ', '');

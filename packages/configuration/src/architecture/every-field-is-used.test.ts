@@ -25,7 +25,9 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
 /** A property that no model uses: if it counted as used, the others would whatever models do. */
 const unused = { key: 'dummyTracks' };
 
-/** The keys of a model's configuration that its stage reads when it is built, which takes no memory. */
+/**
+ * Returns the keys of a model's configuration that its stage reads when it is built, which takes no memory.
+ */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();
   const watched = <Model extends object>(model: Model): Model =>

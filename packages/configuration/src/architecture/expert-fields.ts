@@ -13,7 +13,7 @@ import {
 import type { ArchitectureField, KnownValues } from './architecture-field.js';
 
 /**
- * Which layers have experts, as --moe-layer-freq has it: every Nth from the first on, or for each layer 1
+ * The layers that have experts, as --moe-layer-freq has it: every Nth from the first on, or for each layer 1
  * where it has experts and 0 where not.
  */
 export type ExpertLayers = number | readonly number[];
@@ -21,7 +21,7 @@ export type ExpertLayers = number | readonly number[];
 /** More layers than a model has: `[1]*99999999` is a mistake, and would take all memory. */
 const mostLayers = 10_000;
 
-/** How `layersText` spells its lists. */
+/** Matches the lists that `expertLayersText` writes. */
 export const layersPattern = /^([1-9]\d*|\[[01](,[01])*\](\*\d+)?(\+\[[01](,[01])*\](\*\d+)?)*)$/;
 
 /**
@@ -111,7 +111,10 @@ class ListReader {
   }
 }
 
-/** The one text for it, which `readExpertLayers` and Megatron-LM read: `2`, `[0,1]*12`, `[0]*3+[1]*58`. */
+/**
+ * Returns the one text for it, which `readExpertLayers` and Megatron-LM read: `2`, `[0,1]*12`,
+ * `[0]*3+[1]*58`.
+ */
 export function expertLayersText(layers: ExpertLayers): string {
   if (typeof layers === 'number') return String(layers);
   const period = periodOf(layers);
@@ -135,7 +138,7 @@ export function expertLayersText(layers: ExpertLayers): string {
 const repeated = (list: readonly number[], times: number): string =>
   `[${list.join()}]${times === 1 ? '' : `*${times}`}`;
 
-/** The length of the shortest beginning that the list repeats. */
+/** Returns the length of the shortest beginning that the list repeats. */
 function periodOf(list: readonly number[]): number {
   const lengths = Array.from({ length: list.length }, (_, index) => index + 1);
   return lengths.find(
@@ -148,7 +151,7 @@ const unlessZero = (value: unknown): unknown => (value === 0 ? undefined : value
 const unlessNegative = (value: unknown): unknown =>
   typeof value === 'number' && value < 0 ? undefined : value;
 
-/** The spelling that is kept; any other value as it is, which the schema refuses. */
+/** Returns the spelling that is kept; any other value as it is, which the schema refuses. */
 function canonicalLayers(value: unknown): unknown {
   const isList = Array.isArray(value) && value.every((layer) => layer === 0 || layer === 1);
   if (isList && value.length > 0) return expertLayersText(value as readonly number[]);
@@ -159,7 +162,7 @@ function canonicalLayers(value: unknown): unknown {
 const hasNoExperts = ({ numExperts }: KnownValues): boolean => numExperts === undefined;
 
 /**
- * A property of experts: models without experts do not state it, others do where there is a value.
+ * Makes a property of experts: models without experts do not state it, others do where there is a value.
  *
  * @param isUnused whether nothing in a model with experts depends on it. Default: something does
  */

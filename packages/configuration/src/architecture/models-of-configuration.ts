@@ -11,7 +11,7 @@ import { fieldsOf } from './fields-of.js';
 /** The fields of a model that flags decide: all but the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
-/** The architecture of a run's configuration, as a model of this kind has it. */
+/** Returns the architecture of a run's configuration, as a model of this kind has it. */
 function modelOfConfiguration(
   kind: ModelKind,
   { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
@@ -26,7 +26,7 @@ function modelOfConfiguration(
   return Object.fromEntries(values) as unknown as ModelFields;
 }
 
-/** The architecture for a vocabulary: flags and tokenizer together. */
+/** Returns the architecture for a vocabulary: flags and tokenizer together. */
 export function gptModelOf(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
@@ -34,7 +34,7 @@ export function gptModelOf(model: ModelConfiguration, vocabularySize: number): G
 
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
-/** The architecture for a vocabulary: flags and tokenizer together. */
+/** Returns the architecture for a vocabulary: flags and tokenizer together. */
 export function bertModelOf(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
   vocabularySize: number,
@@ -45,7 +45,7 @@ export function bertModelOf(
 }
 
 /**
- * What a BERT has in addition to what all models have.
+ * Returns the settings that only a BERT has.
  *
  * @throws UsageError MTL_MODEL_KIND for the configuration of another model
  */

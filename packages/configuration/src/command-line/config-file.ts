@@ -15,7 +15,7 @@ export interface ConfigFile {
   readonly path: string;
   readonly preset: string | undefined;
   readonly values: ReadonlyMap<FlagName, unknown>;
-  /** What was read and has no effect. */
+  /** Messages about keys that were read and have no effect. */
   readonly notices: readonly string[];
 }
 
@@ -90,7 +90,10 @@ function settingsIn(path: string): Settings {
   throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
 }
 
-/** What a saved configuration may have derived from other flags and a command line must name. */
+/**
+ * Returns the values that a saved configuration may have derived from other flags and a command line must
+ * name.
+ */
 function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknown> {
   const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
   return {
@@ -141,7 +144,7 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
   return position === undefined ? undefined : text.slice(0, Number(position)).split('\n').length;
 }
 
-/** A notice about a key that is not in the schema and has no effect, or why it cannot be used. */
+/** Returns a notice about a key that is not in the schema and has no effect, or why it cannot be used. */
 function judgeOtherKey(options: {
   key: string;
   value: unknown;

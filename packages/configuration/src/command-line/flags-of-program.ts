@@ -9,7 +9,7 @@ import { modelOfFlag } from '../schema/model-of-flag.js';
 export interface FlagOfProgram {
   /** Without dashes. */
   readonly name: string;
-  /** What it does. */
+  /** A text about what it does. */
   readonly text: string;
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
@@ -17,7 +17,7 @@ export interface FlagOfProgram {
   readonly names: readonly string[];
 }
 
-/** All flags of the program that trains a model, in the order of its help. */
+/** Returns all flags of the program that trains a model, in the order of its help. */
 export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
   const presets = [...Object.keys(presetsOf(model).presets), 'none'];
   const own: readonly FlagOfProgram[] = [

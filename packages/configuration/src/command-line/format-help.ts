@@ -5,7 +5,7 @@ import { type FlagName, flagGroups } from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
 
 export interface FormatHelpOptions {
-  /** How the program is started: `npm run gpt-train --`. */
+  /** The command that starts the program: `npm run gpt-train --`. */
   readonly program: string;
   /** One line about what it does. */
   readonly description: string;
@@ -30,7 +30,7 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
   ['--help, -h', 'Prints this.'],
 ];
 
-/** All flags by group, with what they take, what they mean and their default. */
+/** Returns all flags by group, with what they take, what they mean and their default. */
 export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOptions): string {
   const groups = flagGroups.flatMap(({ title, flags }) => {
     const names = (Object.keys(flags) as FlagName[]).filter((name) =>

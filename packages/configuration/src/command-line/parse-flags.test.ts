@@ -13,7 +13,7 @@ import { parseFlags } from './parse-flags.js';
 const words = (line: string): readonly string[] => line.split(' ').filter((word) => word !== '');
 const parse = (line: string) => parseFlags(words(line));
 
-/** What a user sees, first line only. */
+/** Returns the first line that a user sees. */
 function errorOf(line: string | readonly string[]): string {
   try {
     parseFlags(typeof line === 'string' ? words(line) : line);

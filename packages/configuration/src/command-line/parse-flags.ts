@@ -25,17 +25,17 @@ import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
 /** Flags of the program itself, in addition to those of the schema. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
-/** What a command line asks for. */
+/** A command line that was read: the values of all flags, and what it asks of the program. */
 export interface ParsedFlags extends ResolvedFlags {
-  /** Whether --help was given: print `formatHelp` and end; nothing else was read. */
+  /** True where --help was given: print `formatHelp` and end; nothing else was read. */
   readonly help: boolean;
-  /** Whether errors are to be printed with their stack (--debug). */
+  /** True where errors are to be printed with their stack (--debug). */
   readonly debug: boolean;
-  /** What was given and has no effect: messages for the user. */
+  /** Messages about flags that were given and have no effect, for the user. */
   readonly notices: readonly string[];
   /** The words of the command line. */
   readonly argv: readonly string[];
-  /** What the values were resolved from. */
+  /** The sources that the values were resolved from. */
   readonly request: ResolveFlagsOptions;
 }
 
@@ -93,7 +93,7 @@ export function parseFlags(
 }
 
 /**
- * The flags of a command line with what its --load or --load-hf knows.
+ * Returns the flags of a command line with what its --load or --load-hf knows.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
  */
@@ -161,7 +161,7 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
 /** One use of a flag. */
 interface SeenFlag {
   readonly written: WrittenFlag;
-  /** The same without an alias. */
+  /** The flag without its alias. */
   readonly flag: WrittenFlag;
   readonly value: unknown;
 }
@@ -186,7 +186,7 @@ function standsForValue({ written }: SeenFlag): boolean {
   return findFlagAlias(written.name)?.value !== undefined;
 }
 
-/** The flag that another name means. */
+/** Returns the flag that another name means. */
 function withoutAlias(written: WrittenFlag): WrittenFlag {
   const alias = findFlagAlias(written.name);
   if (alias === undefined) return written;
@@ -212,7 +212,7 @@ function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
   return flags;
 }
 
-/** The switch that `--no-x` (or, where the switch is called `no-x`, `--x`) turns off. */
+/** Returns the switch that `--no-x` (or, where the switch is called `no-x`, `--x`) turns off. */
 function switchedOffBy(name: string): FlagName | undefined {
   const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
   return isFlagName(opposite) && factsOf(opposite).kind === 'boolean' ? opposite : undefined;
@@ -258,7 +258,7 @@ function noValue({ name, attached, following }: WrittenFlag): void {
   if (following.length > 0) throw strayArgument(following[0]!, name);
 }
 
-/** A notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
+/** Returns a notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
 function judgeOtherFlag(
   written: WrittenFlag,
   valueOfFlag: (flag: FlagName) => unknown,

@@ -15,12 +15,12 @@ import {
 import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import type { ConfigFile } from './config-file.js';
 
-/** What --load or --load-hf knows about the flags of a run. Plain data, which ranks broadcast. */
+/** The flags of a run as --load or --load-hf knows them. Plain data, which ranks broadcast. */
 export interface LoadedFlags {
   /** For the printed configuration: `checkpoint runs/a/iter_0000010`, `Hugging Face directory gpt2`. */
   readonly source: string;
   readonly values: Flags;
-  /** Those that a flag with another value contradicts. */
+  /** The flags that cannot be given with another value. */
   readonly fixed: readonly FlagName[];
   /** Values of fixed flags that a run may choose all the same. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
@@ -28,7 +28,7 @@ export interface LoadedFlags {
   readonly tokenizer?: TokenizerOptions;
   /** Tokens that the model knows. */
   readonly vocabularySize: number;
-  /** Where training goes on; absent where it begins anew. */
+  /** The step where training goes on; absent where it begins anew. */
   readonly start?: BatchPosition;
 }
 
@@ -36,7 +36,7 @@ export interface LoadedFlags {
 export interface ResolvedFlags {
   readonly values: Flags;
   /**
-   * Where each value comes from: `command line` or `options`, a file's name, `checkpoint PATH`,
+   * The source that each value comes from: `command line` or `options`, a file's name, `checkpoint PATH`,
    * `Hugging Face directory PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
    */
   readonly sources: ReadonlyMap<FlagName, string>;
@@ -46,7 +46,7 @@ export interface ResolvedFlags {
   readonly preset: string;
   /** The model that they describe. */
   readonly model: ModelKind;
-  /** What --load or --load-hf names, where it was read. */
+  /** The flags of what --load or --load-hf names, where it was read. */
   readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
   /** The tokenizer of the loaded model, where it is the one in force. */
   readonly loadedTokenizer?: TokenizerOptions;
@@ -58,11 +58,11 @@ export type GivenBy = 'command line' | 'options';
 export interface ResolveFlagsOptions {
   /** Values of the command line or of a program's options, the strongest source. */
   readonly given: ReadonlyMap<FlagName, unknown>;
-  /** Which of the two. Default: the command line. */
+  /** The one of the two. Default: the command line. */
   readonly givenBy?: GivenBy;
   /** --config */
   readonly file?: ConfigFile;
-  /** What --load or --load-hf names. */
+  /** The flags of what --load or --load-hf names. */
   readonly loaded?: LoadedFlags;
   /**
    * `none` leaves only the defaults of the flags. Default: the smallest one of the model for a command line
@@ -248,7 +248,7 @@ function refuseContradictions(
   );
 }
 
-/** Whether a flag whose value is from this source has it from the defaults or from a preset alone. */
+/** Tells whether a flag whose value is from this source has it from the defaults or from a preset alone. */
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 
@@ -280,7 +280,7 @@ export function checkModulesOfFile(file: ConfigFile, { values, sources }: Resolv
   }
 }
 
-/** Without symbolic links, as far as it exists. */
+/** Returns a path without symbolic links, as far as it exists. */
 function realPath(path: string): string {
   const absolute = resolve(path);
   return existsSync(absolute) ? realpathSync(absolute) : absolute;

@@ -5,7 +5,7 @@ export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
   /** As it was written, with its values: `--num-experts 8`. */
   readonly written: string;
-  /** What is wrong with it: `is not a flag`. */
+  /** The problem with it: `is not a flag`. */
   readonly problem: string;
   readonly expected?: string | undefined;
   readonly remedy: string;
@@ -13,8 +13,8 @@ export interface UnusableFlag {
 }
 
 /**
- * One error for all flags of one source that cannot be used, so that a user corrects all of them at once. Its
- * code is that of the first flag.
+ * Makes one error for all flags of one source that cannot be used, so that a user corrects all of them at
+ * once. Its code is that of the first flag.
  *
  * @param where the source: `on the command line`, `in run.yaml`
  */

@@ -11,7 +11,7 @@ import { bertFlags, parallelFlags, schemaOf } from '../schema/flag-schema.js';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
-/** A size of the architecture, which only a model from scratch is given. */
+/** Makes the flag of a size of the architecture, which only a model from scratch is given. */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
   redescribed(schemaOf(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
@@ -187,7 +187,7 @@ export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (k
 interface MissingFlag {
   /** With what may take its place: `--load (or --load-hf)`. */
   readonly name: string;
-  /** How it is written: `--load DIR`. */
+  /** The flag as it is written: `--load DIR`. */
   readonly usage: string;
 }
 

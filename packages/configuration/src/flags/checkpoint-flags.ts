@@ -9,7 +9,7 @@ import {
   toggle,
 } from './flag-kinds.js';
 
-/** What is loaded before training and saved by it. */
+/** The flags of what is loaded before training and saved by it. */
 export const checkpointFlags = {
   save: text('Folder to save checkpoints to, at the end and on SIGTERM, SIGINT or SIGHUP.', {
     placeholder: 'DIR',

@@ -1,7 +1,7 @@
 import { longConversationRules } from '@mtl/data/conversations';
 import { choice, count, fraction, text, texts, toggle } from './flag-kinds.js';
 
-/** What is trained on. */
+/** The flags of the data that is trained on. */
 export const dataFlags = {
   'data-path': texts(
     'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',
@@ -80,5 +80,5 @@ export const conversationFlags = {
   ),
 };
 
-/** What --data-path names the bundled corpus: presets do, and a command line may. */
+/** The name of the bundled corpus in --data-path: presets give it, and a command line may. */
 export const bundledCorpus = 'bundled';

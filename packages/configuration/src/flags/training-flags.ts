@@ -11,7 +11,10 @@ import {
   toggle,
 } from './flag-kinds.js';
 
-/** Which activations are computed again instead of being kept: of a pretraining and of a fine-tuning. */
+/**
+ * The flags of which activations are computed again instead of being kept: of a pretraining and of a
+ * fine-tuning.
+ */
 export const recomputeFlags = {
   'recompute-granularity': choice(
     ['full', 'selective'],
@@ -29,7 +32,7 @@ export const recomputeFlags = {
   'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
 };
 
-/** How much is trained, in which portions and in which precision. */
+/** The amount of training, in which portions and in which precision. */
 export const trainingFlags = {
   'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
   'global-batch-size': count(

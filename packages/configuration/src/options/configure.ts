@@ -14,7 +14,8 @@ import { flagsOfTopic, inWordsOfOptions, optionTopics } from './option-names.js'
 import type { OptionTopic, RunOptions } from './run-options.js';
 
 /**
- * The flags that options stand for, laid over preset and defaults: what `parseFlags` makes of a command line.
+ * Returns the flags that options stand for, laid over preset and defaults: what `parseFlags` makes of a
+ * command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for a topic or an option that there is not, with the nearest one;
  *   `MTL_FLAG_VALUE` for a value out of range; `MTL_FLAG_MODEL` for one that the other kind of
@@ -89,7 +90,7 @@ function wrongKind(kind: unknown): ConfigurationError {
 }
 
 /**
- * The configuration of a training run that options describe: every value in force, checked.
+ * Returns the configuration of a training run that options describe: every value in force, checked.
  *
  * ```ts
  * configure({ preset: 'char-10m', optimizer: { lr: 1e-3 }, training: { trainIters: 100 } });

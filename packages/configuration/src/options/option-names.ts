@@ -8,7 +8,7 @@ export interface OptionName {
   readonly key: string;
 }
 
-/** `num-layers` → `numLayers` */
+/** Returns `numLayers` for `num-layers` */
 export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
@@ -35,10 +35,10 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** The option that a flag is of; undefined for what only command lines have. */
+/** Returns the option that a flag is of; undefined for what only command lines have. */
 const optionNameOf = (flag: string): OptionName | undefined => optionOfFlag.get(flag);
 
-/** The same as it is written: `lr` → `optimizer.lr`. */
+/** Returns the option of a flag as it is written: `lr` → `optimizer.lr`. */
 export function optionOf(flag: string): string | undefined {
   const option = optionNameOf(flag);
   return option && `${option.topic}.${option.key}`;
@@ -55,12 +55,15 @@ const inOptions = (text: string): string =>
   });
 
 /**
- * An error for those who wrote options: where it names flags, it names the options that stand for them
- * instead (`--clip-grad -1` → `optimizer.clipGrad -1`). Class and code stay the same.
+ * Returns an error for those who wrote options: where it names flags, it names the options that stand for
+ * them instead (`--clip-grad -1` → `optimizer.clipGrad -1`). Class and code stay the same.
  */
 export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
 
-/** The options that values of flags stand for; what only command lines have, as --dry-run, is left out. */
+/**
+ * Returns the options that values of flags stand for; what only command lines have, as --dry-run, is left
+ * out.
+ */
 export function optionsOfFlags(flags: Flags): RunOptions {
   const options: Record<string, Record<string, unknown>> = {};
   for (const [flag, value] of Object.entries(flags)) {

@@ -3,7 +3,7 @@ import type { ModelKind } from '../architecture/architecture-field.js';
 import type { flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
-/** `num-layers` → `numLayers` */
+/** Returns `numLayers` for `num-layers` */
 export type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;

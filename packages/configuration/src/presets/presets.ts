@@ -23,7 +23,7 @@ export function presetsOf(model: ModelKind): PresetsOfModel {
 }
 
 /**
- * The flags that a preset of a model sets; none for `none`.
+ * Returns the flags that a preset of a model sets; none for `none`.
  *
  * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
  */

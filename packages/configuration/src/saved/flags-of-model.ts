@@ -24,9 +24,9 @@ export interface KindOfModel {
 export const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
- * The flags that describe a model: all of its architecture but the vocabulary, which is the tokenizer's. A
- * property that the model does not state, as in a checkpoint of before it existed, has the value that such
- * models have.
+ * Returns the flags that describe a model: all of its architecture but the vocabulary, which is the
+ * tokenizer's. A property that the model does not state, as in a checkpoint of before it existed, has the
+ * value that such models have.
  */
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
@@ -43,7 +43,9 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
 export interface DifferingFlags {
   readonly one: string;
   readonly other: string;
-  /** What makes the other model the one: `pass --num-layers 2, leave out --window-size`. */
+  /**
+   * The change of flags that makes the other model the one: `pass --num-layers 2, leave out --window-size`.
+   */
   readonly toGetOne: string;
 }
 
@@ -77,7 +79,7 @@ export interface CheckSameArchitectureOptions {
   readonly saved: TransformerConfiguration;
   /** The model to be trained. */
   readonly built: TransformerConfiguration;
-  /** Of the checkpoint. */
+  /** The path of the checkpoint. */
   readonly path: string;
 }
 
@@ -120,7 +122,7 @@ export function checkHuggingFaceArchitecture({ kind, model }: KindOfModel): void
   throw refused({ kind, flags, nearest });
 }
 
-/** What a directory of a model type records. */
+/** The architecture that a directory of a model type records. */
 interface Recorded {
   readonly type: string;
   readonly read: Flags;
@@ -154,7 +156,10 @@ function refused({
   );
 }
 
-/** The values that positions of a loaded model may have instead, by flag: none where they are not rotary. */
+/**
+ * Returns the values that positions of a loaded model may have instead, by flag: none where they are not
+ * rotary.
+ */
 function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFlags['alternatives']> {
   const { positionEmbeddingType } = model as PositionVariants;
   const isRotary = positionEmbeddingType === 'rope' || positionEmbeddingType === 'yarn';
@@ -174,8 +179,8 @@ const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * A loaded `model` with the rotary positions that a run asks for, whose flags describe the model `asked`:
- * what the run states of them, and not the defaults of its flags.
+ * Returns a loaded `model` with the rotary positions that a run asks for, whose flags describe the model
+ * `asked`: what the run states of them, and not the defaults of its flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -201,8 +206,8 @@ export interface FlagsOfHuggingFaceOptions extends KindOfModel {
 }
 
 /**
- * What a Hugging Face directory gives for the flags of a run, and which of them it fixes: another value is
- * refused (`withLoadedFlags`).
+ * Returns what a Hugging Face directory gives for the flags of a run, and which of them it fixes: another
+ * value is refused (`withLoadedFlags`).
  */
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
   const { directory, kind, model, tokenizer } = options;

@@ -6,7 +6,7 @@ import { CheckpointError } from '@mtl/errors';
 import { tokenizerFilesIn } from '@mtl/formats';
 import type { Flags } from '../schema/flag-schema.js';
 
-/** The flags that describe a tokenizer. */
+/** Returns the flags that describe a tokenizer. */
 export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
   const type = { 'tokenizer-type': options.type };
   switch (options.type) {
@@ -35,7 +35,7 @@ const chatTemplateName = 'chat_template.jinja';
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
   /**
-   * What it is called in a directory that holds the tokenizer: the name that Hugging Face gives it, in a
+   * The name of the file in a directory that holds the tokenizer: the name that Hugging Face gives it, in a
    * folder or not.
    */
   readonly name: string;
@@ -43,8 +43,8 @@ export interface TokenizerFile {
 }
 
 /**
- * The files that a tokenizer is made of; none for one that is built in. A chat template that options name
- * takes the place of all that are next to the files.
+ * Returns the files that a tokenizer is made of; none for one that is built in. A chat template that options
+ * name takes the place of all that are next to the files.
  *
  * @throws CheckpointError those of `tokenizerFilesIn`
  */
@@ -81,13 +81,15 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
   }
 }
 
-/** The chat template that options name in place of the one next to the files. */
+/** Returns the chat template that options name in place of the one next to the files. */
 function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const path = 'chatTemplate' in options ? options.chatTemplate : undefined;
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
 }
 
-/** The same tokenizer from the files of a directory that holds copies of `tokenizerFiles`. */
+/**
+ * Returns the options of that tokenizer with the files of a directory that holds copies of `tokenizerFiles`.
+ */
 function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
   const options = withTemplateIn(directory, given);
   switch (options.type) {
@@ -116,7 +118,7 @@ function withTemplateIn(directory: string, options: TokenizerOptions): Tokenizer
 /** The folder in the directory of --save that holds the tokenizer's files. */
 const tokenizerFolder = 'tokenizer';
 
-/** What a checkpoint remembers of a tokenizer. */
+/** The tokenizer that a checkpoint remembers. */
 export interface SavedTokenizer {
   /** Its files are copies in the folder `tokenizer` next to the checkpoints, by their names there. */
   readonly tokenizer?: TokenizerOptions;
@@ -165,7 +167,10 @@ export async function keepTokenizer(
   };
 }
 
-/** The tokenizer that a checkpoint in `directory` remembers, its files found where they were copied to. */
+/**
+ * Returns the tokenizer that a checkpoint in `directory` remembers, its files found where they were copied
+ * to.
+ */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,
   { directory }: { readonly directory: string },

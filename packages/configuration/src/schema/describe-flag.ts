@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 
-/** How help shows a flag. */
+/** The form in which help shows a flag. */
 export interface FlagDescription {
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
-  /** What it does, its choices where they are many, and its default. */
+  /** A text about what it does, its choices where they are many, and its default. */
   readonly text: string;
   /** True where the flag takes a list of values. */
   readonly takesSeveral: boolean;
@@ -14,10 +14,10 @@ export interface FlagDescription {
   readonly choices: readonly string[];
 }
 
-/** The help of a flag of a training run. */
+/** Returns the help of a flag of a training run. */
 export const describeFlag = (name: FlagName): FlagDescription => describeSchema(schemaOf(name));
 
-/** The help of a flag, for any command that has it. */
+/** Returns the help of a flag, for any command that has it. */
 export function describeSchema(schema: z.ZodType): FlagDescription {
   const facts = flagFacts.get(schema)!;
   const { description, kind, placeholder, default: value, defaultText } = facts;
@@ -38,7 +38,7 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
   };
 }
 
-/** The value of a flag where none is given; undefined where that depends on others. */
+/** Returns the value of a flag where none is given; undefined where that depends on others. */
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
 /** Returns the names that a flag takes. */

@@ -16,7 +16,7 @@ import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { dryRunFlags, recomputeFlags, spikeFlags, trainingFlags } from '../flags/training-flags.js';
 import { strategyFlags } from '../strategies/strategies.js';
 
-/** What only a BERT has: its architecture and its samples. */
+/** The flags that only a BERT has: its architecture and its samples. */
 export const bertFlags = {
   ...schemasOfArchitecture('bert'),
   'mask-prob': fraction('Share of the tokens to mask and predict.', { default: 0.15 }),
@@ -25,7 +25,7 @@ export const bertFlags = {
   }),
 };
 
-/** Where the model runs and how it is sharded over processes. */
+/** The flags of where the model runs and how it is sharded over processes. */
 export const parallelFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
@@ -104,15 +104,15 @@ export const flagSchema = z
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
-/** Those that choose where a model runs and how it is sharded over processes. */
+/** The flags that choose where a model runs and how it is sharded over processes. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
 
-/** Those that choose which activations are recomputed. */
+/** The flags that choose which activations are recomputed. */
 export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
 export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
 
-/** Those that name services that metrics are sent to. */
+/** The flags that name services that metrics are sent to. */
 export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
 export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
 
@@ -127,12 +127,12 @@ export function isFlagName(name: string): name is FlagName {
   return Object.hasOwn(schemas, name);
 }
 
-/** The schema of one flag's value. */
+/** Returns the schema of one flag's value. */
 export function schemaOf(name: FlagName): z.ZodType {
   return schemas[name]!;
 }
 
-/** Help, kind and default of a flag. */
+/** Returns help, kind and default of a flag. */
 export function factsOf(name: FlagName): FlagFacts {
   return flagFacts.get(schemaOf(name))!;
 }
@@ -146,7 +146,9 @@ export const defaultFlags: Flags = Object.freeze(
   ),
 );
 
-/** The schema of the file format, for editors that check and complete YAML and JSON by a JSON Schema. */
+/**
+ * Returns the schema of the file format, for editors that check and complete YAML and JSON by a JSON Schema.
+ */
 export function configFileJsonSchema(): object {
   const describe = z.registry<{ description: string }>();
   for (const name of flagNames) describe.add(schemaOf(name), { description: factsOf(name).description });

@@ -10,7 +10,7 @@ export interface GivenValue {
   readonly schema?: z.ZodType;
   /** Texts of the command line; anything YAML or JSON can hold from a file. */
   readonly value: unknown;
-  /** Where it was found, for errors: `on the command line`, `in run.yaml`. */
+  /** The place where it was found, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
 }
 
@@ -41,7 +41,7 @@ export function readFlagValue(given: GivenValue): unknown {
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
 const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
 
-/** What a flag accepts, in words made from its schema. */
+/** Returns the words for what a flag accepts, made from its schema. */
 function expectedValue(given: GivenValue): string {
   const { kind, placeholder, expected } = factsIn(given);
   if (expected !== undefined) return expected;

@@ -4,7 +4,7 @@ import { redescribed } from '../flags/flag-kinds.js';
 import { trainingFlags } from '../flags/training-flags.js';
 import { parallelFlags } from './flag-schema.js';
 
-/** How text becomes tokens, for commands that have no other part of a training run. */
+/** The flags of how text becomes tokens, for commands that have no other part of a training run. */
 export const tokenizerFlags = {
   'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
   'tokenizer-model': dataFlags['tokenizer-model'],
@@ -16,7 +16,7 @@ export const tokenizerFlags = {
   'vocab-size': dataFlags['vocab-size'],
 };
 
-/** Which checkpoint of a run. */
+/** The flags that choose the checkpoint of a run to read. */
 const checkpointToRead = {
   load: redescribed(checkpointFlags.load, {
     description: 'Checkpoints of a training run: the directory of its --save.',
@@ -27,7 +27,7 @@ const checkpointToRead = {
   }),
 };
 
-/** What a conversion reads and writes, by names that training has. */
+/** The flags of what a conversion reads and writes, by names that training has. */
 export const conversionFlags = {
   ...checkpointToRead,
   'save-hf': redescribed(checkpointFlags['save-hf'], {
@@ -73,7 +73,7 @@ export const inferenceFlags = {
   ...tokenizerFlags,
 };
 
-/** How the processes of `mtl run` share a trained model. */
+/** The flags of how the processes of `mtl run` share a trained model. */
 export const sharingFlags = {
   'tensor-model-parallel-size': redescribed(parallelFlags['tensor-model-parallel-size'], {
     description: 'Processes that share every layer.',

@@ -17,7 +17,7 @@ const gptFlags = new Set<FlagName>([
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);
 
-/** The only model that a flag belongs to; undefined for those of all models. */
+/** Returns the only model that a flag belongs to; undefined for those of all models. */
 export function modelOfFlag(name: FlagName): ModelKind | undefined {
   if (kindsOfFields.has(name)) return kindsOfFields.get(name);
   if (Object.hasOwn(bertFlags, name)) return 'bert';
@@ -28,7 +28,7 @@ export interface CheckModelOfFlagsOptions {
   /** The model that is to be trained. */
   readonly model: ModelKind;
   readonly values: ReadonlyMap<FlagName, unknown>;
-  /** Where they stand: `on the command line`, `in run.yaml`. */
+  /** The place where they stand: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /** A file that holds all flags holds the defaults of the other model's as well, which say nothing. */
   readonly allowDefaults?: boolean;

@@ -30,7 +30,7 @@ export interface LayerLayoutOptions {
 }
 
 /**
- * How layers are split over the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
+ * Splits the layers over the chunks of the pipeline: by --pipeline-model-parallel-layout, or by
  * --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers; otherwise evenly where that
  * works out, and balanced by work where it does not.
  *
@@ -72,7 +72,7 @@ function layoutOf(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** The remaining layers are split evenly over the stages whose number is not given. */
+/** Splits the remaining layers evenly over the stages whose number is not given. */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');
@@ -97,7 +97,7 @@ function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): num
 }
 
 /**
- * Megatron-LM's notation: stages between bars, `t` a layer, `E` the embedding, `L` the loss, `x*N` and
+ * Reads Megatron-LM's notation: stages between bars, `t` a layer, `E` the embedding, `L` the loss, `x*N` and
  * `(x)*N` repeated; commas mean nothing. `Ett|(ttt|)*2tL` is 2, 3, 3 and 1 layers.
  */
 function readLayout(written: string, layout: string): readonly number[] {
@@ -217,7 +217,7 @@ interface Schedule {
   readonly numVirtualStages: number;
 }
 
-/** The schedule that the flags name or imply, and the chunks per stage that it has. */
+/** Returns the schedule that the flags name or imply, and the chunks per stage that it has. */
 function scheduleOf(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);
@@ -261,7 +261,7 @@ function readScheduleFile(written: string, path: string): string {
 
 const chunkFlags = ['num-layers-per-virtual-pipeline-stage', 'num-virtual-stages-per-pipeline-rank'] as const;
 
-/** The flag that sets how many chunks a stage has. */
+/** Returns the flag that sets how many chunks a stage has. */
 function chunkFlag(flags: PipelineFlags): (typeof chunkFlags)[number] {
   return chunkFlags.find((name) => flags.get(name) !== undefined) ?? chunkFlags[0];
 }

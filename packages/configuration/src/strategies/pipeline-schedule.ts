@@ -16,7 +16,7 @@ const expected =
   'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
 
 /**
- * The schedule function that a JavaScript module exports by default, with what it makes checked.
+ * Returns the schedule function that a JavaScript module exports by default, with what it makes checked.
  *
  * @param path of the module, from the working directory
  * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` where the module's throws, or
@@ -54,7 +54,7 @@ function refusal(path: string, message: string, cause?: unknown): ConfigurationE
   return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
 }
 
-/** Whether the lists are there; what is in them is for `assertSchedule`. */
+/** Tells whether the lists are there; what is in them is for `assertSchedule`. */
 function isSchedule(made: unknown): made is PipelineSchedule {
   if (typeof made !== 'object' || made === null) return false;
   const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
@@ -89,7 +89,7 @@ function checkSize(
   }
 }
 
-/** What a schedule follows from. */
+/** The part of a configuration that a schedule follows from. */
 export type ScheduleConfiguration = Pick<
   StrategyConfiguration,
   | 'pipelineModelParallelSize'
@@ -104,7 +104,8 @@ export type ScheduleConfiguration = Pick<
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 
 /**
- * The order of a step of so many micro-batches on one pipeline; its placement is the same for all of them.
+ * Returns the order of a step of so many micro-batches on one pipeline; its placement is the same for all of
+ * them.
  *
  * @throws ConfigurationError those of the schedules (see `buildSchedule`) and of modules (see
  *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches

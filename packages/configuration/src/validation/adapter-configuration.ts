@@ -6,7 +6,7 @@ import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * The adapters to train, where any are asked for.
+ * Returns the adapters to train, where any are asked for.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
  */

@@ -20,7 +20,7 @@ const llama3Flags = [
 const yarnFlags = scalingFlags.filter((name) => !name.startsWith('rope-'));
 
 /**
- * How the blocks know positions.
+ * Checks how the blocks know positions.
  *
  * @param sizes.maxPositions positions that the model is made for
  * @throws ConfigurationError `MTL_HEADS`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or `MTL_FLAG_VALUE`

@@ -17,7 +17,7 @@ const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
 
-/** What Megatron-LM requires of every training run, next to its length and data. */
+/** The flags that Megatron-LM requires of every training run, next to its length and data. */
 const required: readonly FlagName[] = [
   ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
@@ -36,8 +36,8 @@ export interface CheckRequiredFlagsOptions {
 }
 
 /**
- * What a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with the flag that may
- * take its place `--train-iters (or --train-samples)`.
+ * Returns the flags that a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with
+ * the flag that may take its place `--train-iters (or --train-samples)`.
  *
  * @param preset the preset in force, or `none`
  */
@@ -107,7 +107,7 @@ function expectationOf(
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }
 
-/** The same command line with the preset under it: what is missing comes from there. */
+/** Returns the command line with the preset under it: what is missing comes from there. */
 function remedyOf(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
   const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');
@@ -118,6 +118,6 @@ function withoutPreset(argv: readonly string[]): readonly string[] {
   return argv.filter((word, at) => !/^--preset(=|$)/.test(word) && argv[at - 1] !== '--preset');
 }
 
-/** As a shell takes it. */
+/** Quotes a word as a shell takes it. */
 const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

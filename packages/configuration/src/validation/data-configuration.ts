@@ -11,7 +11,7 @@ import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
 /**
- * What the flags say about conversations; undefined where a run has none.
+ * Returns what the flags say about conversations; undefined where a run has none.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
@@ -123,7 +123,7 @@ function checkMockData(flags: FlagReader): void {
   }
 }
 
-/** The words of --data-path; none for the bundled corpus, which is not mixed with others. */
+/** Returns the words of --data-path; none for the bundled corpus, which is not mixed with others. */
 function dataPathOf(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
@@ -154,7 +154,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * The type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each model.
+ * Returns the type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each
+ * model.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
@@ -163,7 +164,7 @@ function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
 }
 
 /**
- * The tokenizer that flags describe, with its chat template.
+ * Returns the tokenizer that flags describe, with its chat template.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */
@@ -223,7 +224,7 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
   return value as NonNullable<typeof value>;
 }
 
-/** Both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
+/** Returns both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
   const mergeFile = flags.get('merge-file');
@@ -244,8 +245,8 @@ export interface TokenizerFlags {
 }
 
 /**
- * The tokenizer that flags describe, for programs that need no other part of a training run's configuration;
- * undefined when none is given.
+ * Returns the tokenizer that flags describe, for programs that need no other part of a training run's
+ * configuration; undefined when none is given.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` when they do not belong together
  */

@@ -40,22 +40,22 @@ export class FlagReader {
     });
   }
 
-  /** Whether the command line or --config asks for something else than the default. */
+  /** Tells whether the command line or --config asks for something else than the default. */
   isGiven(name: FlagName): boolean {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Whether the command line or --config has the flag, whatever its value. */
+  /** Tells whether the command line or --config has the flag, whatever its value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }
 
-  /** Whether a value comes from the defaults or from a preset alone. */
+  /** Tells whether a value comes from the defaults or from a preset alone. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));
   }
 
-  /** Whether a value is that of the checkpoint or directory which is loaded. */
+  /** Tells whether a value is that of the checkpoint or directory which is loaded. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;
     return loaded !== undefined && sources.get(name) === loaded.source;
@@ -76,7 +76,7 @@ export class FlagReader {
     return this.#resolved.loadedTokenizer;
   }
 
-  /** The flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
+  /** Returns the flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
     const shown = value === true ? '' : ` ${Array.isArray(value) ? value.join(' ') : String(value)}`;

@@ -5,7 +5,7 @@ import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * The URL of a service without slashes at its end.
+ * Returns the URL of a service without slashes at its end.
  *
  * @throws ConfigurationError MTL_SERVICE_URL for another protocol than HTTP, and for one that contains a
  *   password: it would be written to the run folder
@@ -40,7 +40,7 @@ export function serviceUrl(
 export type TrackingConfiguration = Pick<LoggingConfiguration, 'wandb' | 'mlflow'>;
 
 /**
- * The services that flags name.
+ * Returns the services that flags name.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */
@@ -79,7 +79,7 @@ function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: str
 }
 
 /**
- * What a run reports, and where to.
+ * Returns what a run reports, and where to.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_PROFILE_STEPS, MTL_SERVICE_URL
  */

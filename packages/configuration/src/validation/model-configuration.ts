@@ -8,7 +8,8 @@ import { checkPositions } from './check-positions.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * The architecture in the configuration of a run, by its keys: what flags give, and what follows from them.
+ * Returns the architecture in the configuration of a run, by its keys: what flags give, and what follows from
+ * them.
  *
  * @param of the fields of a BERT alone, or all others
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag that nothing gives
@@ -57,7 +58,7 @@ function configuredValue(
 
 type BertFieldsOfFlags = Omit<BertConfiguration, 'maskProbability' | 'shortSequenceProbability'>;
 
-/** What a BERT has in addition to what all models have. */
+/** Returns the settings that only a BERT has. */
 export function bertSettings(flags: FlagReader): BertConfiguration {
   return {
     ...(configuredFields(flags, 'bert') as unknown as BertFieldsOfFlags),

@@ -15,7 +15,7 @@ import type { FlagName } from '../schema/flag-schema.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 
 /**
- * Muon, where it is asked for.
+ * Returns the settings of Muon, where it is asked for.
  *
  * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
  */
@@ -53,7 +53,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** What the schedule's steps are counted in, and the flags that count them. */
+/** The units of the schedule's steps, and the flags that count them. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -76,7 +76,7 @@ export interface OptimizerConfigurationOptions {
 }
 
 /**
- * AdamW or Muon, the learning rate and the loss scale.
+ * Returns the settings of AdamW or Muon, the learning rate and the loss scale.
  *
  * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
  *   `MTL_MUON_TP_MODE`.
@@ -152,8 +152,8 @@ function refuseAbovePeak(
 }
 
 /**
- * What of the schedule is another for the word embedding and the output layer: Megatron-LM's rule, with one
- * start of warm-up for all.
+ * Returns the part of the schedule that differs for the word embedding and the output layer: Megatron-LM's
+ * rule, with one start of warm-up for all.
  */
 function decoupledOf(
   flags: FlagReader,
@@ -217,7 +217,8 @@ function warmupStepsOf(
 const fullRate = 0.9;
 
 /**
- * Whether warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with the full rate.
+ * Returns a notice where warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with
+ * the full rate.
  */
 function noticeOfLowRates(
   flags: FlagReader,

@@ -23,7 +23,8 @@ type LayersOfChunks = Pick<
 >;
 
 /**
- * Which activations are computed again in the backward pass, by the flags of a pretraining or a fine-tuning.
+ * Returns which activations are computed again in the backward pass, by the flags of a pretraining or a
+ * fine-tuning.
  *
  * @throws ConfigurationError `MTL_RECOMPUTE`, `MTL_FLAG_NEEDS`
  */
@@ -66,7 +67,7 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   return { granularity, method, numLayers };
 }
 
-/** The most layers of a chunk: a balanced layout is known only with the vocabulary. */
+/** Returns the most layers of a chunk: a balanced layout is known only with the vocabulary. */
 function mostLayersOfChunk(
   { numLayers }: Pick<ModelConfiguration, 'numLayers'>,
   { layerLayout, pipelineModelParallelSize, numVirtualStages }: LayersOfChunks,
@@ -80,12 +81,12 @@ export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
-  /** Where conversations are learnt from: the samples of an epoch. */
+  /** The samples of an epoch where a run learns from conversations. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
 /**
- * Batches, steps, precision and recomputation.
+ * Returns the configuration of batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`,
@@ -259,7 +260,7 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
 }
 
 /**
- * What follows steps that are far outside of the recent distribution.
+ * Returns the reaction to steps that are far outside of the recent distribution.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */

@@ -19,7 +19,7 @@ import { spikeConfiguration, trainingConfiguration } from './training-configurat
 export interface ValidateConfigurationOptions {
   /** Processes of the run; 1 unless given. */
   readonly worldSize?: number;
-  /** Where conversations are learnt from: the samples of an epoch, by which --epochs counts steps. */
+  /** The samples of an epoch where a run learns from conversations, by which --epochs counts steps. */
   readonly conversations?: ConversationSamples | undefined;
 }
 

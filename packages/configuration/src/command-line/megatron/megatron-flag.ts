@@ -2,14 +2,14 @@ import type { FlagName } from '../../schema/flag-schema.js';
 
 /** A flag of Megatron-LM that this project has no use for, or no code for yet. */
 export interface MegatronFlag {
-  /** What it is there, in a few words. */
+  /** A few words about what the flag does in Megatron-LM. */
   readonly what: string;
   /** Why it is refused, or why leaving it out changes nothing. */
   readonly why: string;
-  /** What to do instead. */
+  /** The advice for a user who needs what it does. */
   readonly instead?: string;
   /**
-   * Whether it may stand there without effect: `always`, or only with values that say what happens here
+   * States whether it may be given without effect: `always`, or only with values that say what happens here
    * anyway. Left out for a flag that is always refused.
    */
   readonly harmless?: 'always' | readonly string[];
@@ -25,7 +25,7 @@ export interface MegatronFlag {
   readonly takes: 'nothing' | 'one' | 'many';
 }
 
-/** Flags that share the reason why they are refused. */
+/** Makes entries for flags that share the reason why they are refused. */
 export function refused(
   why: string,
   instead: string,
@@ -59,7 +59,9 @@ export function idleSetting(
   );
 }
 
-/** A setting that is right with some values only: those that say what happens here anyway. */
+/**
+ * Makes the entry of a setting that is right with some values only: those that say what happens here anyway.
+ */
 export function only(
   values: readonly string[],
   what: string,

@@ -118,7 +118,7 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
   },
 };
 
-/** What is known of Megatron-LM's flags that are not in the schema, by name. */
+/** Everything known of Megatron-LM's flags that are not in the schema, by name. */
 export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronModelFlags,
   ...megatronExpertFlags,
@@ -128,7 +128,7 @@ export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronReportFlags,
 };
 
-/** What is known about a flag that is not ours, by its name with dashes. */
+/** Returns what is known about a flag that is not ours, by its name with dashes. */
 export function findMegatronFlag(written: string): MegatronFlag | undefined {
   // --DDP-impl
   const name = written.toLowerCase();

@@ -101,7 +101,7 @@ const architecture: Record<string, MegatronFlag> = {
 /** Megatron-LM's flags about other models. */
 export const megatronModelFlags: Readonly<Record<string, MegatronFlag>> = { ...architecture };
 
-/** How experts are computed, where the result is the same. */
+/** Flags of how experts are computed, where the result is the same. */
 const implementation: Record<string, MegatronFlag> = {
   ...idle('the experts of a layer are always computed together', {
     'moe-grouped-gemm': 'grouped GEMMs of experts',
