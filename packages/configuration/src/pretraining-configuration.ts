@@ -16,8 +16,8 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
-import type { FlagName, Flags } from './flags/flag-schema.js';
-import type { ModelKind } from './model-kind.js';
+import type { ModelKind } from './architecture/architecture-field.js';
+import type { FlagName, Flags } from './schema/flag-schema.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';
 
 /** The architecture: what GPT and BERT share, and what only some models have otherwise. */
@@ -43,7 +43,7 @@ export interface ModelConfiguration extends BlockVariants, PositionVariants, Exp
   readonly vocabularySize?: number;
 }
 
-/** What a BERT has in addition to what all models have. */
+/** The settings that only a BERT has. */
 export interface BertConfiguration {
   readonly layerNormPlacement: LayerNormPlacement;
   readonly sentenceOrderHead: boolean;
@@ -51,7 +51,7 @@ export interface BertConfiguration {
   readonly shortSequenceProbability: number;
 }
 
-/** How much is trained, in which portions and in which precision. */
+/** The amount of training, in which portions and in which precision. */
 export interface TrainingConfiguration {
   readonly microBatchSize: number;
   /** After ramp-up. */
@@ -59,7 +59,9 @@ export interface TrainingConfiguration {
   /** Micro-batches that each data-parallel rank accumulates per step, after ramp-up. */
   readonly numMicroBatches: number;
   readonly rampup?: BatchSizeRampup;
-  /** Where the run goes on: of the checkpoint that it resumes. Absent: at the start. */
+  /**
+   * The place in the data where the run goes on, from the checkpoint that it resumes. Absent: at the start.
+   */
   readonly start?: BatchPosition;
   /**
    * Steps of the whole training run; computed from `trainSamples` or from epochs where those were given: the
@@ -83,13 +85,16 @@ export interface TrainingConfiguration {
 
 /** Muon; the fields are those of @mtl/optimizer's. */
 export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
-  /** Of the matmuls of Newton-Schulz; undefined: what the precision of the model and the hardware suggest. */
+  /**
+   * The type of the matmuls of Newton-Schulz; undefined: what the precision of the model and the hardware
+   * suggest.
+   */
   readonly dtype?: MuonOptions['dtype'];
 }
 
 export interface OptimizerConfiguration {
   readonly learningRate: LearningRateScheduleOptions & {
-    /** What the schedule's steps are: iterations, or samples where training is counted in samples. */
+    /** The unit of the schedule's steps: iterations, or samples where training is counted in samples. */
     readonly unit: 'iterations' | 'samples';
   };
   /**
@@ -110,7 +115,7 @@ export interface OptimizerConfiguration {
   readonly lossScale: LossScalerOptions;
 }
 
-/** What follows steps whose loss or gradient norm is far above those of recent steps. */
+/** The reaction to steps whose loss or gradient norm is far above those of recent steps. */
 export interface SpikeConfiguration {
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
   /** Steps that a step is compared with. */
@@ -121,13 +126,13 @@ export interface SpikeConfiguration {
   readonly limit: number;
   /** Absent: none. */
   readonly gradientNormSkipThreshold?: number;
-  /** Which steps are computed again; absent: none. */
+  /** The steps that are computed again; absent: none. */
   readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
 /**
- * How text became token ids; undefined for the tokenizer of the bundled corpus. The options of @mtl/data's
- * `createTokenizer`.
+ * The tokenizer by which text became token ids; undefined for the tokenizer of the bundled corpus. The
+ * options of @mtl/data's `createTokenizer`.
  */
 export type TokenizerConfiguration = TokenizerOptions;
 
@@ -155,7 +160,7 @@ export interface DataConfiguration {
   readonly split: string;
   readonly dataCachePath?: string;
   readonly tokenizer?: TokenizerConfiguration;
-  /** Where a run learns from conversations. */
+  /** The conversations, where a run learns from them. */
   readonly conversations?: ConversationConfiguration;
   readonly eodMaskLoss: boolean;
   readonly resetPositionIds: boolean;
@@ -165,11 +170,11 @@ export interface DataConfiguration {
 export interface ParallelConfiguration extends StrategyConfiguration {
   /** `meta` and `meta-cuda`: of a dry run. */
   readonly device: 'cpu' | 'cuda' | 'meta' | 'meta-cuda';
-  /** Whether matmuls of float32 may be in TF32. */
+  /** True where matmuls of float32 may be in TF32. */
   readonly allowTf32: boolean;
-  /** Whether passes are recorded and launched as CUDA graphs. */
+  /** True where passes are recorded and launched as CUDA graphs. */
   readonly cudaGraphs: boolean;
-  /** Whether algorithms of matmuls are chosen by time before the first step. */
+  /** True where algorithms of matmuls are chosen by time before the first step. */
   readonly timesMatmuls: boolean;
   /** Absent: chosen before the first step, see `chooseThreads`. */
   readonly threads?: number;
@@ -191,11 +196,13 @@ export interface CheckpointConfiguration {
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   readonly finetune: boolean;
-  /** Whether experts are copies of the feed-forward layers of a dense model that is loaded. Absent: false. */
+  /**
+   * True where experts are copies of the feed-forward layers of a dense model that is loaded. Absent: false.
+   */
   readonly upcycle?: boolean;
   /**
-   * Where learning rate, its schedule or weight decay differ from the checkpoint: refuse it (`same`), use the
-   * flags (`override`) or the checkpoint's.
+   * The choice where learning rate, its schedule or weight decay differ from the checkpoint: refuse it
+   * (`same`), use the flags (`override`) or the checkpoint's.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
   readonly loadHuggingFace?: string;
@@ -207,15 +214,15 @@ export interface CheckpointConfiguration {
 
 export interface LoggingConfiguration {
   readonly logInterval: number;
-  /** Whether the configuration is printed, and console lines on a terminal too. */
+  /** True where the configuration is printed, and console lines on a terminal too. */
   readonly isVerbose: boolean;
-  /** Whether steps are compared with what a plan predicts. */
+  /** True where steps are compared with what a plan predicts. */
   readonly comparesWithPlan: boolean;
-  /** Whether the model writes a short sample at each evaluation. */
+  /** True where the model writes a short sample at each evaluation. */
   readonly samplesAtEvaluations: boolean;
   readonly tensorboardDirectory?: string;
   readonly metricsJsonl?: string;
-  /** Of Weights & Biases; a run without a name is called as its folder is. */
+  /** The run at Weights & Biases; a run without a name is called as its folder is. */
   readonly wandb?: { readonly project: string; readonly name?: string; readonly entity?: string };
   readonly mlflow?: { readonly trackingUri: string; readonly experiment: string; readonly name?: string };
   /** A trace of steps `first` to `last`. */
@@ -229,9 +236,9 @@ export interface LoggingConfiguration {
 export interface PretrainingConfiguration {
   readonly kind: ModelKind;
   readonly model: ModelConfiguration;
-  /** Of a BERT. */
+  /** Its settings, where the model is a BERT. */
   readonly bert?: BertConfiguration;
-  /** Of a GPT: the adapters that are trained in place of its weights. */
+  /** The adapters of a GPT that are trained in place of its weights. */
   readonly lora?: LoraConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;

@@ -1,6 +1,6 @@
-import { type FlagName, flagGroups } from './flags/flag-schema.js';
-import { modelOfFlag } from './flags/model-of-flag.js';
 import type { PretrainingConfiguration } from './pretraining-configuration.js';
+import { type FlagName, flagGroups } from './schema/flag-schema.js';
+import { modelOfFlag } from './schema/model-of-flag.js';
 import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {
@@ -9,8 +9,8 @@ export interface PrintConfigurationOptions {
 }
 
 /**
- * The configuration as text, for the start of a run: flags by group with their values and where these come
- * from, what follows from them, and what was given without effect.
+ * Returns the configuration as text, for the start of a run: flags by group with their values and where these
+ * come from, what follows from them, and what was given without effect.
  */
 export function printConfiguration(
   configuration: PretrainingConfiguration,
@@ -77,7 +77,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
   ];
 }
 
-/** `4 = tensor 2 x pipeline 1 x data 2` */
+/** Returns `4 = tensor 2 x pipeline 1 x data 2`. */
 export function processesText({ parallel }: PretrainingConfiguration): string {
   return `${parallel.worldSize} = ${layoutText(parallel)}`;
 }

@@ -13,7 +13,7 @@ const modelOf = (...flags: readonly string[]) => {
 };
 const rope = ['--position-embedding-type', 'rope'];
 
-/** The error of asking for a directory of the transformers library. */
+/** Returns the error of asking for a directory of the transformers library. */
 function refusalOf(...flags: readonly string[]): MtlError | undefined {
   try {
     checkHuggingFaceArchitecture({ kind: 'bert', model: modelOf(...flags) });

@@ -13,7 +13,7 @@ import {
   withLoadedFlags,
 } from '../src/index.js';
 
-/** The flags of a run that loads a fixture of @mtl/models. */
+/** Returns the flags of a run that loads a fixture of @mtl/models. */
 async function loading(name: string, line: string) {
   const directory = fileURLToPath(new URL(`../../formats/fixtures/${name}`, import.meta.url));
   const { configuration: model } = await readHuggingFaceGpt({ directory });

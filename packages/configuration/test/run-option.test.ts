@@ -42,7 +42,7 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-/** What a checkpoint of a run with these flags holds, as a later run reads it. */
+/** Returns what a checkpoint of a run with these flags holds, as a later run reads it. */
 async function savedOf(...words: string[]) {
   const directory = temporaryDirectory();
   const configuration = configured(...words);
@@ -129,7 +129,9 @@ describe('an option of a run that is declared once', () => {
   });
 });
 
-/** The lines with errors in a file of this folder, where the declarations are those of the mock above. */
+/**
+ * Returns the lines with errors in a file of this folder, where the declarations are those of the mock above.
+ */
 function typeErrors(text: string): ReadonlyArray<readonly [line: number, message: string]> {
   const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
   const [snippet, flags] = [pathOf('snippet.ts'), pathOf('../src/flags/training-flags.ts')];

@@ -1,6 +1,11 @@
 import type { PositionEmbeddingType } from '@mtl/models';
 import type { z } from 'zod';
-import type { ModelKind } from '../model-kind.js';
+import { flagFacts } from '../flags/flag-kinds.js';
+
+/** The models that can be trained. */
+export const modelKinds = ['gpt', 'bert'] as const;
+
+export type ModelKind = (typeof modelKinds)[number];
 
 /** Values of the architecture by the keys of a model's configuration; those that are known so far. */
 export type KnownValues = Readonly<Record<string, unknown>> & {
@@ -28,14 +33,14 @@ export interface ArchitectureField {
   /** The only kind of model that has it. Absent: all have it. */
   readonly kind?: ModelKind;
   /**
-   * What depends on it. `weights`: which weights there are, or what is computed with them; a model that is
-   * loaded must have the same value. `learning`: how the model learns; a resumed run reports another value.
-   * `initial-weights`: the weights of a new model. `padding`: rows that no token has.
+   * The part of a model that depends on it. `weights`: which weights there are, or what is computed with
+   * them; a model that is loaded must have the same value. `learning`: how the model learns; a resumed run
+   * reports another value. `initial-weights`: the weights of a new model. `padding`: rows that no token has.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
   /** Its key in the configuration of a model, with which checkpoints save it. */
   readonly key: string;
-  /** Whether that value is the opposite of the flag's. */
+  /** True where that value is the opposite of the flag's. */
   readonly isNegated?: true;
   /** Makes that value from the flag's, where they differ in another way, and the flag's from it. */
   readonly asModel?: (flag: unknown) => unknown;
@@ -46,23 +51,25 @@ export interface ArchitectureField {
    * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
    */
   readonly configurationKey?: string;
-  /** Whether Megatron-LM requires the flag. */
+  /** True where Megatron-LM requires the flag. */
   readonly isRequired?: true;
-  /** Whether it is a count that shapes of weights have. */
+  /** True where it is a count that shapes of weights have. */
   readonly isSize?: true;
   /**
    * The value where neither a flag nor a saved model gives one. Absent: the default of the flag, which
    * therefore must be what models compute that do not have the property.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
-  /** Whether the configuration of a run leaves it open, so that the kind of model decides. */
+  /** True where the configuration of a run leaves it open, so that the kind of model decides. */
   readonly isLeftOpen?: true;
   /**
-   * Whether models may lack it: the configuration of a run and of a model then has no value by its key, and
-   * the flag no default.
+   * True where models may lack it: the configuration of a run and of a model then has no value by its key,
+   * and the flag no default.
    */
   readonly isOptional?: true;
-  /** Whether nothing in a model depends on it, so that its flag cannot be given with the model's others. */
+  /**
+   * Tells whether nothing in a model depends on it, so that its flag cannot be given with the model's others.
+   */
   readonly isUnused?: (known: KnownValues) => boolean;
   /** A value of a loaded model that the flag cannot have. */
   readonly withoutFlag?: unknown;
@@ -74,11 +81,28 @@ export interface ArchitectureField {
   readonly huggingFaceCode?: `MTL_${string}`;
   /** A value of the flag that a run may replace in a model that it loads from Hugging Face. */
   readonly replaceable?: unknown;
-  /** Whether a run may replace all values. */
+  /** True where a run may replace all values. */
   readonly isReplaceable?: true;
   /**
    * Values that a run may have instead in a GPT with rotary positions that it loads from Hugging Face, to
    * read longer sequences than the model was pretrained with: any value, or one of these.
    */
   readonly rotaryAlternatives?: 'all' | readonly unknown[];
+}
+
+/** Returns the value of a flag in the configuration of a model. */
+export function modelValue({ isNegated, asModel }: ArchitectureField, value: unknown): unknown {
+  if (value === undefined) return undefined;
+  return asModel === undefined ? (isNegated ? !value : value) : asModel(value);
+}
+
+/** Returns the flag's value of that in the configuration of a model. */
+export function flagValue({ isNegated, asFlag }: ArchitectureField, value: unknown): unknown {
+  if (value === undefined) return undefined;
+  return asFlag === undefined ? (isNegated ? !value : value) : asFlag(value);
+}
+
+/** Returns the flag's value of a model that does not state it; undefined where nothing gives one. */
+export function unstatedValue(field: ArchitectureField, known: KnownValues): unknown {
+  return field.otherwise === undefined ? flagFacts.get(field.flag)?.default : field.otherwise(known);
 }

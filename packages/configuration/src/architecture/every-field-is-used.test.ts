@@ -1,11 +1,10 @@
 import { BertStage, GptStage } from '@mtl/models';
 import { expect, it } from 'vitest';
-import { parseFlags } from '../flags/parse-flags.js';
-import type { ModelKind } from '../model-kind.js';
-import { validateConfiguration } from '../validate-configuration.js';
-import { bertModelOf } from './bert-model-of.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { validateConfiguration } from '../validation/validate-configuration.js';
+import type { ModelKind } from './architecture-field.js';
 import { fieldsOf } from './fields-of.js';
-import { gptModelOf } from './gpt-model-of.js';
+import { bertModelOf, gptModelOf } from './models-of-configuration.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
@@ -26,7 +25,9 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
 /** A property that no model uses: if it counted as used, the others would whatever models do. */
 const unused = { key: 'dummyTracks' };
 
-/** The keys of a model's configuration that its stage reads when it is built, which takes no memory. */
+/**
+ * Returns the keys of a model's configuration that its stage reads when it is built, which takes no memory.
+ */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();
   const watched = <Model extends object>(model: Model): Model =>

@@ -1,5 +1,5 @@
-import type { ModelKind } from '../model-kind.js';
-import type { ArchitectureField } from './architecture-field.js';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { ArchitectureField, ModelKind } from './architecture-field.js';
 import { architectureFields } from './architecture-fields.js';
 import { expertFields } from './expert-fields.js';
 
@@ -18,7 +18,7 @@ const entries = Object.entries(architectureFields) as ReadonlyArray<
   readonly [ArchitectureFlag, ArchitectureField]
 >;
 
-/** The schemas of the flags that a BERT alone has, those of experts, or all others. */
+/** Returns the schemas of the flags that a BERT alone has, those of experts, or all others. */
 export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;
 export function schemasOfArchitecture(of: 'experts'): FlagsOf<ExpertFlag>;
 export function schemasOfArchitecture(
@@ -31,16 +31,25 @@ export function schemasOfArchitecture(of: 'bert' | 'experts' | 'others'): object
   return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
 }
 
-/** The fields of a kind of model, or of all kinds, with their flags. */
+/** Returns the fields of a kind of model, or of all kinds, with their flags. */
 export function fieldsOf(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
   return kind === undefined
     ? entries
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** The flags of fields with this property, in the order of help. */
+/** Returns the flags of fields with this property, in the order of help. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {
   return entries.filter(([, field]) => is(field)).map(([name]) => name);
+}
+
+/** Returns the fields of a model that decide one of these, such as how it learns. */
+export function pickFields(
+  model: TransformerConfiguration,
+  decides: ReadonlyArray<ArchitectureField['decides']>,
+): Partial<TransformerConfiguration> {
+  const keys = fieldsOf().flatMap(([, field]) => (decides.includes(field.decides) ? [field.key] : []));
+  return Object.fromEntries(Object.entries(model).filter(([key]) => keys.includes(key)));
 }

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { flagFacts } from '../flags/flag-kinds.js';
-import { factsOf, schemaOf } from '../flags/flag-schema.js';
+import { factsOf, schemaOf } from '../schema/flag-schema.js';
 import { configureFineTuning } from './configure-fine-tuning.js';
 import { type FineTuningOptions, fineTuningFlags } from './fine-tuning-flags.js';
 

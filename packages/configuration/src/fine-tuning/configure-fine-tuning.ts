@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
 import { flagFacts } from '../flags/flag-kinds.js';
+import { camelCase } from '../options/option-names.js';
 import {
   type ParallelFlags,
   parallelFlagNames,
@@ -10,26 +11,25 @@ import {
   recomputeFlagNames,
   type TrackingFlags,
   trackingFlagNames,
-} from '../flags/flag-schema.js';
-import { readFlagValue } from '../flags/flag-value.js';
-import { camelCase } from '../options/option-names.js';
-import { readTokenizerFlags } from '../validation/read-tokenizer-flags.js';
+} from '../schema/flag-schema.js';
+import { readFlagValue } from '../schema/flag-value.js';
+import { readTokenizerFlags } from '../validation/data-configuration.js';
 import type { FineTuningConfiguration } from './fine-tuning-configuration.js';
 import {
   type CompleteFineTuningOptions,
   defaultedFineTuningFlags,
   type FineTuningOptions,
   fineTuningFlags,
+  missingFineTuningFlags,
 } from './fine-tuning-flags.js';
 import { fineTuningPreset } from './fine-tuning-presets.js';
-import { missingFineTuningFlags } from './missing-fine-tuning-flags.js';
 
 const flagsByOption: ReadonlyMap<string, keyof typeof fineTuningFlags> = new Map(
   Object.keys(fineTuningFlags).map((name) => [camelCase(name), name as keyof typeof fineTuningFlags]),
 );
 
 /**
- * The fine-tuning that options describe, checked.
+ * Returns the fine-tuning that options describe, checked.
  *
  * ```ts
  * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
@@ -80,8 +80,8 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
   );
 
 /**
- * The fine-tuning that options describe whose values are known to be right one by one, as those of a command
- * line are.
+ * Returns the fine-tuning that options describe whose values are known to be right one by one, as those of a
+ * command line are.
  *
  * @param how.isRestart whether a launcher has started it again: then it goes on. Default: false
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, in the words of flags
@@ -137,7 +137,7 @@ export function fineTuningConfiguration(
   return { ...configuration, flags: recordedFlags(options, configuration) };
 }
 
-/** The seeds of a fine-tuning. @throws ConfigurationError MTL_FLAG_VALUE */
+/** Returns the seeds of a fine-tuning. @throws ConfigurationError MTL_FLAG_VALUE */
 export function checkedSeeds(seeds: readonly number[]): readonly number[] {
   const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0 && seed < 2 ** 32);
   if (areSeeds && seeds.length > 0 && new Set(seeds).size === seeds.length) return seeds;
@@ -162,7 +162,7 @@ function flagsIn(options: object, names: readonly string[]): Readonly<Record<str
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/** The flags that make the same run again, whatever preset and folder its values came from. */
+/** Returns the flags that make the same run again, whatever preset and folder its values came from. */
 function recordedFlags(
   options: CompleteFineTuningOptions,
   run: Omit<FineTuningConfiguration, 'flags'>,
@@ -187,7 +187,7 @@ function recordedFlags(
   );
 }
 
-/** The official names of a task's files; of SQuAD they depend on the version. */
+/** Returns the official names of a task's files; of SQuAD they depend on the version. */
 function officialFiles({ task, squadVersion, dataDir }: FineTuningOptions) {
   switch (task!) {
     case 'mnli':

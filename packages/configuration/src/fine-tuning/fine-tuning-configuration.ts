@@ -1,13 +1,13 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
-import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../flags/flag-schema.js';
+import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../schema/flag-schema.js';
 
-/** What BERTs are fine-tuned for here, as the papers report them. */
+/** The tasks that BERTs are fine-tuned for here, as the papers report them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
-/** Where the files of a task are. */
+/** The places of the files of a task. */
 export interface TaskDataConfiguration {
   /** A GLUE or SQuAD file, or a part of RACE. */
   readonly train: string;
@@ -26,7 +26,7 @@ export interface ScratchConfiguration {
 }
 
 /**
- * Where a model comes from: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`.
+ * The source of a model: one of `load` and `loadHuggingFace` with or without its weights, or `scratch`.
  */
 export interface StartConfiguration {
   readonly load: string | undefined;
@@ -39,7 +39,7 @@ export interface StartConfiguration {
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** How windows of SQuAD are made and searched. */
+/** The settings by which windows of SQuAD are made and searched. */
 export interface SpanConfiguration {
   readonly documentStride: number;
   readonly maximumQueryLength: number;
@@ -66,14 +66,14 @@ export interface FineTuningConfiguration {
     readonly weightDecay: number;
     readonly clipGrad: number;
   };
-  /** Of hidden states and of attention; undefined: as the model was trained. */
+  /** Dropout of hidden states and of attention; undefined: as the model was trained. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   /**
    * Where it runs and how processes share it, as a training run's flags: what they mean depends on the model.
    */
   readonly parallel: ParallelFlags;
-  /** Which activations are computed again instead of being kept; likewise. */
+  /** The activations that are computed again instead of being kept; likewise. */
   readonly recompute: RecomputeFlags;
   readonly checkpoint: {
     /** Gets a folder for each seed: checkpoints, results, predictions. */

@@ -1,20 +1,17 @@
+import { ConfigurationError } from '@mtl/errors';
 import type { z } from 'zod';
-import { bertFlags } from '../flags/bert-flags.js';
 import { checkpointFlags } from '../flags/checkpoint-flags.js';
 import { dataFlags } from '../flags/data-flags.js';
 import { choice, count, fraction, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
-import { schemaOf } from '../flags/flag-schema.js';
-import { loggingFlags } from '../flags/logging-flags.js';
+import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
 import { optimizerFlags } from '../flags/optimizer-flags.js';
-import { parallelFlags } from '../flags/parallel-flags.js';
-import { recomputeFlags } from '../flags/recompute-flags.js';
-import { trackingFlags } from '../flags/tracking-flags.js';
-import { trainingFlags } from '../flags/training-flags.js';
+import { recomputeFlags, trainingFlags } from '../flags/training-flags.js';
 import type { OptionsOf } from '../options/run-options.js';
+import { bertFlags, parallelFlags, schemaOf } from '../schema/flag-schema.js';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
-/** A size of the architecture, which only a model from scratch is given. */
+/** Makes the flag of a size of the architecture, which only a model from scratch is given. */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
   redescribed(schemaOf(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
@@ -185,3 +182,77 @@ export type CompleteFineTuningOptions = FineTuningOptions & {
 
 /** The names of the flags with defaults. */
 export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (keyof typeof withDefaults)[];
+
+/** A flag that is missing. */
+interface MissingFlag {
+  /** With what may take its place: `--load (or --load-hf)`. */
+  readonly name: string;
+  /** The flag as it is written: `--load DIR`. */
+  readonly usage: string;
+}
+
+/**
+ * Names the flags that a fine-tuning run lacks: those of files to train and to evaluate on, and of a model.
+ *
+ * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
+ */
+export function missingFineTuningFlags(options: FineTuningOptions): readonly MissingFlag[] {
+  refuseConflicts(options);
+  const noTask = { name: '--task', usage: '--task mnli|qqp|race|squad' };
+  return [
+    ...(options.task === undefined ? [noTask] : []),
+    ...missingFiles(options),
+    ...missingStart(options),
+  ];
+}
+
+function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTuningOptions): void {
+  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
+  };
+  if (squadVersion !== undefined && task !== undefined && task !== 'squad') {
+    conflict(
+      `--squad-version does not go with --task ${task}`,
+      'leave --squad-version out, or pass --task squad',
+    );
+  }
+  if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in one of them');
+  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads } = options;
+  const model = load === undefined ? loadHf && '--load-hf' : '--load';
+  if (model !== undefined && (numLayers ?? hiddenSize ?? numAttentionHeads) !== undefined) {
+    conflict(`${model} and the sizes of a model from scratch name more than one model`);
+  }
+}
+
+function missingFiles({ dataDir, trainData, validData }: FineTuningOptions): readonly MissingFlag[] {
+  if (dataDir !== undefined) return [];
+  if (trainData === undefined && validData === undefined) {
+    return [{ name: '--data-dir (or --train-data and --valid-data)', usage: '--data-dir DIR' }];
+  }
+  return [
+    ...(trainData === undefined ? [{ name: '--train-data', usage: '--train-data PATH' }] : []),
+    ...(validData === undefined ? [{ name: '--valid-data', usage: '--valid-data PATHS...' }] : []),
+  ];
+}
+
+/** A checkpoint and a directory of the transformers library have their sizes and their tokenizer. */
+function missingStart(options: FineTuningOptions): readonly MissingFlag[] {
+  const { load, loadHf, numLayers, hiddenSize, numAttentionHeads, tokenizerType } = options;
+  if (load !== undefined || loadHf !== undefined) return [];
+  const sizes = {
+    '--num-layers': numLayers,
+    '--hidden-size': hiddenSize,
+    '--num-attention-heads': numAttentionHeads,
+  };
+  const missing = Object.entries(sizes).filter(([, size]) => size === undefined);
+  if (missing.length === 3) {
+    const name = '--load (or --load-hf, or --num-layers, --hidden-size and --num-attention-heads)';
+    return [{ name, usage: '--load DIR' }];
+  }
+  return [
+    ...missing.map(([name]) => ({ name, usage: `${name} N` })),
+    ...(tokenizerType === undefined
+      ? [{ name: '--tokenizer-type', usage: '--tokenizer-type BertWordPieceLowerCase|BertWordPieceCase' }]
+      : []),
+  ];
+}

@@ -45,7 +45,7 @@ const rows: Readonly<Record<FineTuningPresetTask, readonly [Row, Row, Row]>> = {
 export const fineTuningPresetNames = ['megatron-336m', 'megatron-1.3b', 'megatron-3.9b'] as const;
 export type FineTuningPresetName = (typeof fineTuningPresetNames)[number];
 
-/** What the paper fine-tuned a model with (Shoeybi et al. 2019, table 6). */
+/** Returns the settings that the paper fine-tuned a model with (Shoeybi et al. 2019, table 6). */
 export function fineTuningPreset(name: FineTuningPresetName, task: FineTuningPresetTask): FineTuningPreset {
   const [globalBatchSize, learningRate, epochs] = rows[task][fineTuningPresetNames.indexOf(name)]!;
   return { globalBatchSize, learningRate, epochs };

@@ -1,6 +1,7 @@
-import { choice, count, text, texts, toggle } from './flag-kinds.js';
+import { longConversationRules } from '@mtl/data/conversations';
+import { choice, count, fraction, text, texts, toggle } from './flag-kinds.js';
 
-/** What is trained on. */
+/** The flags of the data that is trained on. */
 export const dataFlags = {
   'data-path': texts(
     'Prefixes of .bin/.idx datasets, or pairs of a weight and a prefix: 0.7 wiki_text_document 0.3 books_text_document; or bundled, the corpus of the presets.',
@@ -48,3 +49,36 @@ export const dataFlags = {
   'reset-position-ids': toggle('Counts positions from 0 again after an end-of-document token.'),
   'reset-attention-mask': toggle('No attention across an end-of-document token.'),
 };
+
+/** Fine-tuning on conversations: what is learnt from, and for how long. */
+export const conversationFlags = {
+  'train-data': texts(
+    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',
+    { placeholder: 'FILE ...', learning: ({ data }) => data.conversations?.trainData },
+  ),
+  'validation-data': texts('Files of conversations to evaluate on.', {
+    placeholder: 'FILE ...',
+    learning: ({ data }) => data.conversations?.validationData,
+  }),
+  'validation-fraction': fraction('Share of the conversations to evaluate on instead, and not to train on.', {
+    default: 0,
+    learning: ({ data }) => data.conversations?.validationFraction,
+  }),
+  epochs: count('Passes over the conversations, instead of --train-iters.', {
+    defaultText: 'mtl sft: 3 without --train-iters',
+  }),
+  'chat-template': text("Chat template in Jinja, instead of the tokenizer's own. Saved with the tokenizer.", {
+    placeholder: 'FILE',
+  }),
+  'long-conversations': choice(
+    longConversationRules,
+    'What to do with a conversation that does not fit --seq-length: an error, only its start, or leave it out.',
+    { default: 'refuse', learning: ({ data }) => data.conversations?.long },
+  ),
+  'early-stopping-patience': count(
+    'Ends training after so many evaluations in a row without a lower validation loss.',
+  ),
+};
+
+/** The name of the bundled corpus in --data-path: presets give it, and a command line may. */
+export const bundledCorpus = 'bundled';

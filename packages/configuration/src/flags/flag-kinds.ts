@@ -1,7 +1,23 @@
+import type { ConversationFiles } from '@mtl/data/conversations';
+import type { MuonOptions } from '@mtl/optimizer';
 import { z } from 'zod';
-import type { SettingsInForce } from './settings-in-force.js';
 
-/** What a flag's schema does not contain: how it is written on a command line, and its help. */
+/**
+ * The values of a run that are compared when it is resumed, and that are not those of their flags: they
+ * follow from several flags, or have no effect. A part of its configuration, which is derived from flags and
+ * cannot be named where they are declared.
+ */
+export interface SettingsInForce {
+  readonly model: { readonly sequenceLength: number };
+  readonly training: { readonly globalBatchSize: number };
+  readonly optimizer: { readonly muon?: Omit<MuonOptions, 'dtype'> | undefined };
+  readonly data: {
+    readonly dataPath: readonly string[];
+    readonly conversations?: ConversationFiles | undefined;
+  };
+}
+
+/** The facts that a flag's schema does not contain: how it is written on a command line, and its help. */
 export interface FlagFacts {
   /** One or two sentences, without the default and without the choices: help adds both. */
   readonly description: string;
@@ -26,7 +42,7 @@ export interface FlagFacts {
   /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * Where another value changes how a model learns, so that a resumed run reports it: what is compared.
+   * The compared value, where another value changes how a model learns, so that a resumed run reports it.
    * `true`: the flag's own value; else the one in force. Absent: nothing is, as for places, reports and
    * layouts, and for the schedule, which a resumed run refuses to change.
    */
@@ -111,12 +127,12 @@ export const share: (description: string, options?: FlagOptions<number>) => z.Zo
   z.number().gt(0).max(1),
 );
 
-/** Any text but the empty one: a path, a name. */
+/** Makes a flag that takes any text but the empty one: a path, a name. */
 export function text(description: string, options: FlagOptions<string> = {}): z.ZodString {
   return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });
 }
 
-/** Any text of a pattern; `placeholder` is an example of it. */
+/** Makes a flag that takes any text of a pattern; `placeholder` is an example of it. */
 export function patternedText(
   description: string,
   {
@@ -127,7 +143,7 @@ export function patternedText(
   return withFacts(z.string().regex(pattern), { description, kind: 'text', ...facts });
 }
 
-/** One of a few names. */
+/** Makes a flag that takes one of a few names. */
 export function choice<const Names extends readonly [string, ...string[]]>(
   names: Names,
   description: string,
@@ -137,7 +153,7 @@ export function choice<const Names extends readonly [string, ...string[]]>(
   return withFacts(schema, { description, kind: 'choice', placeholder: names.join('|'), ...options });
 }
 
-/** A switch: `--name` turns it on, `--no-name` off. */
+/** Makes a switch: `--name` turns it on, `--no-name` off. */
 export function toggle(
   description: string,
   options: Pick<FlagOptions<never>, 'learning'> = {},
@@ -151,7 +167,7 @@ export function toggle(
   });
 }
 
-/** A switch whose value, where it is not given, follows from others. */
+/** Makes a switch whose value, where it is not given, follows from others. */
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
@@ -168,7 +184,7 @@ export function texts(
   });
 }
 
-/** One of a few names or more, up to the next flag. */
+/** Makes a flag that takes one of a few names or more, up to the next flag. */
 export function choices<const Names extends readonly [string, ...string[]]>(
   names: Names,
   description: string,
@@ -180,7 +196,7 @@ export function choices<const Names extends readonly [string, ...string[]]>(
   return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
 }
 
-/** One number of 0 or more, or several, up to the next flag. */
+/** Makes a flag that takes one number of 0 or more, or several, up to the next flag. */
 export function numberList(
   description: string,
   options: FlagOptions<readonly number[]> = {},
@@ -193,7 +209,7 @@ export function numberList(
   });
 }
 
-/** One count or more, up to the next flag. */
+/** Makes a flag that takes one count or more, up to the next flag. */
 export function countList(
   description: string,
   options: FlagOptions<readonly number[]>,
@@ -206,7 +222,7 @@ export function countList(
   });
 }
 
-/** As many counts as `placeholders` has words. */
+/** Makes a flag that takes as many counts as `placeholders` has words. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
     description,
@@ -215,13 +231,13 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
   });
 }
 
-/** Whether a flag takes all that follows it up to the next flag. */
+/** Tells whether a flag takes all that follows it up to the next flag. */
 export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
- * A flag of training on another command, which has help and a default of its own; type, range and spelling
- * stay what they are.
+ * Makes a flag of training on another command, which has help and a default of its own; type, range and
+ * spelling stay what they are.
  */
 export function redescribed<Schema extends z.ZodType>(
   flag: Schema,

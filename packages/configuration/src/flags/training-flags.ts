@@ -1,7 +1,38 @@
-import { count, countList, counts, naturalNumber, positiveNumber, seedNumber, toggle } from './flag-kinds.js';
-import { recomputeFlags } from './recompute-flags.js';
+import { recomputableModules } from '@mtl/models';
+import {
+  choice,
+  choices,
+  count,
+  countList,
+  counts,
+  naturalNumber,
+  positiveNumber,
+  seedNumber,
+  toggle,
+} from './flag-kinds.js';
 
-/** How much is trained, in which portions and in which precision. */
+/**
+ * The flags of which activations are computed again instead of being kept: of a pretraining and of a
+ * fine-tuning.
+ */
+export const recomputeFlags = {
+  'recompute-granularity': choice(
+    ['full', 'selective'],
+    'Recomputes activations in the backward pass instead of keeping them: whole layers, or attention only (--recompute-activations).',
+  ),
+  'recompute-method': choice(
+    ['uniform', 'block'],
+    'With full recomputation: chunks of --recompute-num-layers layers each, or that many first layers of a stage.',
+  ),
+  'recompute-modules': choices(
+    recomputableModules,
+    'With selective recomputation: which parts of layers are computed again; moe: mixtures of experts, whose choices are kept. core_attn and moe_act always are.',
+    { defaultText: 'core_attn' },
+  ),
+  'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
+};
+
+/** The amount of training, in which portions and in which precision. */
 export const trainingFlags = {
   'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
   'global-batch-size': count(
@@ -36,4 +67,43 @@ export const trainingFlags = {
   bf16: toggle('Computes in bfloat16; master weights and gradient sums stay fp32.'),
   fp16: toggle('Computes in float16 with loss scaling; master weights and gradient sums stay fp32.'),
   ...recomputeFlags,
+};
+
+/** Steps whose loss or gradient norm is far above those of recent steps. */
+export const spikeFlags = {
+  'loss-spike-policy': choice(
+    ['ignore', 'report', 'skip', 'roll-back'],
+    'What follows a step whose loss or gradient norm is far above those of recent steps, or not finite: nothing, a report that names the documents of its samples, no update, or no update and weights of the newest checkpoint. Training goes on with the samples that follow.',
+    { default: 'report' },
+  ),
+  'loss-spike-window': count('Steps that a step is compared with; the first ones are never spikes.', {
+    default: 100,
+  }),
+  'loss-spike-factor': positiveNumber(
+    'How far above the median of the window the loss of a spike is, in standard deviations as the median absolute deviation gives them; a gradient norm is 4 times as far, and the third step in a row needs a quarter of either.',
+    { default: 40 },
+  ),
+  'loss-spike-limit': count(
+    'Spikes that are skipped or rolled back with less than a window of steps between two; one more ends the run.',
+    { default: 10 },
+  ),
+  'grad-norm-skip-threshold': positiveNumber(
+    'Skips the update of a step with a larger gradient norm (before clipping), whatever the policy.',
+    { defaultText: 'no threshold' },
+  ),
+  'rerun-mode': choice(
+    ['disabled', 'validate_results', 'report_stats'],
+    'Computes again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results are those of a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
+    { default: 'disabled' },
+  ),
+};
+
+/** A training run that is built and stepped without its processes, its data and its memory. */
+export const dryRunFlags = {
+  'dry-run': toggle(
+    'Computes nothing: builds the run and its first step for each kind of rank in this one process, and prints memory, FLOPs and communication, or what is wrong. Reads no data, writes nothing.',
+  ),
+  'num-processes': count('With --dry-run: processes of the run.', {
+    defaultText: '--tensor-model-parallel-size x --pipeline-model-parallel-size',
+  }),
 };

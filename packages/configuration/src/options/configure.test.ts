@@ -1,13 +1,11 @@
 import type { MtlError } from '@mtl/errors';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { smallRun as small } from '../../test/support/small-run.js';
-import { factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
-import { configure } from './configure.js';
-import { flagsOfOptions } from './flags-of-options.js';
-import { flagsOfTopic, optionOf, optionTopics } from './option-names.js';
-import { optionsOfFlags } from './options-of-flags.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
+import { validateConfiguration } from '../validation/validate-configuration.js';
+import { configure, flagsOfOptions } from './configure.js';
+import { flagsOfTopic, optionOf, optionsOfFlags, optionTopics } from './option-names.js';
 import type { CamelCase, ModelOptions, RunOptions } from './run-options.js';
 
 function errorOf(body: () => unknown): MtlError {

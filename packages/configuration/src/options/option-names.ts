@@ -1,5 +1,6 @@
-import { type FlagName, flagGroups } from '../flags/flag-schema.js';
-import type { OptionTopic } from './run-options.js';
+import { rewordError } from '@mtl/errors';
+import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
+import type { OptionTopic, RunOptions } from './run-options.js';
 
 /** An option of a run: the topic it is of and its name there. */
 export interface OptionName {
@@ -7,7 +8,7 @@ export interface OptionName {
   readonly key: string;
 }
 
-/** `num-layers` → `numLayers` */
+/** Returns `numLayers` for `num-layers` */
 export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
@@ -34,11 +35,40 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** The option that a flag is of; undefined for what only command lines have. */
-export const optionNameOf = (flag: string): OptionName | undefined => optionOfFlag.get(flag);
+/** Returns the option that a flag is of; undefined for what only command lines have. */
+const optionNameOf = (flag: string): OptionName | undefined => optionOfFlag.get(flag);
 
-/** The same as it is written: `lr` → `optimizer.lr`. */
+/** Returns the option of a flag as it is written: `lr` → `optimizer.lr`. */
 export function optionOf(flag: string): string | undefined {
   const option = optionNameOf(flag);
   return option && `${option.topic}.${option.key}`;
+}
+
+/** A flag in a text: two dashes that follow neither a letter nor a dash. */
+const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
+
+const inOptions = (text: string): string =>
+  text.replace(flag, (written: string, name: string) => {
+    if (name === 'preset') return name;
+    const switchedOff = name.startsWith('no-') ? optionOf(name.slice(3)) : undefined;
+    return optionOf(name) ?? (switchedOff === undefined ? written : `${switchedOff} false`);
+  });
+
+/**
+ * Returns an error for those who wrote options: where it names flags, it names the options that stand for
+ * them instead (`--clip-grad -1` → `optimizer.clipGrad -1`). Class and code stay the same.
+ */
+export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
+
+/**
+ * Returns the options that values of flags stand for; what only command lines have, as --dry-run, is left
+ * out.
+ */
+export function optionsOfFlags(flags: Flags): RunOptions {
+  const options: Record<string, Record<string, unknown>> = {};
+  for (const [flag, value] of Object.entries(flags)) {
+    const name = optionNameOf(flag);
+    if (name !== undefined) options[name.topic] = { ...options[name.topic], [name.key]: value };
+  }
+  return options;
 }

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
-import type { flagGroups } from '../flags/flag-schema.js';
-import type { ModelKind } from '../model-kind.js';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import type { flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
-/** `num-layers` → `numLayers` */
+/** Returns `numLayers` for `num-layers` */
 export type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;

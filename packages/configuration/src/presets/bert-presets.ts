@@ -1,4 +1,4 @@
-import type { Flags } from '../flags/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { presetTable } from './preset-table.js';
 
 /**
@@ -25,8 +25,8 @@ const bertRecipe: Flags = {
 };
 
 /**
- * What the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained on it, in
- * short samples; narrow, and with layer norm after sublayers, which learns faster in shallow models
+ * The recipe that the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained
+ * on it, in short samples; narrow, and with layer norm after sublayers, which learns faster in shallow models
  * (docs/studies/layer-norm-placement.md). float32, so that every machine gives the same losses.
  */
 const onBundledCorpus: Flags = {
@@ -49,8 +49,8 @@ const onBundledCorpus: Flags = {
 
 /** Named sets of flags (--preset) for BERT, from the smallest model to the largest. */
 export const bertPresets: Readonly<Record<string, Flags>> = {
-  // What trains when nothing is asked for: a BERT of 1.4 million parameters with the rotary positions of a
-  // RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A
+  // The model that trains when nothing is asked for: a BERT of 1.4 million parameters with the rotary
+  // positions of a RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A
   // masked-language loss of 5.9 is that of the frequencies of words alone.
   'bert-default': {
     ...onBundledCorpus,
@@ -69,7 +69,7 @@ export const bertPresets: Readonly<Record<string, Flags>> = {
     'eval-interval': 500,
     'log-interval': 50,
   },
-  // The same size with learned positions, sentence order and AdamW.
+  // The size above with learned positions, sentence order and AdamW.
   'bert-1m': {
     ...onBundledCorpus,
     'micro-batch-size': 16,

@@ -1,4 +1,4 @@
-import type { Flags } from '../flags/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { publishedBlocks, qwen3 } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
 

@@ -1,4 +1,4 @@
-import type { Flags } from '../flags/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { expertPresets } from './expert-presets.js';
 import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
@@ -26,8 +26,8 @@ const gpt2Recipe: Flags = {
 };
 
 /**
- * What the smallest models share: the bundled corpus, with a vocabulary of 4,096 trained on it, in rows that
- * two slow cores train in two minutes. float32, so that every machine gives the same losses.
+ * The recipe that the smallest models share: the bundled corpus, with a vocabulary of 4,096 trained on it, in
+ * rows that two slow cores train in two minutes. float32, so that every machine gives the same losses.
  */
 const onBundledCorpus: Flags = {
   'seq-length': 256,
@@ -46,8 +46,8 @@ const onBundledCorpus: Flags = {
 
 /** Named sets of flags (--preset) for GPT, each kind from the smallest model to the largest. */
 export const gptPresets: Readonly<Record<string, Flags>> = {
-  // What trains when nothing is asked for: blocks of Qwen3's kind, with Muon for their matrices, on the
-  // bundled corpus. How it was chosen: docs/studies/default-presets.md.
+  // The model that trains when nothing is asked for: blocks of Qwen3's kind, with Muon for their matrices, on
+  // the bundled corpus. How it was chosen: docs/studies/default-presets.md.
   default: {
     ...onBundledCorpus,
     'num-layers': 4,

@@ -1,4 +1,4 @@
-import type { Flags } from '../flags/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 
 export interface PresetTableOptions<Column extends keyof Flags> {
   /** The flags that all presets of the table share. */

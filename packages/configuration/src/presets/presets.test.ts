@@ -1,12 +1,11 @@
 import { numActiveParameters, numBertParameters, numParameters } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { bertModelOf } from '../architecture/bert-model-of.js';
-import { gptModelOf } from '../architecture/gpt-model-of.js';
-import { flagSchema } from '../flags/flag-schema.js';
-import { parseFlags } from '../flags/parse-flags.js';
+import { bertModelOf, gptModelOf } from '../architecture/models-of-configuration.js';
+import { parseFlags } from '../command-line/parse-flags.js';
 import { configure } from '../options/configure.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { flagSchema } from '../schema/flag-schema.js';
+import { validateConfiguration } from '../validation/validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
 import { expertPresets } from './expert-presets.js';
 import { gptPresets, presetNames } from './gpt-presets.js';

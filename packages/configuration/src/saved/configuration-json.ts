@@ -1,7 +1,7 @@
-import { savedConfigurationFormat } from '../flags/config-file.js';
-import type { Flags } from '../flags/flag-schema.js';
-import { isDefaultSource } from '../flags/is-default-source.js';
+import { savedConfigurationFormat } from '../command-line/config-file.js';
+import { isDefaultSource } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { Flags } from '../schema/flag-schema.js';
 
 /** The form of a configuration that is kept with a checkpoint; `--config` reads it again. */
 export interface ConfigurationJson {
@@ -10,11 +10,11 @@ export interface ConfigurationJson {
   readonly preset: string;
   /** Every flag that has a value, by Megatron-LM's names: enough to make the same configuration again. */
   readonly flags: Flags;
-  /** What followed from them, for readers; not read back. */
+  /** The values that followed from them, for readers; not read back. */
   readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 }
 
-/** Plain data for JSON.stringify. */
+/** Returns plain data for JSON.stringify. */
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;

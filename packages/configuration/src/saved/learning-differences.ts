@@ -1,10 +1,10 @@
 import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
-import { type FlagName, factsOf, flagGroups, flagNames } from '../flags/flag-schema.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
 import type { ConfigurationJson } from './configuration-json.js';
 
-/** What of a run, or of a checkpoint, has its settings. */
+/** The part of a run, or of a checkpoint, that has its settings. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
 
 /** A setting that two runs have otherwise, by its flag. */
@@ -20,8 +20,8 @@ const learningFields = new Map<FlagName, ArchitectureField>(
 );
 
 /**
- * Undefined where nothing is compared. A flag that an older version did not have had the effect of its
- * default.
+ * Returns how to find the compared value; undefined where nothing is compared. A flag that an older version
+ * did not have had the effect of its default.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
   const { learning, default: otherwise = 'none' } = factsOf(flag);
@@ -44,7 +44,7 @@ const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>
 const first = ['seed', ...namesOf('model'), ...namesOf('optimizer'), 'global-batch-size', 'seq-length'];
 const placeOf = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
 
-/** What is compared, as the declarations of flags and of the architecture say. */
+/** The values that are compared, as the declarations of flags and of the architecture say. */
 const learningSettings = [...flagNames]
   .sort((one, other) => placeOf(one) - placeOf(other))
   .flatMap((flag) => {
@@ -53,8 +53,9 @@ const learningSettings = [...flagNames]
   });
 
 /**
- * The settings that decide how a model learns, and that a run has otherwise than the one whose checkpoint it
- * resumes. What the checkpoint does not record is no difference, nor is what only one of the two runs has.
+ * Returns the settings that decide how a model learns, and that a run has otherwise than the one whose
+ * checkpoint it resumes. What the checkpoint does not record is no difference, nor is what only one of the
+ * two runs has.
  */
 export function learningDifferences(
   before: Partial<Settings>,
@@ -70,7 +71,7 @@ export function learningDifferences(
   });
 }
 
-/** A value of a checkpoint; undefined of a part that an older version did not record. */
+/** Returns a value of a checkpoint; undefined of a part that an older version did not record. */
 function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {
     return valueIn(settings);

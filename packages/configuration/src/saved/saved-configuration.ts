@@ -2,14 +2,52 @@ import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin, LoraConfiguration } from '@mtl/formats';
-import type { TransformerConfiguration } from '@mtl/models';
+import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { z } from 'zod';
-import type { Flags } from '../flags/flag-schema.js';
-import { type ModelKind, modelKinds } from '../model-kind.js';
+import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
+import { fieldsOf } from '../architecture/fields-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { type ConfigurationJson, configurationJson } from './configuration-json.js';
-import { type ModelOfKind, savedModelKeys, savedModelSchema } from './saved-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
+
+/** The configuration of a model by its kind. */
+export interface ModelOfKind {
+  readonly gpt: GptModelConfiguration;
+  readonly bert: BertModelConfiguration;
+}
+
+/** The keys by which checkpoints save the configuration of their model, by its kind. */
+export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const satisfies Record<
+  ModelKind,
+  string
+>;
+
+/** Returns the keys of the sizes of a model that checkpoints save; older ones lack what did not exist yet. */
+export function savedSizesOf(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
+  const sizes = fieldsOf(kind).filter(([, { isSize }]) => isSize);
+  const keysOf = (isRequired: boolean): string[] =>
+    sizes.filter(([, field]) => (field.isRequired ?? false) === isRequired).map(([, { key }]) => key);
+  return { required: [...keysOf(true), 'vocabularySize'], others: keysOf(false) };
+}
+
+/**
+ * Returns the schema of what a checkpoint must save of a model of a kind; older ones lack what did not exist
+ * yet.
+ */
+function savedModelSchema(kind: ModelKind): z.ZodType {
+  const values = fieldsOf(kind).map(([, field]) => {
+    const { key, flag, isNegated, isSize, isRequired, withoutFlag, saved } = field;
+    const ofFlag = isNegated
+      ? z.boolean()
+      : withoutFlag === undefined
+        ? flag
+        : z.union([flag, z.literal(withoutFlag as number)]);
+    const schema = saved ?? (isSize ? z.int() : ofFlag);
+    return [key, isRequired ? schema : schema.optional()] as const;
+  });
+  return z.looseObject({ ...Object.fromEntries(values), vocabularySize: z.int() });
+}
 
 /** The data of a training run. */
 export interface TrainedOn {
@@ -18,7 +56,7 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** What a checkpoint saves of the run that wrote it, whatever it trained. */
+/** The run that wrote a checkpoint, as the checkpoint saves it, whatever it trained. */
 interface SavedRun {
   /** Absent in checkpoints of fine-tuning. */
   readonly flags?: Flags;
@@ -27,13 +65,13 @@ interface SavedRun {
   readonly threads?: number;
   /** Absent where no training run has written it. */
   readonly trainedOn?: TrainedOn;
-  /** Of a model that came from a Hugging Face directory. */
+  /** The origin of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin;
   /** Its adapters, which are not part of its weights. */
   readonly lora?: LoraConfiguration;
 }
 
-/** What a checkpoint saves: enough to use its model without a flag. */
+/** The configuration that a checkpoint saves: enough to use its model without a flag. */
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];
@@ -41,7 +79,7 @@ export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends 
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** What is saved of a run, as far as it is read again. */
+/** The schema of what is saved of a run, as far as it is read again. */
 const savedRun = z.looseObject({
   flags: z.record(z.string(), z.unknown()).optional(),
   resolved: z.looseObject({}).optional(),
@@ -73,7 +111,7 @@ export interface SaveConfigurationOptions {
   readonly threads?: number | undefined;
   /** Undefined where nothing was trained. */
   readonly data: TrainedOn | undefined;
-  /** What the model brought along from a Hugging Face directory. */
+  /** The origin of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin | undefined;
 }
 
@@ -97,16 +135,17 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** Where a checkpoint is. */
+/** The place of a checkpoint. */
 export interface CheckpointPlace {
   /** The directory that holds the checkpoints. */
   readonly directory: string;
-  /** Of the checkpoint, for messages. */
+  /** The path of the checkpoint, for messages. */
   readonly path: string;
 }
 
 /**
- * What the checkpoint of a model of this kind saves, with the tokenizer's files where they were copied to.
+ * Reads what the checkpoint of a model of this kind saves, with the tokenizer's files where they were copied
+ * to.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part cannot be read
  */
@@ -135,7 +174,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
 }
 
 /**
- * What a checkpoint saves, whatever the kind of its model.
+ * Reads what a checkpoint saves, whatever the kind of its model.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part cannot be read
  */

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** A tokenizer of two files in a folder. */
+/** Makes a tokenizer of two files in a folder. */
 function tokenizerIn(folder: string): { readonly options: TokenizerOptions } {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'tokenizer.json'), '{"model":1}');

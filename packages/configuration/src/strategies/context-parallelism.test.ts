@@ -2,8 +2,8 @@ import { membersOf } from '@mtl/comm';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { validateConfiguration } from '../validation/validate-configuration.js';
 import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 
 const parallelOf = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;

@@ -1,10 +1,9 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choices, count, counts } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
-/** How queries meet the keys of other processes, see @mtl/context-parallel. */
+/** The ways in which queries meet the keys of other processes, see @mtl/context-parallel. */
 export type ContextCommunicationName = 'p2p' | 'all_gather' | 'a2a' | 'a2a+p2p';
 
 /** Absent in runs whose sequences are not divided. */
@@ -12,7 +11,9 @@ export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
   /** One word for all layers, or one for each. */
   readonly cpCommType?: readonly ContextCommunicationName[];
-  /** How many neighbours exchange heads, and how many blocks of these form a ring, with `a2a+p2p`. */
+  /**
+   * The number of neighbours that exchange heads, and how many blocks of these form a ring, with `a2a+p2p`.
+   */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
@@ -34,7 +35,7 @@ export const contextParallelFlags = {
 };
 
 type Call = StrategyCall<typeof contextParallelFlags>;
-/** Which sequence parallelism divides further. */
+/** The flags of tensor parallelism, by which sequence parallelism divides chunks further. */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
@@ -107,7 +108,7 @@ interface Communication {
   readonly words: readonly ContextCommunicationName[];
 }
 
-/** The sizes of both levels, where a word needs them. */
+/** Returns the sizes of both levels, where a word needs them. */
 function levelsOf(
   { flags: given, notices }: Call,
   { size, words }: Communication,

@@ -47,7 +47,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
   groups: () => ({ dp: ['dp'], dense: reductionAxes.dense, expert: reductionAxes.expert }),
 });
 
-/** How many models the processes are, each split along these axes. */
+/** Returns how many models the processes are, each split along these axes. */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
   const modelSize = axes.reduce((product, { size }) => product * size, 1);
   if (worldSize % modelSize === 0) return worldSize / modelSize;

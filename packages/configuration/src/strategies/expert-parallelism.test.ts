@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
-import { parseFlags } from '../flags/parse-flags.js';
+import { parseFlags } from '../command-line/parse-flags.js';
 import { processesText } from '../print-configuration.js';
 import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 

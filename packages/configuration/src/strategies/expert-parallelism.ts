@@ -1,7 +1,6 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choice, count } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {
@@ -99,7 +98,7 @@ function stageOf({ flags: given, axes }: Call): SizesOfStage {
 const textOf = ({ tp, cp, dp }: Pick<SizesOfStage, 'tp' | 'cp' | 'dp'>): string =>
   `tensor ${tp}${cp > 1 ? ` x context ${cp}` : ''} x data ${dp}`;
 
-/** An expert must split evenly, over processes of a stage. */
+/** Checks that an expert splits evenly, over processes of a stage. */
 function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, ...sizes }: SizesOfStage): void {
   const name = 'expert-tensor-parallel-size';
   const written =
@@ -125,7 +124,7 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, ...s
   }
 }
 
-/** The processes of a stage must divide the experts evenly. */
+/** Checks that the processes of a stage divide the experts evenly. */
 function checkExpertSize(
   { flags: given }: Call,
   { etp, ep, stage, numExperts, ...sizes }: SizesOfStage & { readonly numExperts: number },

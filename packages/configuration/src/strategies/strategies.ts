@@ -67,19 +67,19 @@ export type AxisSizes = Pick<
   | 'expertTensorParallelSize'
 >;
 
-/** The axes that work is split along, in the order of `strategies`. */
+/** Returns the axes that work is split along, in the order of `strategies`. */
 export function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
   return all.flatMap((each) => axesOf(each, parallel));
 }
 
-/** The processes of a run. */
+/** Returns the processes of a run. */
 export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
 /**
- * `tensor 2 x pipeline 1 x data 2`; of experts that are spread in another way than the rest of a layer also
- * how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ * Returns `tensor 2 x pipeline 1 x data 2`; of experts that are spread in another way than the rest of a
+ * layer also how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const isDense = ({ axis }: AxisSize): boolean => denseAxes.some((dense) => dense === axis);
@@ -100,7 +100,7 @@ export interface PlannedGroup {
 }
 
 /**
- * The groups that the strategies need, by name, in the order in which all ranks open those of several
+ * Returns the groups that the strategies need, by name, in the order in which all ranks open those of several
  * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last.
  * `parallel`: what groups depend on but for the mesh.
  */

@@ -1,6 +1,11 @@
 import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/comm';
 import type { z } from 'zod';
 
+/** Returns the greatest common divisor of two whole numbers of 0 or more. */
+export function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
+
 /** Flags of a topic, by name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
@@ -32,9 +37,9 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
-  /** Any flag as it was written. */
+  /** Returns any flag as it was written. */
   written(name: string): string;
-  /** True where the value of a flag is that of the checkpoint or directory which is loaded. */
+  /** Tells whether the value of a flag is that of the checkpoint or directory which is loaded. */
   isLoaded(name: string): boolean;
 }
 
@@ -46,7 +51,7 @@ export interface AxisSize {
   readonly size: number;
 }
 
-/** The length of an axis; 1 where no strategy splits work along it. */
+/** Returns the length of an axis; 1 where no strategy splits work along it. */
 export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
   axes.find(({ axis }) => axis === name)?.size ?? 1;
 
@@ -94,7 +99,7 @@ export interface Strategy<
    * @throws ConfigurationError as `configure`
    */
   complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
-  /** The groups that it communicates over, by name, if they have several processes. */
+  /** Returns the groups that it communicates over, by name, if they have several processes. */
   groups(options: {
     readonly mesh: ProcessMesh;
     /** The pipeline ranks of the first and of the last layers. */
@@ -104,7 +109,7 @@ export interface Strategy<
   }): Readonly<Record<string, GroupDeclaration>>;
 }
 
-/** A strategy, with the types of its flags and fields. */
+/** Returns a strategy, with the types of its flags and fields. */
 export const strategy = <
   Fragment extends FlagFragment,
   Fields extends object,

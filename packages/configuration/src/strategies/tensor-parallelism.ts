@@ -1,7 +1,6 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor } from './greatest-common-divisor.js';
-import { type StrategyCall, strategy } from './strategy.js';
+import { greatestCommonDivisor, type StrategyCall, strategy } from './strategy.js';
 
 export interface TensorParallelConfiguration {
   readonly tensorModelParallelSize: number;
@@ -36,7 +35,7 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
   groups: () => ({ tp: ['tp'] }),
 });
 
-/** Every tensor that is split must split evenly. */
+/** Checks that every tensor that is split splits evenly. */
 function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFlags>, size: number): void {
   const split: ReadonlyArray<readonly [string, number]> = [
     ['num-attention-heads', model.numAttentionHeads],
@@ -52,7 +51,7 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // What divides all of them, not just this one: taking the advice must not lead to the next error.
+    // The remedy divides all of them, not just this one: taking the advice must not lead to the next error.
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');

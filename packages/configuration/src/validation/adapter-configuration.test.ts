@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { validateConfiguration } from './validate-configuration.js';
 
 const loraOf = (line: string) => validateConfiguration(parseFlags(line.split(' '), { model: 'gpt' })).lora;
 const gpt2 = '--preset gpt2-4m --load x';

@@ -1,12 +1,12 @@
 import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
-import { gptModelOf } from '../architecture/gpt-model-of.js';
-import type { FlagName } from '../flags/flag-schema.js';
-import { loraFlags } from '../flags/lora-flags.js';
+import { gptModelOf } from '../architecture/models-of-configuration.js';
+import { loraFlags } from '../flags/checkpoint-flags.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * The adapters to train, where any are asked for.
+ * Returns the adapters to train, where any are asked for.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
  */

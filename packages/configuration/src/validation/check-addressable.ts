@@ -1,13 +1,13 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { FlagName } from '../flags/flag-schema.js';
 import type {
   ModelConfiguration,
   ParallelConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** What a process can address on today's 64-bit machines, whatever their memory. */
+/** The bytes that a process can address on today's 64-bit machines, whatever their memory. */
 const addressableBytes = 2 ** 47;
 /** A weight, its gradient and both moments of Adam, in float32. */
 const bytesPerParameter = 16;

@@ -1,6 +1,5 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { expertFields } from '../architecture/expert-fields.js';
-import { readExpertLayers } from '../architecture/expert-layers.js';
+import { expertFields, readExpertLayers } from '../architecture/expert-fields.js';
 import type { FlagReader } from './flag-reader.js';
 
 type ExpertFlag = keyof typeof expertFields;
@@ -27,7 +26,7 @@ export function checkExperts(flags: FlagReader, notices: string[]): void {
   checkCapacity(flags, notices);
 }
 
-/** Flags of experts in a model that has none. */
+/** Checks flags of experts in a model that has none. */
 function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
@@ -99,7 +98,7 @@ function checkGroups(flags: FlagReader, numExperts: number): void {
   }
 }
 
-/** How many experts a token uses: of those that there are, and of those in its groups. */
+/** Checks how many experts a token uses: of those that there are, and of those in its groups. */
 function checkChosen(flags: FlagReader, numExperts: number): void {
   const numChosen = flags.get('moe-router-topk') ?? 2;
   const [numGroups = 1, groupTopk = 1] = [

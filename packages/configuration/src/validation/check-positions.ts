@@ -1,6 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
-import { rotaryScalingFields } from '../architecture/rotary-scaling-fields.js';
-import type { FlagName } from '../flags/flag-schema.js';
+import { rotaryScalingFields } from '../architecture/architecture-fields.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 const rotaryFlags = [
@@ -20,7 +20,7 @@ const llama3Flags = [
 const yarnFlags = scalingFlags.filter((name) => !name.startsWith('rope-'));
 
 /**
- * How the blocks know positions.
+ * Checks how the blocks know positions.
  *
  * @param sizes.maxPositions positions that the model is made for
  * @throws ConfigurationError `MTL_HEADS`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT` or `MTL_FLAG_VALUE`

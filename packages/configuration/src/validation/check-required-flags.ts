@@ -1,19 +1,23 @@
 import { ConfigurationError, listedNames } from '@mtl/errors';
+import type { ModelKind } from '../architecture/architecture-field.js';
 import { architectureFlagNames } from '../architecture/fields-of.js';
-import type { FlagName } from '../flags/flag-schema.js';
-import { tokenizerFlagNames } from '../flags/flags-of-own-models.js';
-import type { ModelKind } from '../model-kind.js';
-import { presetsOf } from '../presets/presets-of.js';
-import { bundledCorpus } from './bundled-corpus.js';
+import { bundledCorpus } from '../flags/data-flags.js';
+import { presetsOf } from '../presets/presets.js';
+import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
-import { tokenizerAdvice } from './tokenizer-advice.js';
+
+/** Flags of tokenizers that suit a model, for advice. */
+export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
+  gpt: '--tokenizer-type GPT2BPETokenizer, or HuggingFaceTokenizer with --tokenizer-model',
+  bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
+};
 
 /** Required flags that follow from others under a preset. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
 
-/** What Megatron-LM requires of every training run, next to its length and data. */
+/** The flags that Megatron-LM requires of every training run, next to its length and data. */
 const required: readonly FlagName[] = [
   ...architectureFlagNames(({ isRequired, otherwise }) => isRequired === true && otherwise === undefined),
   'seq-length',
@@ -32,8 +36,8 @@ export interface CheckRequiredFlagsOptions {
 }
 
 /**
- * What a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with the flag that may
- * take its place `--train-iters (or --train-samples)`.
+ * Returns the flags that a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with
+ * the flag that may take its place `--train-iters (or --train-samples)`.
  *
  * @param preset the preset in force, or `none`
  */
@@ -103,7 +107,7 @@ function expectationOf(
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }
 
-/** The same command line with the preset under it: what is missing comes from there. */
+/** Returns the command line with the preset under it: what is missing comes from there. */
 function remedyOf(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
   const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');
@@ -114,6 +118,6 @@ function withoutPreset(argv: readonly string[]): readonly string[] {
   return argv.filter((word, at) => !/^--preset(=|$)/.test(word) && argv[at - 1] !== '--preset');
 }
 
-/** As a shell takes it. */
+/** Quotes a word as a shell takes it. */
 const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

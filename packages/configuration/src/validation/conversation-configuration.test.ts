@@ -1,9 +1,9 @@
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { describe, expect, it } from 'vitest';
 import { errorOf, small } from '../../test/support/configure.js';
-import { parseFlags } from '../flags/parse-flags.js';
+import { parseFlags } from '../command-line/parse-flags.js';
 import { configurationJson } from '../saved/configuration-json.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { validateConfiguration } from './validate-configuration.js';
 
 const base = small.replace(' --data-path bundled', ' --tokenizer-type ByteLevelTokenizer');
 const withoutSteps = base.replace(' --train-iters 100', ' --global-batch-size 4');

@@ -1,13 +1,64 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { FlagName, Flags } from '../flags/flag-schema.js';
+import { resolveFlags } from '../command-line/resolve-flags.js';
+import { bundledCorpus } from '../flags/data-flags.js';
 import type {
+  ConversationConfiguration,
   DataConfiguration,
   TokenizerConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
-import { bundledCorpus } from './bundled-corpus.js';
-import { conversationConfiguration } from './conversation-configuration.js';
-import type { FlagReader } from './flag-reader.js';
+import type { FlagName, Flags } from '../schema/flag-schema.js';
+import { FlagReader } from './flag-reader.js';
+
+/**
+ * Returns what the flags say about conversations; undefined where a run has none.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
+ */
+export function conversationConfiguration(flags: FlagReader): ConversationConfiguration | undefined {
+  const trainData = flags.get('train-data');
+  if (trainData === undefined) {
+    for (const name of [
+      'validation-data',
+      'validation-fraction',
+      'epochs',
+      'early-stopping-patience',
+    ] as const)
+      if (flags.isGiven(name)) flags.needs(name, '--train-data FILE', 'belongs to conversations');
+    return undefined;
+  }
+  const dataPath = flags.get('data-path');
+  if (dataPath !== undefined && !(flags.isDefault('data-path') && dataPath.join() === bundledCorpus)) {
+    flags.conflict({
+      flags: ['train-data', 'data-path'],
+      why: 'a run learns from conversations or from documents',
+      remedy: 'pass --train-data alone; a model that was pretrained here is named with --load DIR --finetune',
+    });
+  }
+  const validationData = flags.get('validation-data') ?? [];
+  const validationFraction = flags.required('validation-fraction');
+  if (validationData.length > 0 && validationFraction > 0) {
+    flags.conflict({
+      flags: ['validation-data', 'validation-fraction'],
+      why: 'the conversations to evaluate on come from files or from those to train on',
+    });
+  }
+  const patience = flags.get('early-stopping-patience');
+  if (patience !== undefined && validationData.length === 0 && validationFraction === 0) {
+    flags.needs(
+      'early-stopping-patience',
+      '--validation-fraction 0.05',
+      'needs conversations to evaluate on',
+    );
+  }
+  return {
+    trainData,
+    validationData,
+    validationFraction,
+    long: flags.required('long-conversations'),
+    ...(patience === undefined ? {} : { patience }),
+  };
+}
 
 export interface DataConfigurationOptions {
   readonly flags: FlagReader;
@@ -72,7 +123,7 @@ function checkMockData(flags: FlagReader): void {
   }
 }
 
-/** The words of --data-path; none for the bundled corpus, which is not mixed with others. */
+/** Returns the words of --data-path; none for the bundled corpus, which is not mixed with others. */
 function dataPathOf(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
@@ -103,7 +154,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * The type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each model.
+ * Returns the type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each
+ * model.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
@@ -112,7 +164,7 @@ function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
 }
 
 /**
- * The tokenizer that flags describe, with its chat template.
+ * Returns the tokenizer that flags describe, with its chat template.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */
@@ -172,7 +224,7 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
   return value as NonNullable<typeof value>;
 }
 
-/** Both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
+/** Returns both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
   const mergeFile = flags.get('merge-file');
@@ -181,4 +233,26 @@ function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly m
     return flags.needs('merge-file', '--vocab-file vocab.json', 'has no vocabulary');
   if (mergeFile === undefined) return flags.needs('vocab-file', '--merge-file merges.txt', 'has no merges');
   return { vocabFile, mergeFile };
+}
+
+/** The flags that describe a tokenizer, as a command line gives them. */
+export interface TokenizerFlags {
+  readonly 'tokenizer-type'?: string | undefined;
+  readonly 'tokenizer-model'?: string | undefined;
+  readonly 'vocab-file'?: string | undefined;
+  readonly 'merge-file'?: string | undefined;
+  readonly 'vocab-size'?: number | undefined;
+}
+
+/**
+ * Returns the tokenizer that flags describe, for programs that need no other part of a training run's
+ * configuration; undefined when none is given.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` when they do not belong together
+ */
+export function readTokenizerFlags(flags: TokenizerFlags): TokenizerConfiguration | undefined {
+  const given = new Map(Object.entries(flags).filter(([, value]) => value !== undefined));
+  return tokenizerOf(
+    new FlagReader(resolveFlags({ given: given as Map<keyof TokenizerFlags, unknown>, preset: 'none' })),
+  );
 }

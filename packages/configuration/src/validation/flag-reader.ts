@@ -1,10 +1,9 @@
 import type { TokenizerOptions } from '@mtl/data';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, rewordError } from '@mtl/errors';
 import type { BatchPosition } from '@mtl/optimizer';
-import { defaultFlags, type FlagName, type Flags } from '../flags/flag-schema.js';
-import { isDefaultSource } from '../flags/is-default-source.js';
-import type { ResolvedFlags } from '../flags/resolve-flags.js';
-import type { ModelKind } from '../model-kind.js';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
+import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
 
 /** Two flags of which one makes the other pointless or impossible. */
 export interface FlagConflict {
@@ -41,22 +40,22 @@ export class FlagReader {
     });
   }
 
-  /** Whether the command line or --config asks for something else than the default. */
+  /** Tells whether the command line or --config asks for something else than the default. */
   isGiven(name: FlagName): boolean {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Whether the command line or --config has the flag, whatever its value. */
+  /** Tells whether the command line or --config has the flag, whatever its value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }
 
-  /** Whether a value comes from the defaults or from a preset alone. */
+  /** Tells whether a value comes from the defaults or from a preset alone. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));
   }
 
-  /** Whether a value is that of the checkpoint or directory which is loaded. */
+  /** Tells whether a value is that of the checkpoint or directory which is loaded. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;
     return loaded !== undefined && sources.get(name) === loaded.source;
@@ -77,7 +76,7 @@ export class FlagReader {
     return this.#resolved.loadedTokenizer;
   }
 
-  /** The flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
+  /** Returns the flag as it was written: `--lr 0.1`; with its source where the user did not write it. */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
     const shown = value === true ? '' : ` ${Array.isArray(value) ? value.join(' ') : String(value)}`;
@@ -106,5 +105,47 @@ export class FlagReader {
       remedy: `add ${other} or leave --${flag} out`,
       details: { flag },
     });
+  }
+}
+
+/** Options of the classes of @mtl/optimizer, and the flags that set them. */
+const flagOfOption: Readonly<Record<string, string>> = {
+  maxLearningRate: '--lr',
+  minLearningRate: '--min-lr',
+  initialLearningRate: '--lr-warmup-init',
+  decaySteps: '--lr-decay-iters (or --lr-decay-samples)',
+  warmupSteps: '--lr-warmup-iters, --lr-warmup-samples or --lr-warmup-fraction',
+  wsdDecaySteps: '--lr-wsd-decay-iters (or --lr-wsd-decay-samples)',
+  decayStyle: '--lr-decay-style',
+  wsdDecayStyle: '--lr-wsd-decay-style',
+  globalBatchSize: '--global-batch-size',
+  microBatchSize: '--micro-batch-size',
+  'rampup.start': 'the start of --rampup-batch-size',
+  'rampup.increment': 'the increment of --rampup-batch-size',
+  'rampup.samples': 'the samples of --rampup-batch-size',
+  rampup: '--rampup-batch-size',
+  scale: '--loss-scale',
+  initialScale: '--initial-loss-scale',
+  minScale: '--min-loss-scale',
+  growthInterval: '--loss-scale-window',
+  hysteresis: '--hysteresis',
+};
+
+/** The longest names first: `rampup.start` before `rampup`. */
+const names = Object.keys(flagOfOption).sort((a, b) => b.length - a.length);
+const option = new RegExp(`\\b(?:${names.map((name) => name.replace('.', '\\.')).join('|')})\\b`, 'g');
+
+const inFlags = (text: string): string => text.replace(option, (name) => flagOfOption[name]!);
+
+/**
+ * Runs `body` for those who wrote flags: errors that name options of @mtl/optimizer name their flags instead.
+ *
+ * @throws ConfigurationError that of `body`, with its code
+ */
+export function inWordsOfFlags<Result>(body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    throw error instanceof ConfigurationError ? rewordError(error, inFlags) : error;
   }
 }

@@ -1,11 +1,85 @@
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
-import { trackingConfiguration } from './tracking-configuration.js';
 
 /**
- * What a run reports, and where to.
+ * Returns the URL of a service without slashes at its end.
+ *
+ * @throws ConfigurationError MTL_SERVICE_URL for another protocol than HTTP, and for one that contains a
+ *   password: it would be written to the run folder
+ */
+export function serviceUrl(
+  given: string,
+  { name, remedy }: { readonly name: string; readonly remedy: string },
+): string {
+  const expected = 'a URL such as https://host or http://host:5000, without a user and a password';
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
+    // what has an @ may contain a password
+    const shown = given.includes('@') ? '(not shown)' : given;
+    throw new ConfigurationError('MTL_SERVICE_URL', `${name} ${shown} is not the URL of a service`, {
+      expected,
+    });
+  }
+  const url = new URL(given);
+  if (url.username !== '' || url.password !== '') {
+    throw new ConfigurationError(
+      'MTL_SERVICE_URL',
+      `${name} ${url.protocol}//...@${url.host} contains a user`,
+      {
+        expected,
+        remedy,
+      },
+    );
+  }
+  return given.replace(/\/+$/, '');
+}
+
+/** Services that metrics are sent to. */
+export type TrackingConfiguration = Pick<LoggingConfiguration, 'wandb' | 'mlflow'>;
+
+/**
+ * Returns the services that flags name.
+ *
+ * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
+ */
+export function trackingConfiguration(flags: FlagReader): TrackingConfiguration {
+  return { ...wandbOf(flags), ...mlflowOf(flags) };
+}
+
+function wandbOf(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
+  const project = flags.get('wandb-project');
+  const [name, entity] = [flags.get('wandb-exp-name'), flags.get('wandb-entity')];
+  if (project === undefined) {
+    refuseAlone(flags, ['wandb-exp-name', 'wandb-entity'], '--wandb-project NAME');
+    return {};
+  }
+  return {
+    wandb: { project, ...(name === undefined ? {} : { name }), ...(entity === undefined ? {} : { entity }) },
+  };
+}
+
+function mlflowOf(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
+  const uri = flags.get('mlflow-tracking-uri');
+  const name = flags.get('mlflow-run-name');
+  const experiment = flags.required('mlflow-experiment-name');
+  if (uri === undefined) {
+    refuseAlone(flags, ['mlflow-experiment-name', 'mlflow-run-name'], '--mlflow-tracking-uri URL');
+    return {};
+  }
+  const remedy = 'set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment';
+  const trackingUri = serviceUrl(uri, { name: '--mlflow-tracking-uri', remedy });
+  return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
+}
+
+/** Refuses flags of a service that no flag names. */
+function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
+  for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
+}
+
+/**
+ * Returns what a run reports, and where to.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_PROFILE_STEPS, MTL_SERVICE_URL
  */

@@ -1,9 +1,71 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
-import { configuredFields } from '../architecture/configured-fields.js';
-import type { ModelConfiguration } from '../pretraining-configuration.js';
+import { type ArchitectureField, type KnownValues, modelValue } from '../architecture/architecture-field.js';
+import { architectureFields } from '../architecture/architecture-fields.js';
+import { type ArchitectureFlag, fieldsOf } from '../architecture/fields-of.js';
+import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { checkExperts } from './check-experts.js';
 import { checkPositions } from './check-positions.js';
 import type { FlagReader } from './flag-reader.js';
+
+/**
+ * Returns the architecture in the configuration of a run, by its keys: what flags give, and what follows from
+ * them.
+ *
+ * @param of the fields of a BERT alone, or all others
+ * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag that nothing gives
+ */
+function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Record<string, unknown>> {
+  const given = {
+    kind: flags.model,
+    hiddenSize: flags.required('hidden-size'),
+    numAttentionHeads: flags.required('num-attention-heads'),
+    groupQueryAttention: flags.get('group-query-attention'),
+    swiglu: flags.get('swiglu'),
+    squaredRelu: flags.get('squared-relu'),
+    quickGeglu: flags.get('quick-geglu'),
+    numExperts: flags.get('num-experts'),
+    moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
+    moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
+    positionEmbeddingType: flags.required('position-embedding-type'),
+    useRopeScaling: flags.get('use-rope-scaling'),
+    yarnAttentionFactor: flags.get('yarn-attention-factor'),
+    sequenceLength: flags.required('seq-length'),
+  };
+  const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;
+  const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
+  const chosen = fieldsOf().filter(([, { kind }]) => (kind === 'bert') === (of === 'bert'));
+  const values = chosen.map(([name, field]) => {
+    const { key, configurationKey } = field;
+    const value = configuredValue(flags, { name, field, known });
+    return configurationKey === undefined ? [key, modelValue(field, value)] : [configurationKey, value];
+  });
+  return Object.fromEntries(values) as Readonly<Record<string, unknown>>;
+}
+
+function configuredValue(
+  flags: FlagReader,
+  {
+    name,
+    field: { isLeftOpen, isOptional, isUnused, otherwise },
+    known,
+  }: { readonly name: ArchitectureFlag; readonly field: ArchitectureField; readonly known: KnownValues },
+): unknown {
+  const given = flags.get(name);
+  if (isLeftOpen) return given;
+  if (isOptional) return isUnused?.(known) ? undefined : (given ?? otherwise?.(known));
+  return given ?? otherwise?.(known) ?? flags.required(name);
+}
+
+type BertFieldsOfFlags = Omit<BertConfiguration, 'maskProbability' | 'shortSequenceProbability'>;
+
+/** Returns the settings that only a BERT has. */
+export function bertSettings(flags: FlagReader): BertConfiguration {
+  return {
+    ...(configuredFields(flags, 'bert') as unknown as BertFieldsOfFlags),
+    maskProbability: flags.required('mask-prob'),
+    shortSequenceProbability: flags.required('short-seq-prob'),
+  };
+}
 
 /** All but what follows from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;

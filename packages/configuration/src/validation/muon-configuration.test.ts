@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { validateConfiguration } from './validate-configuration.js';
 
 const validated = (line: string) =>
   validateConfiguration(

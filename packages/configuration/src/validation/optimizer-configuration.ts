@@ -5,13 +5,55 @@ import {
   LossScaler,
   type LossScalerOptions,
 } from '@mtl/optimizer';
-import type { FlagName } from '../flags/flag-schema.js';
-import type { OptimizerConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
-import type { FlagReader } from './flag-reader.js';
-import { inWordsOfFlags } from './in-words-of-flags.js';
-import { muonConfiguration } from './muon-configuration.js';
+import { muonFlags } from '../flags/optimizer-flags.js';
+import type {
+  MuonConfiguration,
+  OptimizerConfiguration,
+  TrainingConfiguration,
+} from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
+import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 
-/** What the schedule's steps are counted in, and the flags that count them. */
+/**
+ * Returns the settings of Muon, where it is asked for.
+ *
+ * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
+ */
+function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfiguration | undefined {
+  if (flags.required('optimizer') !== 'muon') {
+    for (const name of Object.keys(muonFlags) as FlagName[]) {
+      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --optimizer muon`);
+    }
+    return undefined;
+  }
+  const mode = flags.required('muon-tp-mode');
+  if (mode === 'blockwise') {
+    throw new ConfigurationError(
+      'MTL_MUON_TP_MODE',
+      `${flags.written('muon-tp-mode')}: a block is a tensor-parallel shard, so that the model would depend on --tensor-model-parallel-size`,
+      {
+        expected: '--muon-tp-mode duplicated, which gives every layout the update of one process',
+        remedy: 'leave --muon-tp-mode out',
+      },
+    );
+  }
+  if (mode === 'distributed') {
+    notices.push('--muon-tp-mode distributed runs as duplicated, which gives the same update');
+  }
+  const precision = flags.get('muon-fp32-matmul-prec');
+  return {
+    momentum: flags.required('muon-momentum'),
+    nesterov: flags.required('muon-nesterov'),
+    scaleMode: flags.required('muon-scale-mode'),
+    extraScaleFactor: flags.required('muon-extra-scale-factor'),
+    coefficientType: flags.required('muon-coefficient-type'),
+    numSteps: flags.required('muon-num-ns-steps'),
+    splitQkv: !flags.required('muon-no-split-qkv'),
+    ...(precision === undefined ? {} : { dtype: precision === 'high' ? 'float32' : 'bfloat16' }),
+  };
+}
+
+/** The units of the schedule's steps, and the flags that count them. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -34,7 +76,7 @@ export interface OptimizerConfigurationOptions {
 }
 
 /**
- * AdamW or Muon, the learning rate and the loss scale.
+ * Returns the settings of AdamW or Muon, the learning rate and the loss scale.
  *
  * @throws ConfigurationError `MTL_LEARNING_RATE`, `MTL_LOSS_SCALE`, `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`,
  *   `MTL_MUON_TP_MODE`.
@@ -110,8 +152,8 @@ function refuseAbovePeak(
 }
 
 /**
- * What of the schedule is another for the word embedding and the output layer: Megatron-LM's rule, with one
- * start of warm-up for all.
+ * Returns the part of the schedule that differs for the word embedding and the output layer: Megatron-LM's
+ * rule, with one start of warm-up for all.
  */
 function decoupledOf(
   flags: FlagReader,
@@ -175,7 +217,8 @@ function warmupStepsOf(
 const fullRate = 0.9;
 
 /**
- * Whether warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with the full rate.
+ * Returns a notice where warm-up, which as in Megatron-LM need not end at a whole step, leaves no step with
+ * the full rate.
  */
 function noticeOfLowRates(
   flags: FlagReader,

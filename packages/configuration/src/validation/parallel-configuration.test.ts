@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { configure, errorOf, small, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
-import { parseFlags } from '../flags/parse-flags.js';
-import { validateConfiguration } from '../validate-configuration.js';
+import { parseFlags } from '../command-line/parse-flags.js';
+import { validateConfiguration } from './validate-configuration.js';
 
 describe('parallelConfiguration', () => {
   it('describes interleaved stages', () => {

@@ -14,7 +14,7 @@ export interface ParallelConfigurationOptions {
 }
 
 /**
- * How the processes share model and data.
+ * Returns how the processes share model and data.
  *
  * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
  *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with the nearest sizes that work; `MTL_SCHEDULE_CSV`,
@@ -51,7 +51,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 }
 
 /**
- * Whether passes are to be recorded.
+ * Tells whether passes are to be recorded.
  *
  * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor or context parallelism communicates within passes
  */

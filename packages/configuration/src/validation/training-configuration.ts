@@ -1,26 +1,92 @@
 import { ConfigurationError } from '@mtl/errors';
+import type { Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import type {
   ConversationSamples,
   ModelConfiguration,
   ParallelConfiguration,
+  SpikeConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
-import { scheduleOfStep } from '../schedules/schedule-of-step.js';
-import type { FlagReader } from './flag-reader.js';
-import { inWordsOfFlags } from './in-words-of-flags.js';
-import { recomputeConfiguration } from './recompute-configuration.js';
+import { scheduleOfStep } from '../strategies/pipeline-schedule.js';
+import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
+
+export interface RecomputeConfigurationOptions {
+  readonly flags: FlagReader;
+  readonly model: Pick<ModelConfiguration, 'numLayers'>;
+  readonly parallel: LayersOfChunks;
+}
+
+type LayersOfChunks = Pick<
+  ParallelConfiguration,
+  'layerLayout' | 'pipelineModelParallelSize' | 'numVirtualStages'
+>;
+
+/**
+ * Returns which activations are computed again in the backward pass, by the flags of a pretraining or a
+ * fine-tuning.
+ *
+ * @throws ConfigurationError `MTL_RECOMPUTE`, `MTL_FLAG_NEEDS`
+ */
+export function recomputeConfiguration(options: RecomputeConfigurationOptions): Recomputation {
+  const { flags, model, parallel } = options;
+  const granularity = flags.get('recompute-granularity');
+  const modules = flags.get('recompute-modules');
+  const needsChoice = modules?.some((name) => name !== 'core_attn' && name !== 'moe_act') === true;
+  if (needsChoice && granularity !== 'selective') {
+    flags.needs('recompute-modules', '--recompute-granularity selective', 'names parts of layers');
+  }
+  const details = (['recompute-method', 'recompute-num-layers'] as const).filter(
+    (name) => flags.get(name) !== undefined,
+  );
+  if (granularity !== 'full') {
+    const [detail] = details;
+    if (detail !== undefined) {
+      flags.needs(detail, '--recompute-granularity full', 'sets how whole layers are recomputed');
+    }
+    if (granularity !== 'selective') return { granularity: 'none' };
+    return { granularity, ...(modules !== undefined && { modules }) };
+  }
+  const method = flags.get('recompute-method');
+  if (method === undefined) {
+    return flags.needs(
+      'recompute-granularity',
+      '--recompute-method uniform or block',
+      'does not say which layers',
+    );
+  }
+  const numLayers = flags.get('recompute-num-layers') ?? 1;
+  const layersPerChunk = mostLayersOfChunk(model, parallel);
+  if (numLayers > layersPerChunk) {
+    throw new ConfigurationError(
+      'MTL_RECOMPUTE',
+      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers of a chunk`,
+      { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
+    );
+  }
+  return { granularity, method, numLayers };
+}
+
+/** Returns the most layers of a chunk: a balanced layout is known only with the vocabulary. */
+function mostLayersOfChunk(
+  { numLayers }: Pick<ModelConfiguration, 'numLayers'>,
+  { layerLayout, pipelineModelParallelSize, numVirtualStages }: LayersOfChunks,
+): number {
+  if (typeof layerLayout !== 'string') return Math.max(...layerLayout);
+  const numChunks = pipelineModelParallelSize * numVirtualStages;
+  return layerLayout === 'even' ? numLayers / numChunks : Math.max(1, numLayers - numChunks + 1);
+}
 
 export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
-  /** Where conversations are learnt from: the samples of an epoch. */
+  /** The samples of an epoch where a run learns from conversations. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
 /**
- * Batches, steps, precision and recomputation.
+ * Returns the configuration of batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`,
@@ -191,4 +257,41 @@ function precisionOf(flags: FlagReader): TrainingConfiguration['precision'] {
   }
   if (flags.required('bf16')) return 'bf16';
   return flags.required('fp16') ? 'fp16' : 'fp32';
+}
+
+/**
+ * Returns the reaction to steps that are far outside of the recent distribution.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS`
+ */
+export function spikeConfiguration({
+  flags,
+  notices,
+}: {
+  readonly flags: FlagReader;
+  readonly notices: string[];
+}): SpikeConfiguration {
+  const policy = flags.required('loss-spike-policy');
+  if (policy === 'roll-back' && flags.get('save-interval') === undefined) {
+    flags.needs('loss-spike-policy', '--save-interval N', 'has no checkpoint to go back to');
+  }
+  const unused = {
+    ignore: ['loss-spike-window', 'loss-spike-factor', 'loss-spike-limit'],
+    report: ['loss-spike-limit'],
+    skip: [],
+    'roll-back': [],
+  } as const;
+  for (const name of unused[policy]) {
+    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
+  }
+  const rerunMode = flags.required('rerun-mode');
+  const threshold = flags.get('grad-norm-skip-threshold');
+  return {
+    policy,
+    window: flags.required('loss-spike-window'),
+    factor: flags.required('loss-spike-factor'),
+    limit: flags.required('loss-spike-limit'),
+    ...(rerunMode === 'disabled' ? {} : { rerunMode }),
+    ...(threshold === undefined ? {} : { gradientNormSkipThreshold: threshold }),
+  };
 }

@@ -1,15 +1,15 @@
 import type { MtlError } from '@mtl/errors';
 import { expect } from 'vitest';
-import { parseFlags } from '../../src/flags/parse-flags.js';
+import { parseFlags } from '../../src/command-line/parse-flags.js';
 import type { PretrainingConfiguration } from '../../src/pretraining-configuration.js';
-import { validateConfiguration } from '../../src/validate-configuration.js';
+import { validateConfiguration } from '../../src/validation/validate-configuration.js';
 
-/** The configuration that a line of flags gives. */
+/** Returns the configuration that a line of flags gives. */
 export function configure(line: string, worldSize = 1): PretrainingConfiguration {
   return validateConfiguration(parseFlags(line.split(' ').filter((word) => word !== '')), { worldSize });
 }
 
-/** What a line of flags is refused with. */
+/** Returns the error that a line of flags is refused with. */
 export function errorOf(line: string, worldSize = 1): MtlError {
   try {
     configure(line, worldSize);

@@ -1,5 +1,5 @@
-// What tests of the packages above share with those of this package: @mtl/configuration/testing within the
-// repository, not published.
+// Helpers that tests of the packages above share with those of this package: @mtl/configuration/testing
+// within the repository, not published.
 export { configure, errorOf, small, withFlags } from './configure.js';
 export { mergeOptions } from './merge-options.mjs';
 export { type Contradiction, refusals } from './refusals.js';

@@ -1,0 +1,57 @@
+import { UsageError } from '@mtl/errors';
+import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type {
+  BertConfiguration,
+  ModelConfiguration,
+  PretrainingConfiguration,
+} from '../pretraining-configuration.js';
+import { type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
+import { fieldsOf } from './fields-of.js';
+
+/** The fields of a model that flags decide: all but the vocabulary. */
+export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
+
+/** Returns the architecture of a run's configuration, as a model of this kind has it. */
+function modelOfConfiguration(
+  kind: ModelKind,
+  { model, bert }: Pick<PretrainingConfiguration, 'model' | 'bert'>,
+): ModelFields {
+  const configured = { ...model, ...bert, kind } as Readonly<Record<string, unknown>>;
+  const values = fieldsOf(kind).map(([, field]) => {
+    const { key, configurationKey } = field;
+    const stated =
+      configurationKey === undefined ? configured[key] : modelValue(field, configured[configurationKey]);
+    return [key, stated ?? modelValue(field, unstatedValue(field, configured))] as const;
+  });
+  return Object.fromEntries(values) as unknown as ModelFields;
+}
+
+/** Returns the architecture for a vocabulary: flags and tokenizer together. */
+export function gptModelOf(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
+  const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
+  return { ...fields, vocabularySize };
+}
+
+type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
+
+/** Returns the architecture for a vocabulary: flags and tokenizer together. */
+export function bertModelOf(
+  configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
+  vocabularySize: number,
+): BertModelConfiguration {
+  const bert = bertOf(configuration);
+  const fields = modelOfConfiguration('bert', { model: configuration.model, bert }) as FieldsOfFlags;
+  return { ...fields, vocabularySize, tokenTypeVocabularySize: 2 };
+}
+
+/**
+ * Returns the settings that only a BERT has.
+ *
+ * @throws UsageError MTL_MODEL_KIND for the configuration of another model
+ */
+export function bertOf({ bert }: Pick<PretrainingConfiguration, 'bert'>): BertConfiguration {
+  if (bert !== undefined) return bert;
+  throw new UsageError('MTL_MODEL_KIND', 'a BERT is built from the configuration of another model', {
+    expected: "a configuration whose kind is 'bert'",
+  });
+}

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import { bertPresets } from '../presets/bert-presets.js';
+import { presetNames } from '../presets/gpt-presets.js';
+import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from '../schema/flag-schema.js';
+import { modelOfFlag } from '../schema/model-of-flag.js';
+import { formatHelp } from './format-help.js';
+
+const help = formatHelp({ program: 'npm run gpt-train --', description: 'Trains a GPT.' });
+const bertHelp = formatHelp({ program: 'bert-train', description: 'Pretrains a BERT.', model: 'bert' });
+
+describe('formatHelp', () => {
+  it('has every flag and preset of the model and a text for each, within 100 columns', () => {
+    for (const [text, model, presets] of [
+      [help, 'gpt', presetNames],
+      [bertHelp, 'bert', Object.keys(bertPresets)],
+    ] as const) {
+      for (const name of flagNames) {
+        const belongs = [undefined, model].includes(modelOfFlag(name));
+        expect(new RegExp(`^ {2}--${name}( |$)`, 'm').test(text), name).toBe(belongs);
+      }
+      for (const preset of presets) expect(text).toContain(preset);
+      for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(100);
+    }
+  });
+
+  it('shows values, choices and defaults', () => {
+    expect(help).toMatch(/^ {2}--num-layers N +Transformer layers\.$/m);
+    expect(help).toMatch(/^ {2}--attention-dropout X .*\[0\.1\]$/m);
+    expect(help).toMatch(/^ {2}--device cpu\|cuda .*\[cpu\]$/m);
+    expect(help).toContain('[2^32]');
+    const unwrapped = help.replace(/\s+/g, ' ');
+    expect(unwrapped).toContain('[4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64]');
+    expect(unwrapped).toContain('One of constant, linear, cosine, inverse-square-root, WSD. [linear]');
+  });
+});
+
+describe('the flag schema', () => {
+  it('has a description, and a default it accepts itself, for every flag', () => {
+    for (const name of flagNames) expect(factsOf(name).description, name).toMatch(/\.$/);
+    expect(flagSchema.safeParse(defaultFlags).error).toBeUndefined();
+  });
+
+  it('refuses keys that are no flags', () => {
+    expect(flagSchema.safeParse({ 'num-layer': 1 }).success).toBe(false);
+  });
+
+  it('gives editors a JSON Schema of the file format', () => {
+    expect(configFileJsonSchema()).toMatchObject({
+      type: 'object',
+      additionalProperties: false,
+      properties: {
+        'num-layers': { type: 'integer', minimum: 1, description: 'Transformer layers.' },
+        'lr-decay-style': { enum: ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'] },
+      },
+    });
+  });
+});

@@ -1,0 +1,80 @@
+import type { ModelKind } from '../architecture/architecture-field.js';
+import { presetsOf } from '../presets/presets.js';
+import { describeFlag } from '../schema/describe-flag.js';
+import { type FlagName, flagGroups } from '../schema/flag-schema.js';
+import { modelOfFlag } from '../schema/model-of-flag.js';
+
+export interface FormatHelpOptions {
+  /** The command that starts the program: `npm run gpt-train --`. */
+  readonly program: string;
+  /** One line about what it does. */
+  readonly description: string;
+  /** The model that it trains; its flags are shown. Default: gpt. */
+  readonly model?: ModelKind;
+}
+
+/** Columns of the text, so that it fits a common terminal. */
+const width = 100;
+const flagColumn = 2;
+const textColumn = 44;
+
+const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]> => [
+  [
+    '--preset NAME',
+    `A named set of flags: ${Object.keys(presetsOf(model).presets).join(', ')}; or none. ` +
+      `[${presetsOf(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
+      'and tokenizer; none with one of them]',
+  ],
+  ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
+  ['--debug', 'Prints errors with their stack.'],
+  ['--help, -h', 'Prints this.'],
+];
+
+/** Returns all flags by group, with what they take, what they mean and their default. */
+export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOptions): string {
+  const groups = flagGroups.flatMap(({ title, flags }) => {
+    const names = (Object.keys(flags) as FlagName[]).filter((name) =>
+      [undefined, model].includes(modelOfFlag(name)),
+    );
+    const rows = names.map((name) => formatRow(usageOf(name), describeFlag(name).text));
+    return rows.length === 0 ? [] : [`${title}\n${rows.join('\n')}`];
+  });
+  const own = `This program\n${programHelp(model)
+    .map(([usage, text]) => formatRow(usage, text))
+    .join('\n')}`;
+  const note = wrap(
+    'Flags have the names of Megatron-LM; underscores may stand for dashes. A switch is turned off again with --no-NAME. ' +
+      'The command line overrides --config, which overrides what --load or --load-hf has, which overrides --preset, ' +
+      'which overrides the defaults shown here.',
+    width,
+  ).join('\n');
+  return [`usage: ${program} [flags]`, wrap(description, width).join('\n'), own, ...groups, note].join(
+    '\n\n',
+  );
+}
+
+function usageOf(name: FlagName): string {
+  return `--${name} ${describeFlag(name).placeholder}`.trimEnd();
+}
+
+function formatRow(usage: string, text: string): string {
+  const [first = '', ...rest] = wrap(text, width - textColumn);
+  const indent = ' '.repeat(textColumn);
+  const left = `${' '.repeat(flagColumn)}${usage}`;
+  const lines =
+    left.length + 2 <= textColumn
+      ? [left.padEnd(textColumn) + first, ...rest.map((line) => indent + line)]
+      : [left, ...[first, ...rest].map((line) => indent + line)];
+  return lines.join('\n');
+}
+
+function wrap(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= columns)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}

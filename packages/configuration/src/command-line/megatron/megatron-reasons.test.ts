@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { flagAliases, flagSchema } from '../../schema/flag-schema.js';
+import { findMegatronFlag, megatronFlagFamilies, megatronFlags } from './megatron-flags.js';
+
+describe('the reason of an unsupported Megatron flag', () => {
+  it.each([
+    ['no-create-attention-mask-in-dataloader', 'compute the attention mask from positions'],
+    ['enable-msc', 'never from an object store'],
+    ['s3-cache-path', 'never from an object store'],
+    ['num-dataset-builder-threads', 'each index is built once'],
+    ['no-data-sharding', 'reads its own samples'],
+    ['trust-remote-code', 'never run'],
+    ['allow-ambiguous-pad-tokens', 'padding is masked by its position'],
+    ['dataloader-save', 'a checkpoint holds the position in the data'],
+    ['apply-wd-to-qk-layernorm', 'no weight decay'],
+    ['decrease-batch-size-if-needed', 'exactly the size'],
+    ['eval-micro-batch-size', 'batch sizes of training'],
+    ['fp16-lm-cross-entropy', 'loss are always computed in fp32'],
+    ['disable-bf16-reduced-precision-matmul', 'matmuls always sum in fp32'],
+    ['no-async-tensor-model-parallel-allreduce', 'what overlaps'],
+    ['manual-gc-interval', 'no Python'],
+    ['te-rng-tracker', 'random numbers'],
+    ['init-method-xavier-uniform', 'initial weights are normal'],
+    ['window-attn-skip-freq', 'same window'],
+    ['use-mup', 'learning rates'],
+    ['use-contiguous-buffers-in-local-ddp', 'flat buffers'],
+    ['local-rank', 'environment variables'],
+    ['high-priority-stream-groups', 'what overlaps'],
+    ['save-retain-interval', '--keep-last'],
+    ['disable-gloo-process-groups', 'process groups follow'],
+    ['error-injection-type', 'by tests only'],
+    ['barrier-with-level-1-timing', 'without barriers'],
+  ])('is about this flag: %s', (name, reason) => {
+    expect(findMegatronFlag(name)!.why).toContain(reason);
+  });
+
+  it.each([
+    ['activations-checkpoint-method', 'use --recompute-method'],
+    ['checkpoint-num-layers', 'use --recompute-num-layers'],
+    ['distribute-saved-activations', 'use --sequence-parallel'],
+    ['optimizer-cpu-offload', 'use --use-distributed-optimizer'],
+    ['pretrained-checkpoint', '--load DIRECTORY --finetune'],
+    ['task', 'use mtl eval --task'],
+    ['vocab-extra-ids', "tokenizer's file"],
+  ])('has the remedy for this flag: %s', (name, remedy) => {
+    expect(findMegatronFlag(name)!.instead).toContain(remedy);
+  });
+
+  it('names only flags that exist', () => {
+    const known = new Set([...Object.keys(flagSchema.shape), ...Object.keys(flagAliases)]);
+    // of mtl eval, of mtl data prepare's programs and of node
+    const ofOthers = ['task', 'cpu-prof', 'config', 'dry-run'];
+    for (const [name, { why, instead = '' }] of Object.entries({
+      ...megatronFlags,
+      ...megatronFlagFamilies,
+    })) {
+      for (const [, flag] of `${why} ${instead}`.matchAll(/(?<![\w-])--([a-z][a-z0-9-]*)/g)) {
+        const isKnown = known.has(flag!) || ofOthers.includes(flag!) || megatronFlags[flag!] !== undefined;
+        expect(isKnown, `--${name} speaks of --${flag}`).toBe(true);
+      }
+    }
+  });
+});

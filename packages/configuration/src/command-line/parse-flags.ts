@@ -1,0 +1,307 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import { takesSeveral } from '../flags/flag-kinds.js';
+import {
+  type FlagName,
+  type Flags,
+  factsOf,
+  findFlagAlias,
+  flagNames,
+  isFlagName,
+} from '../schema/flag-schema.js';
+import { readFlagValue } from '../schema/flag-value.js';
+import { checkModelOfFlags } from '../schema/model-of-flag.js';
+import { type ConfigFile, readConfigFile } from './config-file.js';
+import { findMegatronFlag, judgeMegatronFlag } from './megatron/megatron-flags.js';
+import {
+  checkModulesOfFile,
+  type LoadedFlags,
+  type ResolvedFlags,
+  type ResolveFlagsOptions,
+  resolveFlags,
+} from './resolve-flags.js';
+import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
+
+/** Flags of the program itself, in addition to those of the schema. */
+const programFlags = ['preset', 'config', 'help', 'debug'] as const;
+
+/** A command line that was read: the values of all flags, and what it asks of the program. */
+export interface ParsedFlags extends ResolvedFlags {
+  /** True where --help was given: print `formatHelp` and end; nothing else was read. */
+  readonly help: boolean;
+  /** True where errors are to be printed with their stack (--debug). */
+  readonly debug: boolean;
+  /** Messages about flags that were given and have no effect, for the user. */
+  readonly notices: readonly string[];
+  /** The words of the command line. */
+  readonly argv: readonly string[];
+  /** The sources that the values were resolved from. */
+  readonly request: ResolveFlagsOptions;
+}
+
+export interface ParseFlagsOptions {
+  /** The model that the program trains. Default: gpt. */
+  readonly model?: ModelKind;
+  /** Values for required flags that the program does not use: `mtl plan` has no use for a learning rate. */
+  readonly unused?: Flags;
+}
+
+/**
+ * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
+ * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. Where it names --load
+ * or --load-hf, `withLoadedFlags` adds what is there, above the preset.
+ *
+ * A flag that is repeated on the command line counts as it was given last, with a notice. Accepted are
+ * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them,
+ * underscores for dashes, and the other names of `flagAliases`.
+ *
+ * `model`: the model that the program trains (default: gpt)
+ *
+ * @param argv arguments without the program's name: `process.argv.slice(2)`.
+ * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the
+ *   nearest name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`,
+ *   `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and
+ *   those of `readConfigFile` and `checkModulesOfFile`.
+ */
+export function parseFlags(
+  argv: readonly string[],
+  { model = 'gpt', unused = {} }: ParseFlagsOptions = {},
+): ParsedFlags {
+  const debug = argv.includes('--debug');
+  if (argv.includes('--help') || argv.includes('-h')) {
+    const request = { given: new Map(), model };
+    return { ...resolveFlags(request), help: true, debug, notices: [], argv, request };
+  }
+  const line = readCommandLine(argv, unused);
+  const file: ConfigFile | undefined =
+    line.config === undefined ? undefined : readConfigFile(line.config, unused);
+  checkModelOfFlags({ model, values: line.values, where });
+  if (file !== undefined)
+    checkModelOfFlags({ model, values: file.values, where: `in ${file.path}`, allowDefaults: true });
+  const preset = line.preset ?? file?.preset;
+  const request: ResolveFlagsOptions = {
+    given: line.values,
+    model,
+    unused,
+    ...(file === undefined ? {} : { file }),
+    ...(preset === undefined ? {} : { preset }),
+  };
+  const resolved = resolveFlags(request);
+  if (file !== undefined) checkModulesOfFile(file, resolved);
+  const notices = [...line.notices, ...(file?.notices ?? [])];
+  return { ...resolved, help: false, debug, notices, argv, request };
+}
+
+/**
+ * Returns the flags of a command line with what its --load or --load-hf knows.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
+ */
+export function withLoadedFlags(flags: ParsedFlags, loaded: LoadedFlags | undefined): ParsedFlags {
+  if (loaded === undefined) return flags;
+  const request = { ...flags.request, loaded };
+  return { ...flags, ...resolveFlags(request), request };
+}
+
+interface CommandLine {
+  readonly values: Map<FlagName, unknown>;
+  readonly notices: string[];
+  preset?: string;
+  config?: string;
+}
+
+/** One argument that begins with `--`, and what follows it up to the next. */
+interface WrittenFlag {
+  /** With dashes, whatever was written. */
+  readonly name: string;
+  /** The text behind `=`. */
+  readonly attached: string | undefined;
+  readonly following: readonly string[];
+}
+
+const where = 'on the command line';
+
+function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
+  const line: CommandLine = { values: new Map(), notices: [] };
+  const last = new Map<string, SeenFlag>();
+  const repeated = new Set<string>();
+  for (const written of splitArguments(argv)) {
+    const flag = withoutAlias(written);
+    const { name } = flag;
+    const target = isFlagName(name) ? name : (switchedOffBy(name) ?? name);
+    const value = isFlagName(target) ? flagValueOf(target, flag) : valuesOf(flag);
+    const before = last.get(target);
+    if (before !== undefined) {
+      refuseContradiction({ target, before, second: { written, flag, value } });
+      repeated.add(target);
+    }
+    last.set(target, { written, flag, value });
+  }
+  const unusable: UnusableFlag[] = [];
+  for (const [target, { flag, value }] of last) {
+    const { name } = flag;
+    if (isFlagName(target)) line.values.set(target, value);
+    else if (name === 'preset' || name === 'config') line[name] = soleValue(flag);
+    else if (name === 'debug') noValue(flag);
+    else {
+      const judged = judgeOtherFlag(flag, (other) => last.get(other)?.value ?? unused[other]);
+      if (typeof judged === 'string') line.notices.push(judged);
+      else unusable.push(judged);
+    }
+  }
+  const [first, ...others] = unusable;
+  if (first !== undefined) throw unusableFlagsError([first, ...others], where);
+  if (repeated.size > 0) {
+    const inForce = [...repeated].map((target) => textOf(last.get(target)!.written));
+    line.notices.push(`given more than once ${where}, the last one counts: ${inForce.join(', ')}`);
+  }
+  return line;
+}
+
+/** One use of a flag. */
+interface SeenFlag {
+  readonly written: WrittenFlag;
+  /** The flag without its alias. */
+  readonly flag: WrittenFlag;
+  readonly value: unknown;
+}
+
+/**
+ * A flag may be repeated with another value, since scripts append to a command line. Two different switches
+ * for one flag (--bf16 --no-bf16; --recompute-activations --recompute-granularity full) contradict each
+ * other.
+ */
+function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {
+  const { target, before, second } = options;
+  const isSwitch = before.flag.name !== second.flag.name || standsForValue(before) || standsForValue(second);
+  if (!isSwitch || JSON.stringify(before.value) === JSON.stringify(second.value)) return;
+  throw new ConfigurationError(
+    'MTL_FLAG_REPEATED',
+    `${textOf(before.written)} and ${textOf(second.written)} contradict each other`,
+    { expected: 'one of them', remedy: 'leave the other one out', details: { flag: target } },
+  );
+}
+
+function standsForValue({ written }: SeenFlag): boolean {
+  return findFlagAlias(written.name)?.value !== undefined;
+}
+
+/** Returns the flag that another name means. */
+function withoutAlias(written: WrittenFlag): WrittenFlag {
+  const alias = findFlagAlias(written.name);
+  if (alias === undefined) return written;
+  const { flag, value } = alias;
+  if (value === undefined) return { ...written, name: flag };
+  noValue(written);
+  return { name: flag, attached: value, following: [] };
+}
+
+function splitArguments(argv: readonly string[]): readonly WrittenFlag[] {
+  const flags: Array<{ name: string; attached: string | undefined; following: string[] }> = [];
+  for (const argument of argv) {
+    const match = /^--([^=]+)(?:=(.*))?$/s.exec(argument);
+    const last = flags.at(-1);
+    if (match !== null) {
+      flags.push({ name: match[1]!.replaceAll('_', '-'), attached: match[2], following: [] });
+    } else if (last === undefined) {
+      throw strayArgument(argument);
+    } else {
+      last.following.push(argument);
+    }
+  }
+  return flags;
+}
+
+/** Returns the switch that `--no-x` (or, where the switch is called `no-x`, `--x`) turns off. */
+function switchedOffBy(name: string): FlagName | undefined {
+  const opposite = name.startsWith('no-') ? name.slice(3) : `no-${name}`;
+  return isFlagName(opposite) && factsOf(opposite).kind === 'boolean' ? opposite : undefined;
+}
+
+function flagValueOf(flag: FlagName, written: WrittenFlag): unknown {
+  const facts = factsOf(flag);
+  const { kind, placeholder } = facts;
+  if (kind === 'boolean') {
+    if (written.name !== flag) {
+      noValue(written);
+      return false;
+    }
+    if (written.attached === undefined) noValue(written);
+    return readFlagValue({ name: flag, value: written.attached ?? true, where });
+  }
+  if (takesSeveral(facts)) {
+    const value = valuesOf(written);
+    if (value.length === 0) throw missingValue(flag, placeholder);
+    return readFlagValue({ name: flag, value, where });
+  }
+  return readFlagValue({ name: flag, value: soleValue(written, placeholder), where });
+}
+
+function soleValue(written: WrittenFlag, placeholder = 'NAME'): string {
+  const { name } = written;
+  const [value, ...rest] = valuesOf(written);
+  if (value === undefined || value === '') throw missingValue(name, placeholder);
+  if (rest.length > 0) throw strayArgument(rest[0]!, name);
+  return value;
+}
+
+function valuesOf({ attached, following }: WrittenFlag): readonly string[] {
+  return attached === undefined ? following : [attached, ...following];
+}
+
+function textOf(written: WrittenFlag): string {
+  return [`--${written.name}`, ...valuesOf(written)].join(' ');
+}
+
+function noValue({ name, attached, following }: WrittenFlag): void {
+  if (attached !== undefined) throw strayArgument(attached, name);
+  if (following.length > 0) throw strayArgument(following[0]!, name);
+}
+
+/** Returns a notice about a flag that is not in the schema and has no effect, or why it cannot be used. */
+function judgeOtherFlag(
+  written: WrittenFlag,
+  valueOfFlag: (flag: FlagName) => unknown,
+): string | UnusableFlag {
+  const { name } = written;
+  const megatron = findMegatronFlag(name);
+  if (megatron === undefined) return unknownFlag(name);
+  const values = valuesOf(written);
+  if (megatron.harmless !== undefined || megatron.harmlessWith !== undefined) {
+    const most = { nothing: 0, one: 1, many: Number.POSITIVE_INFINITY }[megatron.takes];
+    if (values.length > most) throw strayArgument(values[most]!, name);
+    if (values.length === 0 && megatron.takes !== 'nothing') throw missingValue(name, 'VALUE');
+  }
+  return judgeMegatronFlag({ name, megatron, values, where, valueOfFlag });
+}
+
+function unknownFlag(name: string): UnusableFlag {
+  const known = [...flagNames, ...programFlags];
+  const near = nearestName(name, known);
+  return {
+    code: 'MTL_FLAG_UNKNOWN',
+    written: `--${name}`,
+    problem: 'is not a flag',
+    expected: near === undefined ? undefined : `--${near}`,
+    remedy: '--help lists all flags',
+    details: { flag: name, near },
+  };
+}
+
+function missingValue(name: string, placeholder: string): ConfigurationError {
+  return new ConfigurationError('MTL_FLAG_VALUE_MISSING', `--${name} needs a value`, {
+    expected: `--${name} ${placeholder}`,
+    details: { flag: name },
+  });
+}
+
+function strayArgument(argument: string, after?: string): ConfigurationError {
+  const place = after === undefined ? '' : ` behind --${after}`;
+  const dashed = argument.replace(/^-?/, '--').replaceAll('_', '-');
+  const isFlag = isFlagName(dashed.slice(2));
+  return new ConfigurationError('MTL_FLAG_ARGUMENT', `"${argument}"${place} belongs to no flag`, {
+    ...(isFlag ? { expected: dashed } : {}),
+    remedy: isFlag ? 'flags begin with two dashes' : '--help lists all flags and what they take',
+    details: { argument, after },
+  });
+}

@@ -1,0 +1,287 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { dirname, relative, resolve, sep } from 'node:path';
+import type { TokenizerOptions } from '@mtl/data';
+import { ConfigurationError } from '@mtl/errors';
+import type { BatchPosition } from '@mtl/optimizer';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import { presetFlags, presetsOf } from '../presets/presets.js';
+import {
+  defaultFlags,
+  type FlagName,
+  type Flags,
+  flagsOfOwnModels,
+  tokenizerFlagNames,
+} from '../schema/flag-schema.js';
+import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
+import type { ConfigFile } from './config-file.js';
+
+/** The flags of a run as --load or --load-hf knows them. Plain data, which ranks broadcast. */
+export interface LoadedFlags {
+  /** For the printed configuration: `checkpoint runs/a/iter_0000010`, `Hugging Face directory gpt2`. */
+  readonly source: string;
+  readonly values: Flags;
+  /** The flags that cannot be given with another value. */
+  readonly fixed: readonly FlagName[];
+  /** Values of fixed flags that a run may choose all the same. Default: none. */
+  readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
+  /** The tokenizer that `values` describes: its options say more than flags can. */
+  readonly tokenizer?: TokenizerOptions;
+  /** Tokens that the model knows. */
+  readonly vocabularySize: number;
+  /** The step where training goes on; absent where it begins anew. */
+  readonly start?: BatchPosition;
+}
+
+/** Values of all flags, each from the strongest source that gives one. */
+export interface ResolvedFlags {
+  readonly values: Flags;
+  /**
+   * The source that each value comes from: `command line` or `options`, a file's name, `checkpoint PATH`,
+   * `Hugging Face directory PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
+   */
+  readonly sources: ReadonlyMap<FlagName, string>;
+  /** Flags of the command line and of --config. */
+  readonly given: ReadonlySet<FlagName>;
+  /** The preset in force, or `none`. */
+  readonly preset: string;
+  /** The model that they describe. */
+  readonly model: ModelKind;
+  /** The flags of what --load or --load-hf names, where it was read. */
+  readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
+  /** The tokenizer of the loaded model, where it is the one in force. */
+  readonly loadedTokenizer?: TokenizerOptions;
+}
+
+/** Who gave the values of the strongest source. */
+export type GivenBy = 'command line' | 'options';
+
+export interface ResolveFlagsOptions {
+  /** Values of the command line or of a program's options, the strongest source. */
+  readonly given: ReadonlyMap<FlagName, unknown>;
+  /** The one of the two. Default: the command line. */
+  readonly givenBy?: GivenBy;
+  /** --config */
+  readonly file?: ConfigFile;
+  /** The flags of what --load or --load-hf names. */
+  readonly loaded?: LoadedFlags;
+  /**
+   * `none` leaves only the defaults of the flags. Default: the smallest one of the model for a command line
+   * without --config and without a model, data or checkpoint of its own, otherwise `none`.
+   */
+  readonly preset?: string;
+  /** Default: gpt. */
+  readonly model?: ModelKind;
+  /** Values for required flags that the program does not use: the weakest source. */
+  readonly unused?: Flags;
+}
+
+/**
+ * Flags that set the same thing in different ways: one of a stronger source puts the others of weaker sources
+ * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
+ */
+const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
+  epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
+  'train-iters': ['epochs', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
+  'train-samples': ['epochs', 'train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
+  'lr-warmup-iters': ['lr-warmup-fraction', 'lr-warmup-samples'],
+  'lr-warmup-samples': ['lr-warmup-fraction', 'lr-warmup-iters'],
+  'lr-warmup-fraction': ['lr-warmup-iters', 'lr-warmup-samples'],
+  bf16: ['fp16'],
+  fp16: ['bf16'],
+  'data-path': ['mock-data'],
+  'train-data': ['mock-data'],
+  'mock-data': ['data-path', 'train-data'],
+  'load-hf': ['load'],
+  load: ['load-hf'],
+  // the vocabulary of a preset's NullTokenizer
+  'tokenizer-type': ['vocab-size'],
+  'validation-data': ['validation-fraction'],
+  'validation-fraction': ['validation-data'],
+  mscale: ['yarn-attention-factor'],
+  'mscale-all-dim': ['yarn-attention-factor'],
+  'yarn-attention-factor': ['mscale', 'mscale-all-dim'],
+};
+
+type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
+
+/**
+ * Lays the sources over each other: defaults, preset, loaded checkpoint or Hugging Face directory, file,
+ * command line.
+ *
+ * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name; `MTL_FLAG_CONFLICT`
+ *   for flags that contradict the loaded model, and for dist_muon without the distributed optimizer.
+ */
+export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
+  const { model = 'gpt', file, given, givenBy = 'command line', unused = {} } = options;
+  const preset = options.preset ?? presetWithoutName(options);
+  const asked = new Map([...(file?.values ?? []), ...given]);
+  const { loaded } = options;
+  if (loaded !== undefined) refuseContradictions(asked, loaded);
+  const hasOwnTokenizer = tokenizerFlagNames.some((name) => asked.has(name));
+  const layers: ReadonlyArray<readonly [source: string, entries: Entries]> = [
+    ['default', entriesOf({ ...unused, ...defaultFlags })],
+    [`preset ${preset}`, entriesOf(presetFlags(preset, model))],
+    [loaded?.source ?? '', loaded === undefined ? [] : loadedEntries(loaded, { hasOwnTokenizer })],
+    [file?.path ?? '', [...(file?.values ?? [])]],
+    [givenBy, [...given]],
+  ];
+  const { values, sources } = layOver(layers);
+  replaceDistMuon({ values, sources, asked });
+  keepBelowPeak({ values, sources, preset });
+  return {
+    values: Object.freeze(Object.fromEntries(values)) as Flags,
+    sources,
+    preset,
+    model,
+    given: new Set(asked.keys()),
+    ...(loaded === undefined ? {} : { loaded }),
+    ...(loaded?.tokenizer === undefined || hasOwnTokenizer ? {} : { loadedTokenizer: loaded.tokenizer }),
+  };
+}
+
+/** The default preset is for those who ask for nothing of their own. */
+function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
+  const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
+  return isOwn ? 'none' : presetsOf(model).whenNothingIsAsked;
+}
+
+const entriesOf = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
+
+/** Flags of a tokenizer belong together: one of the user's replaces all of the loaded model's. */
+function loadedEntries(
+  { values }: LoadedFlags,
+  { hasOwnTokenizer }: { readonly hasOwnTokenizer: boolean },
+): Entries {
+  const ofTokenizer: readonly string[] = tokenizerFlagNames;
+  return entriesOf(values).filter(([name]) => !(hasOwnTokenizer && ofTokenizer.includes(name)));
+}
+
+function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entries]>): {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+} {
+  const values = new Map<FlagName, unknown>();
+  const sources = new Map<FlagName, string>();
+  const putBack = (name: FlagName): void => {
+    if (defaultFlags[name] === undefined) {
+      values.delete(name);
+      sources.delete(name);
+    } else {
+      values.set(name, defaultFlags[name]);
+      sources.set(name, 'default');
+    }
+  };
+  for (const [source, entries] of layers) {
+    for (const [name, value] of entries) {
+      // A switch that is turned off leaves its rivals in force.
+      if (value === false) continue;
+      for (const rival of displaced[name] ?? []) putBack(rival);
+    }
+    for (const [name, value] of entries) {
+      values.set(name, value);
+      sources.set(name, source);
+    }
+  }
+  return { values, sources };
+}
+
+/** Megatron-LM's old name of Muon with the distributed optimizer. */
+function replaceDistMuon(options: {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+  readonly asked: ReadonlyMap<FlagName, unknown>;
+}): void {
+  const { values, sources, asked } = options;
+  if (values.get('optimizer') !== 'dist_muon') return;
+  if (asked.get('use-distributed-optimizer') === false) {
+    throw new ConfigurationError(
+      'MTL_FLAG_CONFLICT',
+      '--optimizer dist_muon and --no-use-distributed-optimizer contradict each other',
+      {
+        expected: '--optimizer dist_muon, which means --optimizer muon --use-distributed-optimizer',
+        remedy: 'use --optimizer muon for Muon without the distributed optimizer',
+        details: { flags: ['optimizer', 'use-distributed-optimizer'] },
+      },
+    );
+  }
+  values.set('optimizer', 'muon');
+  values.set('use-distributed-optimizer', true);
+  sources.set('use-distributed-optimizer', `${sources.get('optimizer')}: --optimizer dist_muon`);
+}
+
+/** A lowest learning rate that only the preset asks for gives way to a peak below it. */
+function keepBelowPeak(options: {
+  readonly values: Map<FlagName, unknown>;
+  readonly sources: Map<FlagName, string>;
+  readonly preset: string;
+}): void {
+  const { values, sources, preset } = options;
+  const ofPreset = `preset ${preset}`;
+  const [peak, lowest] = [values.get('lr'), values.get('min-lr')] as [number | undefined, number];
+  if (sources.get('min-lr') !== ofPreset || peak === undefined || lowest <= peak) return;
+  values.set('min-lr', defaultFlags['min-lr']);
+  sources.set('min-lr', `default (${ofPreset}: ${lowest}, above --lr)`);
+}
+
+/** @throws ConfigurationError `MTL_FLAG_CONFLICT` naming all flags that contradict the loaded model */
+function refuseContradictions(
+  asked: ReadonlyMap<FlagName, unknown>,
+  { source, values, fixed, alternatives = {} }: LoadedFlags,
+): void {
+  const mayBe = (name: FlagName, value: unknown): boolean =>
+    value === values[name] || alternatives[name] === 'all' || (alternatives[name] ?? []).includes(value);
+  const differing = fixed.filter((name) => asked.has(name) && !mayBe(name, asked.get(name)));
+  if (differing.length === 0) return;
+  const written = (value: (name: FlagName) => unknown) =>
+    differing
+      .map((name) => (value(name) === undefined ? `no --${name}` : `--${name} ${value(name)}`))
+      .join(' ');
+  const names = differing.map((name) => `--${name}`).join(' and ');
+  throw new ConfigurationError(
+    'MTL_FLAG_CONFLICT',
+    `${written((name) => asked.get(name))} contradicts the ${source}`,
+    {
+      expected: `${written((name) => values[name])}, which it has`,
+      remedy: `leave ${names} out: the directory gives ${differing.length === 1 ? 'it' : 'them'}`,
+      details: { flags: differing },
+    },
+  );
+}
+
+/** Tells whether a flag whose value is from this source has it from the defaults or from a preset alone. */
+export const isDefaultSource = (source: string | undefined): boolean =>
+  source === undefined || source === 'default' || source.startsWith('preset ');
+
+/** Flags that may name code. */
+const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
+
+/**
+ * Refuses to run code that a file of settings names anywhere but in its own folder: such files are passed
+ * around as data.
+ *
+ * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
+ */
+export function checkModulesOfFile(file: ConfigFile, { values, sources }: ResolvedFlags): void {
+  for (const name of flagsOfModules) {
+    const module = values[name];
+    const isData = name === 'pipeline-schedule' && module !== undefined && !isScheduleModule(module);
+    if (module === undefined || isData || sources.get(name) !== file.path) continue;
+    const folder = realPath(dirname(file.path));
+    if (relative(folder, realPath(module)).split(sep)[0] !== '..') continue;
+    throw new ConfigurationError(
+      'MTL_CONFIG_SCHEDULE',
+      `${name} in ${file.path} is ${module}, a module outside the folder of that file, which would be run`,
+      {
+        expected: `a module in ${folder}`,
+        remedy: `pass --${name} ${module} on the command line if you trust it, or move it into that folder`,
+        details: { file: file.path, module },
+      },
+    );
+  }
+}
+
+/** Returns a path without symbolic links, as far as it exists. */
+function realPath(path: string): string {
+  const absolute = resolve(path);
+  return existsSync(absolute) ? realpathSync(absolute) : absolute;
+}

@@ -1,0 +1,48 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/** A flag of a command line or a file with which the program cannot run. */
+export interface UnusableFlag {
+  readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
+  /** As it was written, with its values: `--num-experts 8`. */
+  readonly written: string;
+  /** The problem with it: `is not a flag`. */
+  readonly problem: string;
+  readonly expected?: string | undefined;
+  readonly remedy: string;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Makes one error for all flags of one source that cannot be used, so that a user corrects all of them at
+ * once. Its code is that of the first flag.
+ *
+ * @param where the source: `on the command line`, `in run.yaml`
+ */
+export function unusableFlagsError(
+  [first, ...others]: readonly [UnusableFlag, ...UnusableFlag[]],
+  where: string,
+): ConfigurationError {
+  if (others.length === 0) {
+    const { code, written, problem, expected, remedy, details } = first;
+    // an unknown flag is always one of the command line
+    const place = code === 'MTL_FLAG_UNKNOWN' ? '' : ` ${where}`;
+    return new ConfigurationError(code, `${written}${place} ${problem}`, {
+      ...(expected === undefined ? {} : { expected }),
+      remedy,
+      details,
+    });
+  }
+  const flags = [first, ...others];
+  const lines = flags.map(({ written, problem, expected, remedy }) => {
+    const wanted = expected === undefined ? '' : `; expected ${expected}`;
+    return `\n  ${written} ${problem}${wanted}; ${remedy}`;
+  });
+  return new ConfigurationError(
+    first.code,
+    `${flags.length} flags ${where} cannot be used:${lines.join('')}`,
+    {
+      remedy: 'change or leave out each of them',
+      details: { flags: flags.map(({ code, details }) => ({ code, ...details })) },
+    },
+  );
+}

@@ -1,0 +1,44 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import type { Flags } from '../schema/flag-schema.js';
+import { bertPresets } from './bert-presets.js';
+import { gptPresets } from './gpt-presets.js';
+
+/**
+ * The presets of a model by name, from the smallest to the largest, and the one for a command line that asks
+ * for no model, data or checkpoint of its own.
+ */
+export interface PresetsOfModel {
+  readonly presets: Readonly<Record<string, Flags>>;
+  readonly whenNothingIsAsked: string;
+}
+
+const all: Readonly<Record<ModelKind, PresetsOfModel>> = {
+  gpt: { presets: gptPresets, whenNothingIsAsked: 'default' },
+  bert: { presets: bertPresets, whenNothingIsAsked: 'bert-default' },
+};
+
+export function presetsOf(model: ModelKind): PresetsOfModel {
+  return all[model];
+}
+
+/**
+ * Returns the flags that a preset of a model sets; none for `none`.
+ *
+ * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
+ */
+export function presetFlags(name: string, model: ModelKind): Flags {
+  if (name === 'none') return {};
+  const { presets } = presetsOf(model);
+  if (Object.hasOwn(presets, name)) return presets[name]!;
+  const names = Object.keys(presets);
+  const near = nearestName(name, names);
+  const other = model === 'gpt' ? 'bert' : 'gpt';
+  const isOfOther = Object.hasOwn(presetsOf(other).presets, name);
+  const what = isOfOther ? `${name} is a preset of ${other.toUpperCase()}` : `unknown preset ${name}`;
+  throw new ConfigurationError('MTL_PRESET', what, {
+    expected: `${names.join(', ')} or none`,
+    ...(near === undefined ? {} : { remedy: `pass --preset ${near}` }),
+    details: { preset: name, near },
+  });
+}

@@ -1,0 +1,236 @@
+import type { TokenizerOptions } from '@mtl/data';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { asStatedBy, modelTypesOf } from '@mtl/formats';
+import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
+import {
+  type ArchitectureField,
+  flagValue,
+  type ModelKind,
+  unstatedValue,
+} from '../architecture/architecture-field.js';
+import { architectureFlagNames, fieldsOf } from '../architecture/fields-of.js';
+import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
+import type { PretrainingConfiguration } from '../pretraining-configuration.js';
+import type { FlagName, Flags } from '../schema/flag-schema.js';
+import { tokenizerFlagsOf } from './saved-tokenizer.js';
+
+/** A GptModelConfiguration or a BertModelConfiguration, as `kind` tells. */
+export interface KindOfModel {
+  readonly kind: ModelKind;
+  readonly model: TransformerConfiguration;
+}
+
+/** Flags that decide which weights a model has and what it computes with them, in the order of help. */
+export const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
+
+/**
+ * Returns the flags that describe a model: all of its architecture but the vocabulary, which is the
+ * tokenizer's. A property that the model does not state, as in a checkpoint of before it existed, has the
+ * value that such models have.
+ */
+export function architectureFlags({ kind, model }: KindOfModel): Flags {
+  const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
+  const values = fieldsOf(kind).flatMap(([name, field]) => {
+    const value = flagValue(field, stated[field.key]) ?? unstatedValue(field, stated);
+    const isUsed = !(field.isUnused?.(stated) ?? false);
+    const hasFlag = isUsed && (field.withoutFlag === undefined || value !== field.withoutFlag);
+    return value !== undefined && hasFlag ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(values) as Flags;
+}
+
+/** The flags of the architecture in which two models of a kind differ, as command lines have them. */
+export interface DifferingFlags {
+  readonly one: string;
+  readonly other: string;
+  /**
+   * The change of flags that makes the other model the one: `pass --num-layers 2, leave out --window-size`.
+   */
+  readonly toGetOne: string;
+}
+
+/** Compares what decides the weights of two models of a kind; undefined where they are the same. */
+export function differingFlags(
+  kind: ModelKind,
+  models: { readonly one: TransformerConfiguration; readonly other: TransformerConfiguration },
+): DifferingFlags | undefined {
+  const [one, other] = [models.one, models.other].map((model) => architectureFlags({ kind, model })) as [
+    Flags,
+    Flags,
+  ];
+  const names = weightFlagNames.filter((name) => one[name] !== other[name]);
+  if (names.length === 0) return undefined;
+  const text = (of: Flags, name: keyof Flags): string =>
+    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
+  const textOf = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
+  const [passed, leftOut] = [true, false].map((isSet) =>
+    names.filter((name) => (one[name] !== undefined) === isSet),
+  ) as [typeof names, typeof names];
+  const actions = [
+    ...(passed.length > 0 ? [`pass ${passed.map((name) => text(one, name)).join(' ')}`] : []),
+    ...(leftOut.length > 0 ? [`leave out ${leftOut.map((name) => `--${name}`).join(' ')}`] : []),
+  ];
+  return { one: textOf(one), other: textOf(other), toGetOne: actions.join(', ') };
+}
+
+export interface CheckSameArchitectureOptions {
+  readonly kind: ModelKind;
+  /** The model of the checkpoint. */
+  readonly saved: TransformerConfiguration;
+  /** The model to be trained. */
+  readonly built: TransformerConfiguration;
+  /** The path of the checkpoint. */
+  readonly path: string;
+}
+
+/**
+ * Refuses a checkpoint of another model than the one to be trained, in the words of its flags.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MODEL
+ */
+export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArchitectureOptions): void {
+  const differing = differingFlags(kind, { one: saved, other: built });
+  if (differing === undefined) return;
+  const { one: there, other: here, toGetOne } = differing;
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_MODEL',
+    `${path} holds a model of ${there}, and this one has ${here}`,
+    {
+      expected: 'the model that was saved',
+      remedy: `${toGetOne}, or leave those flags out: --load has them; the other model is trained without --load`,
+      exitCode: 2,
+    },
+  );
+}
+
+/**
+ * Refuses a model whose architecture no Hugging Face directory can record: before a run that writes one.
+ *
+ * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
+ *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
+ */
+export function checkHuggingFaceArchitecture({ kind, model }: KindOfModel): void {
+  const flags = architectureFlags({ kind, model });
+  const recorded = modelTypesOf(kind).flatMap((type): Recorded[] => {
+    const stated = asStatedBy(type, model);
+    if (stated === undefined) return [];
+    const read = architectureFlags({ kind, model: stated });
+    return [{ type, read, lost: weightFlagNames.filter((name) => read[name] !== flags[name]) }];
+  });
+  const [nearest] = recorded.sort((one, other) => one.lost.length - other.lost.length);
+  if (nearest?.lost.length === 0) return;
+  throw refused({ kind, flags, nearest });
+}
+
+/** The architecture that a directory of a model type records. */
+interface Recorded {
+  readonly type: string;
+  readonly read: Flags;
+  /** Flags of the model that would have another value. */
+  readonly lost: ReadonlyArray<(typeof weightFlagNames)[number]>;
+}
+
+function refused({
+  kind,
+  flags,
+  nearest,
+}: {
+  readonly kind: KindOfModel['kind'];
+  readonly flags: Flags;
+  readonly nearest: Recorded | undefined;
+}): ConfigurationError {
+  const { type, read, lost } = nearest ?? { type: kind, read: {}, lost: [] };
+  const text = (of: Flags, name: keyof Flags): string =>
+    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
+  const what = lost.length === 0 ? 'these sizes' : lost.map((name) => text(flags, name)).join(' ');
+  const code = fieldsOf(kind).find(([name]) => name === lost[0])?.[1].huggingFaceCode;
+  return new ConfigurationError(
+    code ?? 'MTL_HUGGING_FACE_ARCHITECTURE',
+    `a model of ${what} cannot be written for the transformers library; ` +
+      `its nearest model type that can be, ${type}, does not have it`,
+    {
+      expected: lost.map((name) => text(read, name)).join(' '),
+      remedy: 'leave --save-hf out, or train a model with that value',
+      details: { flag: lost[0] },
+    },
+  );
+}
+
+/**
+ * Returns the values that positions of a loaded model may have instead, by flag: none where they are not
+ * rotary.
+ */
+function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFlags['alternatives']> {
+  const { positionEmbeddingType } = model as PositionVariants;
+  const isRotary = positionEmbeddingType === 'rope' || positionEmbeddingType === 'yarn';
+  if (kind !== 'gpt' || !isRotary) return {};
+  return Object.fromEntries(
+    fieldsOf(kind).flatMap(([name, { rotaryAlternatives: values }]) =>
+      values === undefined ? [] : [[name, values] as const],
+    ),
+  );
+}
+
+/** Properties that say the same as others in another way, which they take the place of. */
+const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
+  mscale: ['yarnAttentionFactor'],
+  mscaleAllDim: ['yarnAttentionFactor'],
+  yarnAttentionFactor: ['mscale', 'mscaleAllDim'],
+};
+
+/**
+ * Returns a loaded `model` with the rotary positions that a run asks for, whose flags describe the model
+ * `asked`: what the run states of them, and not the defaults of its flags.
+ */
+export function withAskedPositions<Model extends TransformerConfiguration>(
+  { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
+  { model, asked }: { readonly model: Model; readonly asked: TransformerConfiguration },
+): Model {
+  const alternatives = rotaryAlternatives({ kind, model });
+  const values = architectureFlags({ kind, model: asked });
+  const keys = fieldsOf(kind).flatMap(([name, { key }]) => {
+    const may = alternatives[name];
+    const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
+    return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
+  });
+  const replaced = [...keys, ...keys.flatMap((key) => saidOtherwise[key] ?? [])];
+  const kept = Object.entries(model).filter(([key]) => !replaced.includes(key));
+  const stated = Object.entries(asked).filter(([key]) => keys.includes(key));
+  return Object.fromEntries([...kept, ...stated]) as unknown as Model;
+}
+
+export interface FlagsOfHuggingFaceOptions extends KindOfModel {
+  readonly directory: string;
+  /** Undefined where the user names one, or the directory has none. */
+  readonly tokenizer: TokenizerOptions | undefined;
+}
+
+/**
+ * Returns what a Hugging Face directory gives for the flags of a run, and which of them it fixes: another
+ * value is refused (`withLoadedFlags`).
+ */
+export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
+  const { directory, kind, model, tokenizer } = options;
+  const ofModel = architectureFlags({ kind, model });
+  const fields = fieldsOf(kind).filter(([name, { decides }]) => decides !== 'padding' && name in ofModel);
+  const values = Object.fromEntries(fields.map(([name]) => [name, ofModel[name]])) as Flags;
+  const fixed = (decides: string): readonly FlagName[] =>
+    fields
+      .filter(([name, field]) => field.decides === decides && !isReplaceable(field, values[name]))
+      .map(([name]) => name);
+  return {
+    source: `Hugging Face directory ${directory}`,
+    values: {
+      ...values,
+      'seq-length': model.maxPositionEmbeddings,
+      ...(tokenizer === undefined ? {} : tokenizerFlagsOf(tokenizer)),
+    },
+    fixed: [...fixed('weights'), ...fixed('learning')],
+    alternatives: rotaryAlternatives(options),
+    ...(tokenizer === undefined ? {} : { tokenizer }),
+    vocabularySize: model.vocabularySize,
+  };
+}
+
+const isReplaceable = ({ replaceable, isReplaceable }: ArchitectureField, value: unknown): boolean =>
+  isReplaceable === true || (replaceable !== undefined && replaceable === value);

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
+import { type FlagName, schemaOf } from './flag-schema.js';
+
+/** The form in which help shows a flag. */
+export interface FlagDescription {
+  /** The placeholder of its value; empty for a switch. */
+  readonly placeholder: string;
+  /** A text about what it does, its choices where they are many, and its default. */
+  readonly text: string;
+  /** True where the flag takes a list of values. */
+  readonly takesSeveral: boolean;
+  /** The names that the flag takes; none where it takes other values, too. */
+  readonly choices: readonly string[];
+}
+
+/** Returns the help of a flag of a training run. */
+export const describeFlag = (name: FlagName): FlagDescription => describeSchema(schemaOf(name));
+
+/** Returns the help of a flag, for any command that has it. */
+export function describeSchema(schema: z.ZodType): FlagDescription {
+  const facts = flagFacts.get(schema)!;
+  const { description, kind, placeholder, default: value, defaultText } = facts;
+  const isLong = kind === 'choice' && placeholder.length > 24;
+  const names = choicesOf(schema);
+  const choices =
+    kind === 'choices'
+      ? ` One or more of ${names.join(', ')}.`
+      : isLong
+        ? ` One of ${placeholder.replaceAll('|', ', ')}.`
+        : '';
+  const shown = defaultText ?? (kind === 'boolean' || value === undefined ? undefined : formatDefault(value));
+  return {
+    placeholder: isLong ? 'STYLE' : placeholder,
+    takesSeveral: takesSeveral(facts),
+    choices: names,
+    text: `${description}${choices}${shown === undefined ? '' : ` [${shown}]`}`,
+  };
+}
+
+/** Returns the value of a flag where none is given; undefined where that depends on others. */
+export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
+
+/** Returns the names that a flag takes. */
+function choicesOf(schema: z.ZodType): readonly string[] {
+  const { kind } = flagFacts.get(schema)!;
+  if (kind !== 'choice' && kind !== 'choices') return [];
+  const json = z.toJSONSchema(schema) as NamesOfSchema & { readonly items?: NamesOfSchema };
+  return json.enum ?? json.items?.enum ?? [];
+}
+
+interface NamesOfSchema {
+  readonly enum?: readonly string[];
+}
+
+function formatDefault(value: unknown): string {
+  return value === 2 ** 32 ? '2^32' : String(value);
+}

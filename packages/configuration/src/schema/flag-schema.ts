@@ -1,0 +1,198 @@
+import { z } from 'zod';
+import { architectureFlagNames, schemasOfArchitecture } from '../architecture/fields-of.js';
+import { checkpointFlags, loraFlags } from '../flags/checkpoint-flags.js';
+import { conversationFlags, dataFlags } from '../flags/data-flags.js';
+import {
+  choice,
+  count,
+  type FlagFacts,
+  flagFacts,
+  fraction,
+  positiveNumber,
+  toggle,
+} from '../flags/flag-kinds.js';
+import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
+import { optimizerFlags } from '../flags/optimizer-flags.js';
+import { dryRunFlags, recomputeFlags, spikeFlags, trainingFlags } from '../flags/training-flags.js';
+import { strategyFlags } from '../strategies/strategies.js';
+
+/** The flags that only a BERT has: its architecture and its samples. */
+export const bertFlags = {
+  ...schemasOfArchitecture('bert'),
+  'mask-prob': fraction('Share of the tokens to mask and predict.', { default: 0.15 }),
+  'short-seq-prob': fraction('Share of the samples that aim at a length below --seq-length.', {
+    default: 0.1,
+  }),
+};
+
+/** The flags of where the model runs and how it is sharded over processes. */
+export const parallelFlags = {
+  device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
+  'allow-tf32': toggle(
+    'With --device cuda: matmuls of float32 in TF32, faster and with 10 bits of mantissa.',
+  ),
+  'cuda-graphs': toggle(
+    'With --device cuda: records the passes over a micro-batch once, then launches them as a whole. Not with tensor parallelism.',
+  ),
+  'time-matmuls': toggle(
+    'With --device cuda: times several algorithms for every matmul before the first step and uses the fastest. What was chosen is kept in the cache directory of the user, and used by all later runs with this flag.',
+  ),
+  'distributed-backend': choice(['nccl', 'gloo', 'local'], 'What processes communicate over.', {
+    defaultText:
+      'local on one host, gloo between hosts; with --device cuda nccl where every process has a GPU of its own',
+  }),
+  threads: count('CPU threads per process.', {
+    defaultText:
+      'what the checkpoint was trained with; else by the size of the model and the cores that are free',
+  }),
+  ...strategyFlags,
+  'distributed-timeout-minutes': positiveNumber(
+    'Minutes that a process waits for others before it gives up.',
+    {
+      default: 10,
+    },
+  ),
+};
+
+/** The architecture: GPT-2 with Megatron-LM's names. */
+const modelFlags = schemasOfArchitecture('others');
+const expertFlags = schemasOfArchitecture('experts');
+
+/**
+ * The groups of flags, in the order of help and of the printed configuration, and the topics that they are of
+ * in `RunOptions`.
+ */
+export const flagGroups = [
+  { title: 'Model', topic: 'model', flags: modelFlags },
+  { title: 'Experts', topic: 'model', flags: expertFlags },
+  { title: 'BERT', topic: 'model', flags: bertFlags },
+  { title: 'Training', topic: 'training', flags: trainingFlags },
+  { title: 'Optimizer', topic: 'optimizer', flags: optimizerFlags },
+  { title: 'Loss spikes', topic: 'spikes', flags: spikeFlags },
+  { title: 'LoRA', topic: 'lora', flags: loraFlags },
+  { title: 'Data', topic: 'data', flags: dataFlags },
+  { title: 'Conversations', topic: 'data', flags: conversationFlags },
+  { title: 'Device and parallelism', topic: 'layout', flags: parallelFlags },
+  { title: 'Checkpoints', topic: 'checkpoint', flags: checkpointFlags },
+  { title: 'Logging', topic: 'logging', flags: loggingFlags },
+  { title: 'Dry run', topic: undefined, flags: dryRunFlags },
+] as const;
+
+/**
+ * The one schema: command line, YAML and JSON files, presets, help and range checks all follow from it.
+ * Checks that involve several flags are in `validateConfiguration`.
+ */
+export const flagSchema = z
+  .strictObject({
+    ...modelFlags,
+    ...expertFlags,
+    ...bertFlags,
+    ...trainingFlags,
+    ...optimizerFlags,
+    ...spikeFlags,
+    ...loraFlags,
+    ...dataFlags,
+    ...conversationFlags,
+    ...parallelFlags,
+    ...checkpointFlags,
+    ...loggingFlags,
+    ...dryRunFlags,
+  })
+  .partial();
+
+/** Values by Megatron-LM's names; a flag that was not given is absent. */
+export type Flags = z.infer<typeof flagSchema>;
+export type FlagName = keyof Flags;
+
+/** The flags that choose where a model runs and how it is sharded over processes. */
+export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
+export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
+
+/** The flags that choose which activations are recomputed. */
+export type RecomputeFlags = Pick<Flags, keyof typeof recomputeFlags>;
+export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof RecomputeFlags)[];
+
+/** The flags that name services that metrics are sent to. */
+export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
+export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
+
+const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
+  {},
+  ...flagGroups.map((group) => group.flags),
+);
+
+export const flagNames: readonly FlagName[] = Object.keys(schemas) as FlagName[];
+
+export function isFlagName(name: string): name is FlagName {
+  return Object.hasOwn(schemas, name);
+}
+
+/** Returns the schema of one flag's value. */
+export function schemaOf(name: FlagName): z.ZodType {
+  return schemas[name]!;
+}
+
+/** Returns help, kind and default of a flag. */
+export function factsOf(name: FlagName): FlagFacts {
+  return flagFacts.get(schemaOf(name))!;
+}
+
+/** The defaults of all flags that have one of their own. */
+export const defaultFlags: Flags = Object.freeze(
+  Object.fromEntries(
+    flagNames
+      .filter((name) => factsOf(name).default !== undefined)
+      .map((name) => [name, factsOf(name).default]),
+  ),
+);
+
+/**
+ * Returns the schema of the file format, for editors that check and complete YAML and JSON by a JSON Schema.
+ */
+export function configFileJsonSchema(): object {
+  const describe = z.registry<{ description: string }>();
+  for (const name of flagNames) describe.add(schemaOf(name), { description: factsOf(name).description });
+  return z.toJSONSchema(flagSchema, { metadata: describe });
+}
+
+/** The flag that another name of Megatron-LM's means. */
+export interface FlagAlias {
+  readonly flag: FlagName;
+  /** The value that it means, of a switch; undefined: it takes the flag's own. */
+  readonly value?: string;
+}
+
+/** Flags of Megatron-LM that mean the same as a flag of the schema, by their names. */
+export const flagAliases: Readonly<Record<string, FlagAlias>> = {
+  'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
+  'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },
+  'openai-gelu': { flag: 'gelu', value: 'tanh' },
+  'layernorm-epsilon': { flag: 'norm-epsilon' },
+  'override-lr-scheduler': { flag: 'override-opt-param-scheduler' },
+  'use-checkpoint-lr-scheduler': { flag: 'use-checkpoint-opt-param-scheduler' },
+  'muon-use-nesterov': { flag: 'muon-nesterov' },
+  'model-parallel-size': { flag: 'tensor-model-parallel-size' },
+};
+
+export function findFlagAlias(name: string): FlagAlias | undefined {
+  return Object.hasOwn(flagAliases, name) ? flagAliases[name] : undefined;
+}
+
+/** Flags that describe a tokenizer. */
+export const tokenizerFlagNames = [
+  'tokenizer-type',
+  'tokenizer-model',
+  'vocab-file',
+  'merge-file',
+  'vocab-size',
+] as const satisfies readonly FlagName[];
+
+/**
+ * Flags of which one means a model or data of the user's own: no preset applies unless it is named. Batch,
+ * precision, parallel, schedule, length and logging flags adjust the default preset.
+ */
+export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([
+  ...architectureFlagNames(({ decides }) => decides === 'weights'),
+  ...(['seq-length', 'data-path', 'mock-data', 'train-data', 'load', 'load-hf'] as const),
+  ...tokenizerFlagNames,
+]);

@@ -1,0 +1,162 @@
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { z } from 'zod';
+import { type FlagFacts, flagFacts } from '../flags/flag-kinds.js';
+import { type FlagName, schemaOf } from './flag-schema.js';
+
+/** A value as a command line or file gives it, before it is known to be right. */
+export interface GivenValue {
+  readonly name: string;
+  /** The schema of the value. Default: that of the flag of this name of a training run. */
+  readonly schema?: z.ZodType;
+  /** Texts of the command line; anything YAML or JSON can hold from a file. */
+  readonly value: unknown;
+  /** The place where it was found, for errors: `on the command line`, `in run.yaml`. */
+  readonly where: string;
+}
+
+const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
+
+/**
+ * Turns a given value into one of the flag's type; undefined where it means the same as leaving the flag out.
+ *
+ * @throws ConfigurationError `MTL_FLAG_VALUE` with what would have been right.
+ */
+export function readFlagValue(given: GivenValue): unknown {
+  const { name } = given;
+  const value = canonical(given, converted(given));
+  if (value === undefined) return undefined;
+  const result = schemaIn(given).safeParse(value);
+  if (result.success) return result.data;
+  const words: readonly unknown[] = Array.isArray(given.value) ? given.value : [given.value];
+  const written = words.map(String).join(' ');
+  const known = words.map((word) => otherChoices[`${name} ${word}`]).find((text) => text !== undefined);
+  const remedy = known ?? nearestChoice(given);
+  throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
+    expected: expectedValue(given),
+    ...(remedy === undefined ? {} : { remedy }),
+    details: { flag: name, value: given.value },
+  });
+}
+
+const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
+const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
+
+/** Returns the words for what a flag accepts, made from its schema. */
+function expectedValue(given: GivenValue): string {
+  const { kind, placeholder, expected } = factsIn(given);
+  if (expected !== undefined) return expected;
+  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  if (schema.enum !== undefined) return schema.enum.join(', ');
+  if (kind === 'choices') return `one or more of ${schema.items?.enum?.join(', ')}`;
+  if (kind === 'numbers') return 'one number of 0 or more, or several';
+  if (kind === 'boolean') return 'true or false';
+  if (kind === 'text') return schema.pattern === undefined ? 'a text' : placeholder;
+  if (kind === 'texts') return 'one text or more';
+  if (kind === 'integers') {
+    const count = schema.maxItems === undefined ? 'one or more' : String(schema.minItems);
+    return `${count} whole numbers of 1 or more: ${placeholder}`;
+  }
+  const noun = kind === 'integer' ? 'a whole number' : 'a number';
+  const lower = schema.exclusiveMinimum !== undefined ? ` above ${schema.exclusiveMinimum}` : '';
+  const least = schema.minimum !== undefined ? ` of ${schema.minimum} or more` : '';
+  const isBounded = schema.maximum !== undefined && schema.maximum < Number.MAX_SAFE_INTEGER;
+  const most = isBounded ? `, at most ${schema.maximum}` : '';
+  const upper = schema.exclusiveMaximum !== undefined ? `, below ${schema.exclusiveMaximum}` : most;
+  return `${noun}${lower}${least}${upper}`;
+}
+
+interface JsonSchemaOfFlag {
+  readonly pattern?: string;
+  readonly enum?: readonly string[];
+  readonly items?: { readonly enum?: readonly string[] };
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMaximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+}
+
+/**
+ * Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single
+ * value.
+ */
+function converted(given: GivenValue): unknown {
+  const { value } = given;
+  switch (factsIn(given).kind) {
+    case 'integer':
+    case 'number':
+      return toNumber(value);
+    case 'boolean':
+      return value === 'true' ? true : value === 'false' ? false : value;
+    case 'text':
+    case 'choice':
+      return toText(value);
+    case 'texts':
+    case 'choices':
+      return (Array.isArray(value) ? value : [value]).map(toText);
+    case 'integers':
+    case 'numbers':
+      return (Array.isArray(value) ? value : [value]).map(toNumber);
+  }
+}
+
+function canonical(given: GivenValue, value: unknown): unknown {
+  const { canonical: spelled } = factsIn(given);
+  return spelled === undefined ? value : spelled(value);
+}
+
+function toNumber(value: unknown): unknown {
+  return typeof value === 'string' && numberPattern.test(value) ? Number(value) : value;
+}
+
+function toText(value: unknown): unknown {
+  return typeof value === 'number' ? String(value) : value;
+}
+
+function nearestChoice(given: GivenValue): string | undefined {
+  const { name, value } = given;
+  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  const names = schema.enum ?? schema.items?.enum;
+  if (names === undefined) return undefined;
+  const words: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const wrong = words.find((word) => typeof word === 'string' && !names.includes(word)) as string | undefined;
+  const near = wrong === undefined ? undefined : nearestName(wrong, names);
+  if (near === undefined) return undefined;
+  return `write --${name} ${words.map((word) => (word === wrong ? near : word)).join(' ')}`;
+}
+
+const asTokenizerJson =
+  'save it as tokenizer.json with the Hugging Face library, and use --tokenizer-type HuggingFaceTokenizer --tokenizer-model tokenizer.json';
+
+const asMuonOrAdam = 'there are AdamW and Muon: use --optimizer adam or --optimizer muon';
+const asKnownCoefficients =
+  "leave it out for quintic, Megatron-LM's default too: only the coefficients of these two are known here";
+
+const asBalanced =
+  'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
+
+/** Choices of other programs that are not here, and what to do instead. */
+const otherChoices: Readonly<Record<string, string>> = {
+  'device gpu': 'write --device cuda',
+  'optimizer sgd': asMuonOrAdam,
+  'optimizer lion': asMuonOrAdam,
+  'optimizer soap': asMuonOrAdam,
+  'optimizer adaptive_muon': asMuonOrAdam,
+  'muon-coefficient-type polar_express': asKnownCoefficients,
+  'muon-coefficient-type cans': asKnownCoefficients,
+  'muon-coefficient-type aol': asKnownCoefficients,
+  'muon-coefficient-type deepseekv4': asKnownCoefficients,
+  'muon-coefficient-type cubic5': asKnownCoefficients,
+  'moe-router-load-balancing-type sinkhorn': asBalanced,
+  'moe-router-load-balancing-type quantile_balancing': asBalanced,
+  'moe-token-dispatcher-type flex':
+    'write --moe-token-dispatcher-type alltoall: the kernels of flex are not here',
+  'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
+  'tokenizer-type Llama2Tokenizer': asTokenizerJson,
+  'tokenizer-type TikTokenizer': asTokenizerJson,
+  'tokenizer-type SFTTokenizer': asTokenizerJson,
+  'tokenizer-type MultimodalTokenizer': 'use the tokenizer of the text alone',
+  'tokenizer-type NullMultimodalTokenizer': 'use --tokenizer-type NullTokenizer',
+};

@@ -1,0 +1,90 @@
+import { checkpointFlags } from '../flags/checkpoint-flags.js';
+import { dataFlags } from '../flags/data-flags.js';
+import { redescribed } from '../flags/flag-kinds.js';
+import { trainingFlags } from '../flags/training-flags.js';
+import { parallelFlags } from './flag-schema.js';
+
+/** The flags of how text becomes tokens, for commands that have no other part of a training run. */
+export const tokenizerFlags = {
+  'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
+  'tokenizer-model': dataFlags['tokenizer-model'],
+  'vocab-file': redescribed(dataFlags['vocab-file'], {
+    description: 'The vocab.json of GPT-2, or vocab.txt of BertWordPiece.',
+    defaultText: 'GPT-2: built in',
+  }),
+  'merge-file': redescribed(dataFlags['merge-file'], { description: 'The merges.txt of GPT-2.' }),
+  'vocab-size': dataFlags['vocab-size'],
+};
+
+/** The flags that choose the checkpoint of a run to read. */
+const checkpointToRead = {
+  load: redescribed(checkpointFlags.load, {
+    description: 'Checkpoints of a training run: the directory of its --save.',
+  }),
+  'ckpt-step': redescribed(checkpointFlags['ckpt-step'], {
+    description: 'The iteration.',
+    defaultText: 'the newest complete checkpoint',
+  }),
+};
+
+/** The flags of what a conversion reads and writes, by names that training has. */
+export const conversionFlags = {
+  ...checkpointToRead,
+  'save-hf': redescribed(checkpointFlags['save-hf'], {
+    description: 'The Hugging Face directory to write; new or empty.',
+  }),
+  'load-hf': redescribed(checkpointFlags['load-hf'], {
+    description:
+      'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE, OLMoE or BERT.',
+  }),
+  'vocab-size': redescribed(dataFlags['vocab-size'], {
+    description: 'Real tokens, with --from.',
+    defaultText: 'as the checkpoint states, else all rows',
+  }),
+  save: redescribed(checkpointFlags.save, {
+    description: 'Directory of checkpoints to create.',
+    defaultText: undefined,
+  }),
+  'load-lora': redescribed(checkpointFlags['load-lora'], {
+    description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
+  }),
+  'save-lora': redescribed(checkpointFlags['save-lora'], {
+    description: 'The directory to write the adapters of a checkpoint to; new or empty.',
+  }),
+};
+
+/** A trained model, and how it computes: the flags of commands that use one. */
+export const inferenceFlags = {
+  ...checkpointToRead,
+  'load-hf': redescribed(checkpointFlags['load-hf'], {
+    description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3.',
+  }),
+  'load-lora': redescribed(checkpointFlags['load-lora'], {
+    description:
+      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
+  }),
+  device: redescribed(parallelFlags.device, { description: 'Where the model computes.' }),
+  threads: redescribed(parallelFlags.threads, {
+    description: 'Threads of the kernels.',
+    defaultText: "the process's share of the host's cores",
+  }),
+  bf16: redescribed(trainingFlags.bf16, { description: 'Computes in bfloat16.', defaultText: 'float32' }),
+  fp16: redescribed(trainingFlags.fp16, { description: 'Computes in float16.' }),
+  ...tokenizerFlags,
+};
+
+/** The flags of how the processes of `mtl run` share a trained model. */
+export const sharingFlags = {
+  'tensor-model-parallel-size': redescribed(parallelFlags['tensor-model-parallel-size'], {
+    description: 'Processes that share every layer.',
+  }),
+  'context-parallel-size': redescribed(parallelFlags['context-parallel-size'], {
+    description: 'Processes over which every sequence is divided, to score long texts.',
+  }),
+  'pipeline-model-parallel-size': redescribed(parallelFlags['pipeline-model-parallel-size'], {
+    description: 'Pipeline stages.',
+  }),
+  'expert-model-parallel-size': redescribed(parallelFlags['expert-model-parallel-size'], {
+    description: 'Processes over which the experts of a layer are divided: of those that share the layer.',
+  }),
+};

@@ -1,0 +1,52 @@
+import { ConfigurationError } from '@mtl/errors';
+import type { ModelKind } from '../architecture/architecture-field.js';
+import { fieldsOf } from '../architecture/fields-of.js';
+import { loraFlags } from '../flags/checkpoint-flags.js';
+import { conversationFlags } from '../flags/data-flags.js';
+import { expertParallelFlags } from '../strategies/expert-parallelism.js';
+import { bertFlags, defaultFlags, type FlagName } from './flag-schema.js';
+
+const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
+  fieldsOf().map(([name, { kind }]) => [name, kind]),
+);
+const gptFlags = new Set<FlagName>([
+  ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),
+  ...(['load-lora', 'save-lora'] as const),
+  ...(Object.keys(loraFlags) as FlagName[]),
+  ...(Object.keys(expertParallelFlags) as FlagName[]),
+  ...(Object.keys(conversationFlags) as FlagName[]),
+]);
+
+/** Returns the only model that a flag belongs to; undefined for those of all models. */
+export function modelOfFlag(name: FlagName): ModelKind | undefined {
+  if (kindsOfFields.has(name)) return kindsOfFields.get(name);
+  if (Object.hasOwn(bertFlags, name)) return 'bert';
+  return gptFlags.has(name) ? 'gpt' : undefined;
+}
+
+export interface CheckModelOfFlagsOptions {
+  /** The model that is to be trained. */
+  readonly model: ModelKind;
+  readonly values: ReadonlyMap<FlagName, unknown>;
+  /** The place where they stand: `on the command line`, `in run.yaml`. */
+  readonly where: string;
+  /** A file that holds all flags holds the defaults of the other model's as well, which say nothing. */
+  readonly allowDefaults?: boolean;
+}
+
+/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another model than the one to be trained */
+export function checkModelOfFlags({ model, values, where, allowDefaults }: CheckModelOfFlagsOptions): void {
+  for (const [name, value] of values) {
+    const other = modelOfFlag(name);
+    if (other === undefined || other === model) continue;
+    if (allowDefaults === true && value === defaultFlags[name]) continue;
+    throw new ConfigurationError(
+      'MTL_FLAG_MODEL',
+      `--${name} ${where} is a flag of ${other.toUpperCase()}, this is ${model.toUpperCase()}`,
+      {
+        remedy: `leave it out, or train a ${other.toUpperCase()}: npm run ${other}-train`,
+        details: { flag: name, model, other },
+      },
+    );
+  }
+}

@@ -1,0 +1,146 @@
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import {
+  assertSchedule,
+  buildSchedule,
+  oneStage,
+  type PipelineSchedule,
+  parseScheduleCsv,
+  type ScheduleFunction,
+  type ScheduleSize,
+} from '@mtl/pipeline/schedules';
+import type { StrategyConfiguration } from './strategies.js';
+
+const expected =
+  'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
+
+/**
+ * Returns the schedule function that a JavaScript module exports by default, with what it makes checked.
+ *
+ * @param path of the module, from the working directory
+ * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` where the module's throws, or
+ *   makes no schedule of that size, and `MTL_SCHEDULE_INVALID` for one that cannot run
+ * @throws ConfigurationError `MTL_SCHEDULE_MODULE` for what is no such module
+ */
+export function loadScheduleModule(path: string): ScheduleFunction {
+  const make = attempt(path, () => {
+    const loaded: unknown = createRequire(import.meta.url)(resolve(path));
+    const named = loaded as { readonly default?: unknown };
+    return named?.default ?? loaded;
+  });
+  if (typeof make !== 'function') throw refusal(path, 'its default export is no function');
+  return (size) => {
+    const made = attempt(path, () => (make as (size: ScheduleSize) => unknown)(size));
+    if (!isSchedule(made)) throw refusal(path, 'what it makes is no schedule');
+    const schedule = { ...made, name: path };
+    assertSchedule(schedule);
+    checkSize(schedule, size);
+    return schedule;
+  };
+}
+
+function attempt<Result>(path: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    // one of this package's schedules that the function builds upon
+    if (MtlError.isInstance(error)) throw error;
+    throw refusal(path, error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+function refusal(path: string, message: string, cause?: unknown): ConfigurationError {
+  return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
+}
+
+/** Tells whether the lists are there; what is in them is for `assertSchedule`. */
+function isSchedule(made: unknown): made is PipelineSchedule {
+  if (typeof made !== 'object' || made === null) return false;
+  const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
+  const isObject = (action: unknown): boolean => typeof action === 'object' && action !== null;
+  return (
+    Number.isSafeInteger(numMicroBatches) &&
+    Array.isArray(placement) &&
+    Array.isArray(actions) &&
+    actions.every((order) => Array.isArray(order) && order.every(isObject))
+  );
+}
+
+function checkSize(
+  schedule: PipelineSchedule,
+  { numStages, numMicroBatches, numChunks }: ScheduleSize,
+): void {
+  const { name, placement, actions } = schedule;
+  const counts = [
+    { what: 'stages', has: actions.length, asked: numStages },
+    { what: 'micro-batches', has: schedule.numMicroBatches, asked: numMicroBatches },
+    ...(numChunks === undefined
+      ? []
+      : [{ what: 'chunks', has: placement.length, asked: numStages * numChunks }]),
+  ];
+  for (const { what, has, asked } of counts) {
+    if (has === asked) continue;
+    throw new ConfigurationError('MTL_SCHEDULE_MODULE', `${name} made ${has} ${what}`, {
+      expected: `${asked} ${what}`,
+      ...(what === 'chunks' ? { remedy: 'pass as many chunks for each stage as the function makes' } : {}),
+      details: { name, what, has, asked },
+    });
+  }
+}
+
+/** The part of a configuration that a schedule follows from. */
+export type ScheduleConfiguration = Pick<
+  StrategyConfiguration,
+  | 'pipelineModelParallelSize'
+  | 'numVirtualStages'
+  | 'pipelineSchedule'
+  | 'pipelineScheduleCsv'
+  | 'pipelineScheduleModule'
+  | 'microBatchGroupSize'
+>;
+
+/** Schedules that were built, by configuration and number of micro-batches: many ranks of one dry run ask. */
+const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
+
+/**
+ * Returns the order of a step of so many micro-batches on one pipeline; its placement is the same for all of
+ * them.
+ *
+ * @throws ConfigurationError those of the schedules (see `buildSchedule`) and of modules (see
+ *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches
+ */
+export function scheduleOfStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
+  const known = built.get(parallel) ?? new Map<number, PipelineSchedule>();
+  const schedule = known.get(numMicroBatches) ?? buildStep(parallel, numMicroBatches);
+  built.set(parallel, known.set(numMicroBatches, schedule));
+  return schedule;
+}
+
+function buildStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
+  const { pipelineModelParallelSize: numStages, pipelineSchedule: name, pipelineScheduleCsv } = parallel;
+  if (numStages === 1) return oneStage(numMicroBatches);
+  if (pipelineScheduleCsv === undefined) {
+    const size = {
+      numStages,
+      numMicroBatches,
+      numChunks: parallel.numVirtualStages,
+      microBatchGroupSize: parallel.microBatchGroupSize,
+    };
+    const { pipelineScheduleModule: path } = parallel;
+    return path === undefined ? buildSchedule(name, size) : loadScheduleModule(path)(size);
+  }
+  const schedule = parseScheduleCsv(pipelineScheduleCsv, { name });
+  const counts = [
+    { what: 'stages', has: schedule.actions.length, asked: numStages },
+    { what: 'micro-batches a step', has: schedule.numMicroBatches, asked: numMicroBatches },
+  ];
+  for (const { what, has, asked } of counts) {
+    if (has === asked) continue;
+    throw new ConfigurationError('MTL_SCHEDULE_CSV', `${name} is for ${has} ${what}, this run has ${asked}`, {
+      expected: `${has} ${what}, or a schedule for ${asked}`,
+      details: { name, what, has, asked },
+    });
+  }
+  return schedule;
+}

@@ -1,2 +1,0 @@
-/** What --data-path names the bundled corpus: presets do, and a command line may. */
-export const bundledCorpus = 'bundled';

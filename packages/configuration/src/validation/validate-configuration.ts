@@ -1,0 +1,89 @@
+import type { ResolvedFlags } from '../command-line/resolve-flags.js';
+import type {
+  CheckpointConfiguration,
+  ConversationSamples,
+  PretrainingConfiguration,
+} from '../pretraining-configuration.js';
+import { adapterConfiguration } from './adapter-configuration.js';
+import { checkAddressable } from './check-addressable.js';
+import { checkRequiredFlags } from './check-required-flags.js';
+import { checkpointConfiguration } from './checkpoint-configuration.js';
+import { dataConfiguration } from './data-configuration.js';
+import { FlagReader } from './flag-reader.js';
+import { loggingConfiguration } from './logging-configuration.js';
+import { bertSettings, modelConfiguration } from './model-configuration.js';
+import { optimizerConfiguration } from './optimizer-configuration.js';
+import { parallelConfiguration } from './parallel-configuration.js';
+import { spikeConfiguration, trainingConfiguration } from './training-configuration.js';
+
+export interface ValidateConfigurationOptions {
+  /** Processes of the run; 1 unless given. */
+  readonly worldSize?: number;
+  /** The samples of an epoch where a run learns from conversations, by which --epochs counts steps. */
+  readonly conversations?: ConversationSamples | undefined;
+}
+
+/**
+ * Turns flags into the configuration of a training run: fills in what follows from other flags, and refuses
+ * what cannot work together, one error at a time, each with the nearest values that would.
+ *
+ * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
+ *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
+ *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
+ *   `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
+ */
+export function validateConfiguration(
+  resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
+  { worldSize = 1, conversations }: ValidateConfigurationOptions = {},
+): PretrainingConfiguration {
+  const flags = new FlagReader(resolved);
+  const notices = [...(resolved.notices ?? [])];
+  const checkpoint = checkpointConfiguration(flags);
+  checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
+  const model = modelConfiguration(flags, notices);
+  // a BERT leaves padding out, and pads what is left to what can be sharded
+  const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
+  const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
+  const training = trainingConfiguration({ flags, model, parallel, conversations });
+  checkAddressable({ flags, model, training, parallel });
+  const lora = adapterConfiguration(flags, model);
+  const optimizer = optimizerConfiguration({ flags, training, notices });
+  const data = dataConfiguration({ flags, training, notices });
+  return deepFreeze({
+    kind: resolved.model,
+    model,
+    ...(lora === undefined ? {} : { lora }),
+    ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
+    training,
+    optimizer,
+    spikes: spikeConfiguration({ flags, notices }),
+    data,
+    parallel,
+    checkpoint: withIntervalOfEvaluation(checkpoint, { data, training }),
+    logging: loggingConfiguration(flags, training),
+    flags: resolved.values,
+    sources: resolved.sources,
+    preset: resolved.preset,
+    notices,
+  });
+}
+
+/** The best model of a run that may end early is one of those that were evaluated. */
+function withIntervalOfEvaluation(
+  checkpoint: CheckpointConfiguration,
+  { data, training }: Pick<PretrainingConfiguration, 'data' | 'training'>,
+): CheckpointConfiguration {
+  const { save, saveInterval } = checkpoint;
+  if (data.conversations?.patience === undefined || save === undefined || saveInterval !== undefined)
+    return checkpoint;
+  return { ...checkpoint, saveInterval: training.evalInterval };
+}
+
+/** Freezes plain objects and arrays; a Map is left to its read-only type. */
+function deepFreeze<Value extends object>(value: Value): Value {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null && !(part instanceof Map)) deepFreeze(part);
+  }
+  return Object.freeze(value);
+}
