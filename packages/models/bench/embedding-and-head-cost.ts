@@ -1,6 +1,6 @@
-// What embedding and head of a GPT cost, in layers, next to `gptEmbeddingAndHeadCost`: stages of one layer
-// with and without them, forward and backward of one sample. By processor time of one thread, so that other
-// work on the machine counts little.
+// Measures the cost of embedding and head of a GPT, in layers, next to `gptEmbeddingAndHeadCost`: stages of
+// one layer with and without them, forward and backward of one sample. By processor time of one thread, so
+// that other work on the machine counts little.
 // Usage: npm run bench -- [float32 or bfloat16] [sequence length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';

@@ -28,11 +28,10 @@ export { type RecomputableModule, type Recomputation, recomputableModules } from
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
-export {
-  type AttentionCall,
-  type OwnRows,
-  type SequencePartition,
-  wholeSequence,
+export type {
+  AttentionCall,
+  OwnRows,
+  SequencePartition,
 } from './blocks/sequence-partition.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {

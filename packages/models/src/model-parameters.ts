@@ -5,7 +5,9 @@ import type { LoraSpecification } from './blocks/lora.js';
 import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { gptParameters } from './gpt/gpt-parameters.js';
 
-/** All parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory. */
+/**
+ * Returns all parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory.
+ */
 export const modelParameters = (options: {
   readonly kind: 'gpt' | 'bert';
   readonly model: GptModelConfiguration | BertModelConfiguration;

@@ -219,7 +219,7 @@ describe('rotary position embeddings', () => {
   const model: Model = { ...llamaVariants, hiddenDropout: 0, attentionDropout: 0 };
   const second = Int32Array.of(7, 21, 3, 77);
 
-  /** The losses of tokens, in which attention sees nothing before `start`. */
+  /** Returns the losses of tokens, in which attention sees nothing before `start`. */
   function lossesOf(variants: Model, tokens: Int32Array, start: number): number[] {
     const { stage, dispose } = buildGpt({ model: variants });
     const batch: TokenBatch = {

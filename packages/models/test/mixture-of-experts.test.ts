@@ -39,7 +39,7 @@ interface BalanceOptions {
   readonly group?: ProcessGroup;
 }
 
-/** The values of balancing losses of weights of 1, their gradient of the logits, and what ran. */
+/** Returns the values of balancing losses of weights of 1, their gradient of the logits, and what ran. */
 function balances(model: ExpertVariants, { numSequences = 1, load, group }: BalanceOptions = {}) {
   const specification = expertsSpecificationOf({ ...smallGpt, numExperts: 4, ...model });
   const names = lossesOf(specification);
@@ -82,7 +82,7 @@ function balances(model: ExpertVariants, { numSequences = 1, load, group }: Bala
   return { values, gradient, passes, counted };
 }
 
-/** The value of one balancing loss of a weight of 1, and the gradient of the logits. */
+/** Returns the value of one balancing loss of a weight of 1, and the gradient of the logits. */
 function balance(model: ExpertVariants, options: BalanceOptions = {}) {
   const { values, gradient } = balances(model, options);
   return { value: values[0]!, gradient };
@@ -204,7 +204,7 @@ describe('a GPT with experts', () => {
     return stage;
   }
 
-  /** The mean loss of a pass forward and backward. */
+  /** Returns the mean loss of a pass forward and backward. */
   function pass(stage: GptStage): number {
     const batch = smallBatch();
     const factor = 1 / numLossTokens(batch);

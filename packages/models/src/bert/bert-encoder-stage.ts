@@ -14,15 +14,15 @@ import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
- * What all BERTs share, whatever their heads: embeddings of tokens, positions and token types, layers that
- * see all real tokens, and the norm after the last one. Padding is left out before the first layer:
- * activations are [T, 1, H], T being the tokens of the micro-batch, rounded up a little.
+ * The part that all BERTs share, whatever their heads: embeddings of tokens, positions and token types,
+ * layers that see all real tokens, and the norm after the last one. Padding is left out before the first
+ * layer: activations are [T, 1, H], T being the tokens of the micro-batch, rounded up a little.
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
   OnDevice extends DeviceSequences,
 > extends TransformerStage<Batch, OnDevice, BertModelConfiguration> {
-  /** Whether the embedding has a row for each position. */
+  /** True if the embedding has a row for each position. */
   readonly #hasPositionTable: boolean;
 
   /**
@@ -54,7 +54,7 @@ export abstract class BertEncoderStage<
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
-  /** The rows of a micro-batch with their lengths. */
+  /** Returns the rows of a micro-batch with their lengths. */
   protected abstract sizeOf(batch: Batch): PaddedSize;
 
   protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
@@ -67,7 +67,7 @@ export abstract class BertEncoderStage<
     return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;
   }
 
-  /** How a micro-batch is packed here. */
+  /** Returns the options with which a micro-batch is packed here. */
   protected sequencesOptions(
     { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
     own: Positions,
@@ -84,7 +84,7 @@ export abstract class BertEncoderStage<
     return this.normalized(tape, rows);
   }
 
-  /** The ranks that rows are divided over, in calls that shard them. */
+  /** Returns the ranks that rows are divided over, in calls that shard them. */
   get #rowDivisor(): number {
     const numShards = this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
     return numShards * numOwners(this.sequence);

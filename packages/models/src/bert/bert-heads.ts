@@ -104,7 +104,7 @@ export class MaskedLanguageHead {
     return this.#norm.forward(tape, input);
   }
 
-  /** The losses [M] of masked tokens from their hidden states [M, 1, H]. */
+  /** Returns the losses [M] of masked tokens from their hidden states [M, 1, H]. */
   losses(
     tape: Tape,
     call: {
@@ -148,7 +148,7 @@ export class SentenceOrderHead {
     return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }
 
-  /** The losses [B] of samples. */
+  /** Returns the losses [B] of samples. */
   losses(
     tape: Tape,
     call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },

@@ -24,7 +24,7 @@ export interface BertModelConfiguration extends TransformerConfiguration, Positi
    */
   readonly layerNormPlacement: LayerNormPlacement;
   /**
-   * Whether the model has the pooler and the head that predict whether two texts are in their order (or
+   * True if the model has the pooler and the head that predict whether two texts are in their order (or
    * follow each other).
    */
   readonly sentenceOrderHead: boolean;
@@ -42,17 +42,18 @@ export function numBertParameters(configuration: BertModelConfiguration): number
   return embeddings + norm + numBlockParameters(configuration) + maskedHead + orderHead;
 }
 
-/** What a BERT is fine-tuned to tell (Devlin et al. 2018, section 4). */
+/** The question that a BERT is fine-tuned to answer (Devlin et al. 2018, section 4). */
 export type BertTask =
-  /** Which of some classes a text, or a pair of texts, belongs to. */
+  /** The class of a text, or of a pair of texts. */
   | { readonly kind: 'classification'; readonly numClasses: number }
-  /** Which of a sample's sequences is right. */
+  /** The right one of a sample's sequences. */
   | { readonly kind: 'multiple-choice' }
   /** From which token to which the answer is. */
   | { readonly kind: 'span' };
 
 /**
- * The blocks of a BERT: those of `transformerBlockSpecification`, with layer norms where the model has them.
+ * Returns the blocks of a BERT: those of `transformerBlockSpecification`, with layer norms where the model
+ * has them.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */

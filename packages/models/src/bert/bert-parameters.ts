@@ -4,15 +4,15 @@ import type { BertModelConfiguration, BertTask } from './bert-model.js';
 import { BertStage } from './bert-stage.js';
 import { BertTaskStage } from './bert-task-stage.js';
 
-/** All parameters of a model, without storage, which takes no memory. */
+/** Returns all parameters of a model, without storage, which takes no memory. */
 export const bertParameters = (model: BertModelConfiguration): readonly Parameter[] =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** The logical names of all parameters of a model, on whatever rank. */
+/** Returns the logical names of all parameters of a model, on whatever rank. */
 export const bertParameterNames = (model: BertModelConfiguration): readonly string[] =>
   bertParameters(model).map(({ name }) => name);
 
-/** All parameters of a BERT for a task, on whatever rank: names and shapes of the complete model. */
+/** Returns all parameters of a BERT for a task, on whatever rank: names and shapes of the complete model. */
 export function bertTaskParameters(
   model: BertModelConfiguration,
   task: BertTask,
@@ -21,6 +21,6 @@ export function bertTaskParameters(
   return new BertTaskStage({ model, task, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 }
 
-/** What the matmuls of all layers of a model cost, asked of its blocks; its heads are not among them. */
+/** Returns the cost of the matmuls of all layers of a model, without its heads. */
 export const bertMatmuls = (model: BertModelConfiguration): MatmulCost =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).matmuls;

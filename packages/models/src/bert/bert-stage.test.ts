@@ -64,7 +64,7 @@ function batchOf(samples: readonly number[], { room = 2 * samples.length + 1 } =
   };
 }
 
-/** The losses of a micro-batch, each kind the sum of its elements with their factors. */
+/** Returns the losses of a micro-batch, each kind the sum of its elements with their factors. */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
     const factors = weights.toArray();

@@ -26,8 +26,8 @@ interface TokenSequences {
 }
 
 /**
- * What the embeddings and the layers of a BERT read, on the device: rows one after the other, T in all,
- * padding left out; of these, what this rank owns.
+ * The tensors that the embeddings and the layers of a BERT read, on the device: rows one after the other, T
+ * in all, padding left out; of these, what this rank owns.
  */
 export interface DeviceSequences {
   /** int32 [T, 1]; on the first stage. */
@@ -44,7 +44,7 @@ export interface DeviceSequences {
   readonly firstPositions: Variable;
   /** int64 [R] */
   readonly samples: Variable;
-  /** As that of `LoadedBatch`: the bound on the longest sample that attention gets. */
+  /** See `LoadedBatch`: the bound on the longest sample that attention gets. */
   readonly variant: string | undefined;
   release(): void;
 }
@@ -53,13 +53,13 @@ export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
   readonly partition: SequencePartition;
-  /** Those of the owned rows that this process computes with, where they are sharded. */
+  /** The owned rows that this process computes with, where they are sharded. */
   readonly own: Slice;
-  /** Whether they are embedded here. */
+  /** True if they are embedded here. */
   readonly isFirst: boolean;
   /** The coordinates of rows that passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** Where the tables among them are. */
+  /** The tables among them. */
   readonly tables: PositionTables;
   /**
    * Copies them where passes are to be launched again with other samples: the attributes of operations then
@@ -68,7 +68,7 @@ export interface DeviceSequencesOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** Where rows are among those that this rank owns. */
+/** The places of rows among those that this rank owns. */
 export class PlacesOfRows {
   readonly #places: Int32Array | undefined;
 
@@ -81,7 +81,7 @@ export class PlacesOfRows {
     });
   }
 
-  /** Whether all of them are. */
+  /** Returns whether this rank owns all of them. */
   get areAll(): boolean {
     return this.#places === undefined;
   }

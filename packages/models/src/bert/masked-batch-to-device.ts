@@ -12,23 +12,21 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-/**
- * What every stage of a BERT needs to know of a micro-batch: how its samples are packed, and which they are.
- */
+/** The part of a micro-batch that every stage of a BERT needs: the packing and the numbers of its samples. */
 export type BertBatchOutline = Pick<
   MaskedTokenBatch,
   'batchSize' | 'sequenceLength' | 'lengths' | 'sampleNumbers'
 >;
 
 /**
- * What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the
- * outline.
+ * The batch that a stage gets: the first and the last stage of a pipeline need the tokens, those between only
+ * the outline.
  */
 export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
 // B samples of a micro-batch, S sequence, M room for masked tokens (of those rows that this rank owns).
 
-/** What the heads read of a batch, on the device. */
+/** The part of a batch that the heads read, on the device. */
 interface MaskedTargets {
   /** int32 [M]: their rows among the packed tokens. */
   readonly maskedPositions: Variable;
@@ -47,7 +45,7 @@ export interface DeviceMaskedBatch extends DeviceSequences {
 }
 
 interface MaskedBatchOptions extends DeviceSequencesOptions {
-  /** Whether the heads are here. */
+  /** True if the heads are here. */
   readonly isLast: boolean;
   /** `lm_loss`, and with `sentenceOrderLabels` also `sop_loss`. */
   readonly lossFactors: LossFactors;
@@ -107,7 +105,9 @@ interface MaskedTokens {
   readonly weights: Float32Array;
 }
 
-/** The masked tokens in rows that this rank owns; as many as there is room for, one of eight sizes. */
+/**
+ * Returns the masked tokens in rows that this rank owns; as many as there is room for, one of eight sizes.
+ */
 function ownMasked(
   batch: MaskedStageBatch,
   { packing, places, upload }: Omit<MaskedBatchOptions, 'isLast'> & { readonly places: PlacesOfRows },

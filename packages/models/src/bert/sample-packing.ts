@@ -26,7 +26,8 @@ export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize
 }
 
 /**
- * How the tokens of a padded micro-batch, sequence first, are stored one sample after the other in T rows.
+ * The layout of a padded micro-batch, sequence first, whose tokens are stored one sample after the other in T
+ * rows.
  */
 export class SamplePacking {
   readonly numRows: number;

@@ -11,7 +11,7 @@ import {
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
 
-/** What a head is to predict: a label for each choice that it makes, and what the loss of each weighs. */
+/** The targets of a head: a label for each choice that it makes, and what the loss of each weighs. */
 export interface TaskTargets {
   readonly labels: Int32Array;
   readonly weights: Float32Array;
@@ -40,7 +40,7 @@ export function taskBatchToDevice(
     ...sequences
   }: DeviceSequencesOptions & {
     readonly targets: TaskTargets;
-    /** Whether the head drops values. */
+    /** True if the head drops values. */
     readonly dropsInHead: boolean;
   },
 ): DeviceTaskBatch {

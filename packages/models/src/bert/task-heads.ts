@@ -13,7 +13,7 @@ import { type BertHeadOptions, headLinear, type LinearParameters, Pooler } from 
 import type { BertTask } from './bert-model.js';
 import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
 
-/** What a head computes with, apart from its parameters. */
+/** The inputs of a head, apart from its parameters. */
 interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
   /** Hidden states [n, 1, H] at flat indices [n] into [S, R], after the last layer norm. */
@@ -22,7 +22,7 @@ interface TaskHeadCall {
   dropped(input: Variable): Variable;
 }
 
-/** What turns hidden states into the logits of a fine-tuning task. */
+/** A part of a model that turns hidden states into the logits of a fine-tuning task. */
 interface TaskHead {
   readonly parameters: readonly Parameter[];
   /** Logits whose elements fold to [N, V], for the N labels of the batch. */
@@ -52,7 +52,7 @@ export class PooledHead implements TaskHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** The labels [B] of samples, each with the loss factor; of no weight where there are none. */
+  /** Returns the labels [B] of samples, each with the loss factor; of no weight where there are none. */
   static targets({ batchSize, labels }: TaskTokenBatch, lossFactor: number): TaskTargets {
     const weight = labels === undefined ? 0 : lossFactor;
     return {
@@ -69,7 +69,10 @@ export class PooledHead implements TaskHead {
   }
 }
 
-/** What padding gets added to its logits: nothing is left of it in a softmax, and every dtype can hold it. */
+/**
+ * The number that is added to the logits of padding: nothing is left of it in a softmax, and every dtype can
+ * hold it.
+ */
 const outOfReach = -30_000;
 
 /**
@@ -85,7 +88,10 @@ export class SpanHead implements TaskHead {
     this.parameters = [this.#output.weight, this.#output.bias];
   }
 
-  /** The starts [B] and then the ends [B], each with half the loss factor: a sample's loss is their mean. */
+  /**
+   * Returns the starts [B] and then the ends [B], each with half the loss factor: a sample's loss is their
+   * mean.
+   */
   static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {
     const { batchSize, startPositions, endPositions } = batch;
     const labels = new Int32Array(2 * batchSize);

@@ -22,12 +22,12 @@ import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
-/** Which feed-forward network, with what. Kinds may add fields. */
+/** The kind and the sizes of a feed-forward network. Kinds may add fields. */
 export interface FeedForwardSpecification {
   readonly kind: string;
   /** F: the features between its layers. */
   readonly ffnHiddenSize: number;
-  /** Whether its layers have biases. */
+  /** True if its layers have biases. */
   readonly bias: boolean;
 }
 
@@ -107,7 +107,7 @@ export class ActivatedFeedForward implements Sublayer {
     return output;
   }
 
-  /** The first half of `forward`: what the second layer reads. */
+  /** Returns the first half of `forward`: what the second layer reads. */
   activate(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return this.#activation.apply(tape, {
       input,
@@ -117,7 +117,7 @@ export class ActivatedFeedForward implements Sublayer {
     });
   }
 
-  /** The second half of `forward`. */
+  /** Returns the second half of `forward`. */
   project(
     tape: Tape,
     {
@@ -147,15 +147,15 @@ export interface GeluFeedForwardSpecification extends FeedForwardSpecification {
   readonly geluKind: GeluKind;
 }
 
-/** What is between the linear layers of a feed-forward network. */
+/** The activation between the linear layers of a feed-forward network. */
 export interface FeedForwardActivation {
-  /** As that of `columnParallelParameters`. */
+  /** See `columnParallelParameters`. */
   readonly numParts?: number | undefined;
   /** [S, B, H] through the first layer and the activation: [S, B, F] of this rank. */
   apply(tape: Tape, first: ColumnParallelLinearOptions): Variable;
 }
 
-/** An elementwise operation on the output of the first layer, as a whole network's activation. */
+/** Returns an elementwise operation on the output of the first layer, as a whole network's activation. */
 export function elementwiseActivation(
   operation: (tape: Tape, input: Variable) => Variable,
 ): FeedForwardActivation {
@@ -189,7 +189,7 @@ export const squaredReluActivation: FeedForwardActivation = elementwiseActivatio
 
 /** The fields of the kind `clamped-glu`. */
 export interface ClampedGluSpecification {
-  /** What gates go through: SiLU, or x sigmoid(1.702 x). */
+  /** The function that gates go through: SiLU, or x sigmoid(1.702 x). */
   readonly gate: 'swiglu' | 'clampedQuickGeglu';
   /** Gates are at most this, values between it and its negative. Absent: any. */
   readonly clamp?: number | undefined;
@@ -197,7 +197,7 @@ export interface ClampedGluSpecification {
   readonly linearOffset?: number | undefined;
 }
 
-/** The first layer has gates and values, which may be clamped, and values an offset (gpt-oss). */
+/** Returns an activation of gates and values, which may be clamped, and values an offset (gpt-oss). */
 export const clampedGluActivation = ({
   gate: activation,
   clamp,

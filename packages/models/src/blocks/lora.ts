@@ -63,14 +63,14 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
 }
 
 interface LoraAdaptersOptions {
-  /** Of the layer: `decoder.layers.3.mlp.linear_fc1`. */
+  /** The name of the layer: `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   /** The layer's weight. */
   readonly weight: Parameter;
   readonly lora: LoraSpecification | undefined;
-  /** Which dimension of the weight is sharded. */
+  /** The dimension of the weight that is sharded. */
   readonly parallel: 'column' | 'row';
-  /** What may have an adapter: the whole layer, or boxes of its outputs in global coordinates. */
+  /** The parts that may have an adapter: the whole layer, or boxes of its outputs in global coordinates. */
   readonly boxes: Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
   readonly tensorParallel: TensorParallel | undefined;
 }
@@ -100,7 +100,7 @@ export class LoraAdapters {
     this.reads = drops ? ['regionPositions', 'regionSamples'] : [];
   }
 
-  /** What the layer computes with in a call; undefined without adapters. */
+  /** Returns the adapters that the layer computes with in a call; undefined without adapters. */
   in(context: Pick<MicroBatchContext, 'regionDropout'>): LinearAdapters | undefined {
     const { name, weight, lora, parallel } = this.#options;
     if (this.all.length === 0) return undefined;

@@ -10,7 +10,7 @@ export interface LossVariables {
   readonly weights: Variable;
 }
 
-/** The loss as the caller of a stage takes it: flat views. */
+/** Returns the loss as the caller of a stage takes it: flat views. */
 export function stageLoss({ name, losses, weights }: LossVariables): StageLoss {
   const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
   const views = { losses: flat(losses), weights: flat(weights) };
@@ -24,7 +24,7 @@ export function stageLoss({ name, losses, weights }: LossVariables): StageLoss {
 }
 
 /**
- * The factor of a loss that a stage makes.
+ * Returns the factor of a loss that a stage makes.
  * @throws UsageError MTL_STAGE where the caller gives none
  */
 export function lossFactorOf(lossFactors: LossFactors, name: string): number {
@@ -37,7 +37,7 @@ export function lossFactorOf(lossFactors: LossFactors, name: string): number {
 }
 
 interface LayerLossesOptions {
-  /** Those that the layers declare (`Sublayer.losses`). */
+  /** The losses that the layers declare (`Sublayer.losses`). */
   readonly names: ReadonlySet<string>;
   readonly lossFactors: LossFactors;
   readonly device: Device;
@@ -93,7 +93,7 @@ export class LayerLosses {
     this.#isForward = false;
   }
 
-  /** Those of the forward pass; the caller's to dispose of. */
+  /** Returns the losses of the forward pass; the caller's to dispose of. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

@@ -1,7 +1,10 @@
 import type { Parameter } from '@mtl/autograd';
 import { sizeOf } from '@mtl/kernels';
 
-/** What the matmuls of layers cost, on all ranks together: FLOPs and the balance of a pipeline follow. */
+/**
+ * The cost of the matmuls of layers, on all ranks together: FLOPs and the balance of a pipeline follow from
+ * it.
+ */
 export interface MatmulCost {
   /** Elements of the weights that a token is multiplied with. */
   readonly weights: number;
@@ -12,7 +15,9 @@ export interface MatmulCost {
   readonly attentionFeatures: number;
 }
 
-/** The cost of weights that every token is multiplied with: the parameters that consist of matrices. */
+/**
+ * Returns the cost of weights that every token is multiplied with: the parameters that consist of matrices.
+ */
 export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
   const weights = parameters
     .filter(({ matrices }) => matrices.length > 0)

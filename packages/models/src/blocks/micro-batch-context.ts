@@ -30,24 +30,25 @@ export interface DropoutSite {
   readonly probability: number;
 }
 
-/** What the sublayers of a block read of a micro-batch. */
+/** The values that the sublayers of a block read of a micro-batch. */
 export interface MicroBatchContext {
   /**
    * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training takes the keys of
    * the micro-batch, generation those of a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;
-  /** The dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
+  /** Returns the dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
   /**
-   * The dropout of activations inside the tensor-parallel regions [S, B, ...], of all rows, whose features
-   * begin at `firstColumn` of all; undefined where nothing is dropped. Needs the coordinates
+   * Returns the dropout of activations inside the tensor-parallel regions [S, B, ...], of all rows, whose
+   * features begin at `firstColumn` of all; undefined where nothing is dropped. Needs the coordinates
    * `regionPositions` and `regionSamples`.
    */
   regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
   /**
-   * Where the rows of activations are in their samples, for what depends on it (rotary position embeddings);
-   * of the coordinates that a sublayer declares to read (`Sublayer.reads`). Generation has no sample numbers.
+   * The places of the rows of activations in their samples, for layers that depend on them (rotary position
+   * embeddings); of the coordinates that a sublayer declares to read (`Sublayer.reads`). Generation has no
+   * sample numbers.
    */
   readonly rows: RowCoordinates;
   /**
@@ -55,12 +56,12 @@ export interface MicroBatchContext {
    * (generation).
    */
   readonly losses: LayerLosses | undefined;
-  /** What routers keep of the micro-batch; undefined in generation. */
+  /** The state that routers keep of the micro-batch; undefined in generation. */
   readonly routing?: RoutingOfMicroBatch | undefined;
   /** Parts of layers that are to be computed again in backward. Default: none. */
   readonly recomputed?: readonly RecomputableModule[] | undefined;
   /**
-   * How layers are sharded in this call: evaluation and generation do not shard the sequence even where
+   * The sharding of layers in this call: evaluation and generation do not shard the sequence even where
    * training does.
    */
   readonly tensorParallel: TensorParallel | undefined;

@@ -1,7 +1,7 @@
 import { layerNorm, type Parameter, rmsNorm, type Tape, type Variable } from '@mtl/autograd';
 import { replicatedParameter, type TensorParallel } from '@mtl/tensor-parallel';
 
-/** Which norm, with what. Kinds may add fields. */
+/** The kind and the epsilon of a norm. Kinds may add fields. */
 export interface NormSpecification {
   readonly kind: string;
   /** Added to the variance, or to the mean square. */

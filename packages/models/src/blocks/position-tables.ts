@@ -5,7 +5,7 @@ import { type Device, hasValues, Tensor } from '@mtl/kernels';
  * declares those that it reads (`Sublayer.reads`).
  */
 export interface PositionTable {
-  /** Which constants they are: tables of one name have the same values. */
+  /** The name of the constants: tables of one name have the same values. */
   readonly name: string;
   /** R */
   readonly width: number;

@@ -10,7 +10,7 @@ export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_exper
 export type RecomputableModule = (typeof recomputableModules)[number];
 
 /**
- * Which activations are not kept. `full`: whole layers keep only their input; by `uniform` groups of
+ * The activations that are not kept. `full`: whole layers keep only their input; by `uniform` groups of
  * `numLayers` layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two
  * methods).
  */

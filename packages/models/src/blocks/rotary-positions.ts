@@ -10,11 +10,11 @@ import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './
 
 /** Rotary position embeddings of an attention (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
-  /** Whether elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
+  /** True if elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
   readonly interleaved: boolean;
 }
 
-/** The angles of rotary position embeddings. */
+/** Returns the angles of rotary position embeddings. */
 export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecification): PositionTable {
   const options: RotaryFrequenciesOptions = { rotarySize, base, scaling };
   return {
@@ -27,7 +27,7 @@ export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecificati
   };
 }
 
-/** The rotary position embeddings of a model; undefined where it knows positions otherwise. */
+/** Returns the rotary position embeddings of a model; undefined where it knows positions otherwise. */
 export function rotarySpecification(
   model: PositionVariants,
   headSize: number,
@@ -58,17 +58,20 @@ export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
   originalPositions: model.ropeScalingOriginalMaxPositionEmbeddings ?? 8192,
 });
 
-/** A factor of YaRN, by its paper with a weight of 1: 1 where positions are not more than in pretraining. */
+/**
+ * Returns a factor of YaRN, by its paper with a weight of 1: 1 where positions are not more than in
+ * pretraining.
+ */
 const temperature = (factor: number, weight: number): number =>
   factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;
 
-/** What the cosines and sines of YaRN are multiplied by. */
+/** Returns the number that the cosines and sines of YaRN are multiplied by. */
 export function yarnConcentration(model: YarnVariants): number {
   const { rotaryScalingFactor: factor = 1, mscale = 1, mscaleAllDim = 0, yarnAttentionFactor } = model;
   return yarnAttentionFactor ?? temperature(factor, mscale) / temperature(factor, mscaleAllDim);
 }
 
-/** How a model with the positions `yarn` scales its frequencies. */
+/** Returns the scaling of frequencies of a model with the positions `yarn`. */
 export const yarnScaling = (model: YarnVariants): YarnScaling => ({
   kind: 'yarn',
   factor: model.rotaryScalingFactor ?? 1,

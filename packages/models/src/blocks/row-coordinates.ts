@@ -27,7 +27,7 @@ interface HostRows {
 interface UploadRowsOptions {
   /** The coordinates that something reads: others are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** Where the tables among them are. Default: nothing reads one. */
+  /** The tables among them. Default: nothing reads one. */
   readonly tables?: PositionTables | undefined;
   /** The rows, of S, that this rank computes with between the tensor-parallel regions. */
   readonly own: Slice;
@@ -35,7 +35,7 @@ interface UploadRowsOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** What the rows of activations are: those coordinates on the device that something reads. */
+/** The coordinates of the rows of activations that something reads, on the device. */
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 

@@ -34,12 +34,12 @@ export interface QueryKeyNormSpecification {
   /** Added to the variance, or to the mean square. */
   readonly epsilon: number;
   /**
-   * Whether the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
+   * True if the queries of all heads are normalized together, and the keys, by an RMS norm. Default: false
    */
   readonly wholeWidth?: boolean | undefined;
 }
 
-/** Which attention, with what. Kinds may add fields. */
+/** The kind and the sizes of an attention. Kinds may add fields. */
 export interface AttentionSpecification {
   readonly kind: string;
   /** A: query heads. */
@@ -50,9 +50,9 @@ export interface AttentionSpecification {
   readonly numGroups?: number | undefined;
   /** D: features of a head; A * D may differ from the hidden size. */
   readonly headSize: number;
-  /** Whether the projection to the output has a bias. */
+  /** True if the projection to the output has a bias. */
   readonly bias: boolean;
-  /** Whether the projections to queries, keys and values have biases. Default: `bias`. */
+  /** True if the projections to queries, keys and values have biases. Default: `bias`. */
   readonly qkvBias?: boolean | undefined;
   /** Probability with which attention weights are dropped. */
   readonly dropout: number;
@@ -218,7 +218,7 @@ export class SelfAttention implements Sublayer {
   }
 }
 
-/** What `wholeHeadNorm` computes with. */
+/** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
 /** Weights of the features of all heads, of which a rank holds those of its own. */
@@ -252,7 +252,7 @@ function wholeNormOf(
   };
 }
 
-/** The matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */
+/** Returns the matrices of queries, keys and values in a weight [G, A / G + 2, D, H]. */
 function queryKeyAndValue(options: {
   readonly numGroups: number;
   readonly headsPerGroup: number;
@@ -300,7 +300,7 @@ export class HeadGroups {
   readonly numGroups: number;
   /** A / G */
   readonly headsPerGroup: number;
-  /** What is sharded, in the plural, for errors. */
+  /** The name of the sharded parts, in the plural, for errors. */
   readonly what: string;
   /** The groups of this rank. */
   readonly groups: Slice;

@@ -40,7 +40,7 @@ export interface AttentionCall extends Omit<AttentionOptions, 'keyStart' | 'keyM
 export interface OwnRows {
   /** Each one's index among all, in the order of the rank's rows. Default: it owns all. */
   readonly indices?: Int32Array | undefined;
-  /** As that of `LoadedBatch`. */
+  /** See `LoadedBatch`. */
   readonly variant?: string | undefined;
   /** Attention of the own queries to all keys that they may see: [own, B, A * D]. */
   attend(tape: Tape, call: AttentionCall): Variable;
@@ -54,17 +54,17 @@ interface OwnRowsOptions {
 }
 
 /**
- * Which rows of a micro-batch a rank owns, and how its queries see the keys that others own. Tokens, labels,
- * weights and the coordinates of rows follow it. All ranks of the group own as many rows.
+ * The rows of a micro-batch that a rank owns, and how its queries see the keys that others own. Tokens,
+ * labels, weights and the coordinates of rows follow it. All ranks of the group own as many rows.
  */
 export interface SequencePartition {
   /** The ranks that own the rows of a micro-batch together. Default: this one owns all. */
   readonly group?: ProcessGroup | undefined;
   /** These and the tensor-parallel ranks of each. Default: there are none of these. */
   readonly groupWithTensor?: ProcessGroup | undefined;
-  /** As many positions of each sequence. */
+  /** Returns this rank's rows of sequences: as many positions of each. */
   ofSequences(batch: SequencesOfBatch, options: OwnRowsOptions): OwnRows;
-  /** Of samples that see all of their keys. */
+  /** Returns this rank's rows of packed samples that see all of their keys. */
   ofPackedSamples(batch: PackedSamplesOfBatch, options: OwnRowsOptions): OwnRows;
 }
 
@@ -88,7 +88,7 @@ export const wholeSequence: SequencePartition = {
   },
 };
 
-/** How many ranks own the rows of a micro-batch together. */
+/** Returns the number of ranks that own the rows of a micro-batch together. */
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**

@@ -7,14 +7,14 @@ import type { MatmulCost } from './matmul-cost.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
-/** How weights start. */
+/** The initial distribution of weights. */
 export interface BlockInitialization {
   readonly standardDeviation: number;
-  /** Of weights whose output is added to the residual. */
+  /** The deviation of weights whose output is added to the residual. */
   readonly residualStandardDeviation: number;
 }
 
-/** What a sublayer is built from. */
+/** The options that a sublayer is built from. */
 export interface SublayerOptions<Specification extends { readonly kind: string }> {
   /** Prefix of parameter names: `decoder.layers.3.mlp`. */
   readonly name: string;
@@ -27,9 +27,9 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   /** Low-rank adapters of its linear layers. Default: none. */
   readonly lora?: LoraSpecification | undefined;
   readonly tensorParallel: TensorParallel | undefined;
-  /** Where it computes. Default: cpu. */
+  /** The device that it computes on. Default: cpu. */
   readonly device?: Device | undefined;
-  /** How experts are spread over processes. Default: all are here. */
+  /** The distribution of experts over processes. Default: all are here. */
   readonly expertParallel?: ExpertParallel | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface SublayerInput {
   readonly input: Variable;
   /** [S, B, H], to which the output is added. */
   readonly residual: Variable;
-  /** Of the output, before it is added to the residual; undefined where nothing is dropped. */
+  /** The dropout of the output, before it is added to the residual; undefined where nothing is dropped. */
   readonly dropout: Dropout | undefined;
   /**
    * To be called as soon as nothing more is computed with the input, which frees its memory early. A sublayer
@@ -56,7 +56,7 @@ export interface Sublayer {
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. Default: none. */
   readonly adapters?: readonly BlockAdapter[] | undefined;
-  /** What its matmuls cost. Default: each token is multiplied with every matrix among `parameters`. */
+  /** The cost of its matmuls. Default: each token is multiplied with every matrix among `parameters`. */
   readonly matmuls?: MatmulCost | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */
   readonly losses?: readonly string[] | undefined;

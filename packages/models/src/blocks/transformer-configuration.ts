@@ -1,7 +1,7 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 
-/** What the architectures of GPT and BERT have in common. */
+/** The common part of the architectures of GPT and BERT. */
 export interface TransformerConfiguration {
   readonly numLayers: number;
   readonly hiddenSize: number;
@@ -62,32 +62,30 @@ export function headSizeOf({
   );
 }
 
-/**
- * What the blocks of a model may have otherwise than GPT-2's. Absent: as in GPT-2.
- */
+/** The properties in which the blocks of a model may differ from GPT-2's. Absent: as in GPT-2. */
 export interface BlockVariants {
   /** D: features of an attention head. Absent: hidden size / heads. */
   readonly kvChannels?: number | undefined;
-  /** Whether heads share keys and values in `numQueryGroups` groups. */
+  /** True if heads share keys and values in `numQueryGroups` groups. */
   readonly groupQueryAttention?: boolean | undefined;
   /** G, with `groupQueryAttention`. */
   readonly numQueryGroups?: number | undefined;
-  /** Whether linear layers have biases. */
+  /** True if linear layers have biases. */
   readonly addBiasLinear?: boolean | undefined;
   /**
-   * Whether the projections to queries, keys and values have biases even if other linear layers have none.
+   * True if the projections to queries, keys and values have biases even if other linear layers have none.
    */
   readonly addQkvBias?: boolean | undefined;
   /** Absent: LayerNorm. */
   readonly normalization?: 'LayerNorm' | 'RMSNorm' | undefined;
-  /** Whether feed-forward networks are gated: three matrices, with SiLU of the gate. */
+  /** True if feed-forward networks are gated: three matrices, with SiLU of the gate. */
   readonly swiglu?: boolean | undefined;
-  /** Whether the activation of feed-forward networks is squared ReLU. */
+  /** True if the activation of feed-forward networks is squared ReLU. */
   readonly squaredRelu?: boolean | undefined;
-  /** Whether queries and keys are normalized over the features of their head (with RMSNorm). */
+  /** True if queries and keys are normalized over the features of their head (with RMSNorm). */
   readonly qkLayernorm?: boolean | undefined;
   /**
-   * Whether with `qkLayernorm` the queries of all heads are normalized together, and the keys (OLMoE). With
+   * True if with `qkLayernorm` the queries of all heads are normalized together, and the keys (OLMoE). With
    * RMSNorm.
    */
   readonly qkNormWholeWidth?: boolean | undefined;
@@ -96,14 +94,15 @@ export interface BlockVariants {
 }
 
 /**
- * How a model knows positions: by a learned row for each that is added to the embedding of a token, by rotary
- * embeddings of queries and keys, also with the frequencies of YaRN, or only by its causal mask.
+ * The way in which a model knows positions: by a learned row for each that is added to the embedding of a
+ * token, by rotary embeddings of queries and keys, also with the frequencies of YaRN, or only by its causal
+ * mask.
  */
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
 /**
- * How the blocks of a model know positions. Numbers of rotary embeddings that are absent are those of the
- * first models that had them.
+ * The properties by which the blocks of a model know positions. Numbers of rotary embeddings that are absent
+ * are those of the first models that had them.
  */
 export interface PositionVariants extends YarnVariants {
   /** Absent: learned_absolute. A BERT, which has no causal mask, is not `none`. */
@@ -112,11 +111,11 @@ export interface PositionVariants extends YarnVariants {
   readonly rotaryBase?: number | undefined;
   /** Share of the features of a head that are rotated. Absent: 1. */
   readonly rotaryPercent?: number | undefined;
-  /** Whether elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
+  /** True if elements 2i and 2i + 1 of a head are a pair; else i and i + R / 2. */
   readonly rotaryInterleaved?: boolean | undefined;
   /** All angles are divided by it (position interpolation). Absent: 1. */
   readonly rotarySeqLenInterpolationFactor?: number | undefined;
-  /** Whether frequencies are scaled as in Llama 3.1, by `ropeScalingFactor`. */
+  /** True if frequencies are scaled as in Llama 3.1, by `ropeScalingFactor`. */
   readonly useRopeScaling?: boolean | undefined;
   /** Absent: 8. */
   readonly ropeScalingFactor?: number | undefined;
@@ -130,7 +129,7 @@ export interface PositionVariants extends YarnVariants {
 
 /** YaRN (Peng et al. 2023), by Megatron-LM's names and with its defaults. */
 export interface YarnVariants {
-  /** How many times as many positions as in pretraining. Absent: 1. */
+  /** The number of positions over that of pretraining. Absent: 1. */
   readonly rotaryScalingFactor?: number | undefined;
   /** Positions of pretraining. Absent: 4096. */
   readonly yarnOriginalMaxPositionEmbeddings?: number | undefined;
@@ -138,17 +137,20 @@ export interface YarnVariants {
   readonly yarnBetaFast?: number | undefined;
   /** Frequencies that turn at most so often within them are divided. Absent: 1. */
   readonly yarnBetaSlow?: number | undefined;
-  /** Whether the range of frequencies between is widened to whole indices. Absent: true. */
+  /** True if the range of frequencies between is widened to whole indices. Absent: true. */
   readonly yarnCorrectionRangeRoundToInt?: boolean | undefined;
   /** Weight of ln(factor) in what cosines and sines are multiplied by. Absent: 1. */
   readonly mscale?: number | undefined;
   /** Its weight in what they are divided by. Absent: 0. */
   readonly mscaleAllDim?: number | undefined;
-  /** What cosines and sines are multiplied by instead; absent: what follows from the two weights. */
+  /**
+   * The number that cosines and sines are multiplied by instead; absent: the one that follows from the two
+   * weights.
+   */
   readonly yarnAttentionFactor?: number | undefined;
 }
 
-/** Whether queries and keys are rotated. */
+/** Returns whether queries and keys are rotated. */
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>
   type === 'rope' || type === 'yarn';
 

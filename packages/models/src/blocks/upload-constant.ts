@@ -2,7 +2,7 @@ import { Variable } from '@mtl/autograd';
 import { type Device, type DType, Tensor, type TypedArray } from '@mtl/kernels';
 import type { Upload } from '@mtl/pipeline';
 
-/** A constant on the device. */
+/** Returns a constant on the device. */
 export function uploadConstant(
   values: TypedArray,
   {

@@ -1,7 +1,7 @@
 import type { TensorParallel } from '@mtl/tensor-parallel';
 
 /**
- * The tensor parallelism of computations on rows that are gathered and replicated: gradients of their
+ * Returns the tensor parallelism of computations on rows that are gathered and replicated: gradients of their
  * parameters are never partial sums, even where the layers shard the sequence.
  */
 export function withoutSequenceParallel(

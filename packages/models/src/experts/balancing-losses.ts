@@ -21,7 +21,7 @@ export const balancingLossNames = {
   z: 'z_loss',
 } as const;
 
-/** The losses that a mixture of experts makes, by name. */
+/** Returns the losses that a mixture of experts makes, by name. */
 export const lossesOf = ({ balancingLosses, zLossCoefficient }: ExpertsSpecification): readonly string[] => [
   ...balancingLosses.map(({ type }) => balancingLossNames[type]),
   ...(zLossCoefficient === undefined ? [] : [balancingLossNames.z]),
@@ -35,9 +35,9 @@ interface BalancingLossesOptions {
   /** The processes that share the rows of these sequences; undefined: all rows are here. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
-  /** Of `global_aux_loss`. */
+  /** The load that `global_aux_loss` takes. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** Whether this pass counts in it. */
+  /** True if this pass counts in it. */
   readonly countsLoads: boolean;
   /** Gets the entropies of this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
@@ -105,7 +105,7 @@ function balanceOf(
     : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: factorOf(numRows / numSequences) };
 }
 
-/** The sum of products of two tensors of one size times a factor, float32 [1]. */
+/** Returns the sum of products of two tensors of one size times a factor, float32 [1]. */
 function scaledProduct({ load, scoreSums, factor }: Balance): Tensor {
   using row = load.reshape([1, load.size]);
   using column = scoreSums.reshape([scoreSums.size, 1]);
@@ -170,7 +170,7 @@ interface GradientOptions {
   readonly sums: RouterSums;
 }
 
-/** The gradient of the sums of scores, [N, E]; undefined where no loss depends on them. */
+/** Returns the gradient of the sums of scores, [N, E]; undefined where no loss depends on them. */
 function scoreGradientsOf(
   balances: readonly Balance[],
   { weightOf, sums }: GradientOptions,
@@ -198,7 +198,7 @@ function scoreGradientsOf(
   return ofSequences;
 }
 
-/** The gradient of the sums of squares, [N]: the weight of their loss. */
+/** Returns the gradient of the sums of squares, [N]: the weight of their loss. */
 function squareGradientsOf(weight: Tensor, { numSequences }: RouterSums): Tensor {
   const { dtype, device } = weight;
   const gradients = Tensor.zeros({ shape: [numSequences, 1], dtype, device });

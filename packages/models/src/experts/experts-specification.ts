@@ -2,17 +2,17 @@ import type { ExpertActivation } from '@mtl/kernels';
 import type { FeedForwardSpecification } from '../blocks/feed-forward.js';
 import type { BlockVariants, TransformerConfiguration } from '../blocks/transformer-configuration.js';
 
-/** How the scores of experts follow from the logits of the router. */
+/** The function from the logits of the router to the scores of experts. */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 /**
- * What keeps experts from being chosen unevenly. `aux_loss`: a loss over the tokens of a micro-batch, which
- * depends on how the global batch is split. `seq_aux_loss`: over the tokens of each sequence.
- * `global_aux_loss`: over the tokens of the global batch, with the loads of the step before.
+ * The losses that keep experts from being chosen unevenly. `aux_loss`: a loss over the tokens of a
+ * micro-batch, which depends on how the global batch is split. `seq_aux_loss`: over the tokens of each
+ * sequence. `global_aux_loss`: over the tokens of the global batch, with the loads of the step before.
  */
 export type LoadBalancingType = 'aux_loss' | 'seq_aux_loss' | 'global_aux_loss' | 'none';
 
-/** Which assignments are dropped where an expert gets more than its capacity. */
+/** The order in which assignments are dropped where an expert gets more than its capacity. */
 export type TokenDropPolicy = 'probs' | 'position';
 
 /**
@@ -24,8 +24,8 @@ export interface ExpertVariants {
   /** E: routed experts of a layer. Absent: feed-forward networks are dense. */
   readonly numExperts?: number | undefined;
   /**
-   * Which layers have experts: every Nth from the first on, or a list with 1 for each layer that has them and
-   * 0 for each that is dense. Absent: 1.
+   * The layers that have experts: every Nth from the first on, or a list with 1 for each layer that has them
+   * and 0 for each that is dense. Absent: 1.
    */
   readonly moeLayerFreq?: number | readonly number[] | undefined;
   /** F: the width of an expert. Absent: `ffnHiddenSize`, which is the width of dense layers. */
@@ -34,16 +34,16 @@ export interface ExpertVariants {
   readonly moeRouterTopk?: number | undefined;
   /** Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
-  /** Whether the softmax is over all experts before k are chosen; else over the chosen ones. */
+  /** True if the softmax is over all experts before k are chosen; else over the chosen ones. */
   readonly moeRouterPreSoftmax?: boolean | undefined;
-  /** What the probabilities of the chosen experts are multiplied by. Absent: 1. */
+  /** The number that the probabilities of the chosen experts are multiplied by. Absent: 1. */
   readonly moeRouterTopkScalingFactor?: number | undefined;
   /** Groups of experts of which a token uses `moeRouterGroupTopk`. Absent: any experts. */
   readonly moeRouterNumGroups?: number | undefined;
   readonly moeRouterGroupTopk?: number | undefined;
-  /** Whether a bias of each expert, moved towards even loads after each step, takes part in the choice. */
+  /** True if a bias of each expert, moved towards even loads after each step, takes part in the choice. */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
-  /** How much a step moves that bias. Absent: 1e-3. */
+  /** The amount by which a step moves that bias. Absent: 1e-3. */
   readonly moeRouterBiasUpdateRate?: number | undefined;
   /** Absent: aux_loss. */
   readonly moeRouterLoadBalancingType?: readonly LoadBalancingType[] | undefined;
@@ -53,21 +53,21 @@ export interface ExpertVariants {
   readonly moeZLossCoeff?: number | undefined;
   /** The width of all shared experts together, which every token uses. Absent: there are none. */
   readonly moeSharedExpertIntermediateSize?: number | undefined;
-  /** Whether the output of shared experts is multiplied by the sigmoid of a learned projection. */
+  /** True if the output of shared experts is multiplied by the sigmoid of a learned projection. */
   readonly moeSharedExpertGate?: boolean | undefined;
   /** The capacity of an expert over an even share of the tokens. Absent: nothing is dropped. */
   readonly moeExpertCapacityFactor?: number | undefined;
   /** Absent: probs. */
   readonly moeTokenDropPolicy?: TokenDropPolicy | undefined;
-  /** Whether feed-forward networks are gated by x sigmoid(1.702 x) (gpt-oss). */
+  /** True if feed-forward networks are gated by x sigmoid(1.702 x) (gpt-oss). */
   readonly quickGeglu?: boolean | undefined;
-  /** What is added to the values of gated networks before the gates multiply them. Absent: 0. */
+  /** The number that is added to the values of gated networks before the gates multiply them. Absent: 0. */
   readonly gluLinearOffset?: number | undefined;
   /** Gates are at most this, values between it and its negative. Absent: any. */
   readonly activationFuncClampValue?: number | undefined;
 }
 
-/** Whether a layer, by its global index, has experts. */
+/** Returns whether a layer, by its global index, has experts. */
 export function hasExperts(
   { numExperts, moeLayerFreq = 1 }: Pick<ExpertVariants, 'numExperts' | 'moeLayerFreq'>,
   layer: number,
@@ -76,7 +76,7 @@ export function hasExperts(
   return typeof moeLayerFreq === 'number' ? layer % moeLayerFreq === 0 : moeLayerFreq[layer] === 1;
 }
 
-/** What is between the two layers of an expert. */
+/** The activation between the two layers of an expert. */
 export interface ExpertActivationSpecification {
   readonly kind: ExpertActivation;
   /** Gates are at most this, values between it and its negative. Absent: any. */
@@ -85,11 +85,11 @@ export interface ExpertActivationSpecification {
   readonly linearOffset?: number | undefined;
 }
 
-/** Whether the first layer of an expert has gates and values. */
+/** Returns whether the first layer of an expert has gates and values. */
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
   kind === 'swiglu' || kind === 'clampedQuickGeglu';
 
-/** How a router chooses the experts of a token. */
+/** The way in which a router chooses the experts of a token. */
 interface RouterSpecification {
   readonly scoreFunction: RouterScoreFunction;
   readonly preSoftmax: boolean;
@@ -127,7 +127,7 @@ export interface ExpertsSpecification extends FeedForwardSpecification {
 
 type Model = TransformerConfiguration & BlockVariants & ExpertVariants;
 
-/** The mixture of experts of a model that has one, with Megatron-LM's defaults. */
+/** Returns the mixture of experts of a model that has one, with Megatron-LM's defaults. */
 export function expertsSpecificationOf(model: Model): ExpertsSpecification {
   const { numExperts = 1, moeRouterTopk: topK = 2, addBiasLinear: bias = true } = model;
   const { moeRouterNumGroups, moeRouterGroupTopk, moeExpertCapacityFactor: factor } = model;
@@ -173,7 +173,7 @@ function activationOf(model: Model): ExpertActivationSpecification {
   return { kind, ...(clamp !== undefined && { clamp }), ...(linearOffset !== undefined && { linearOffset }) };
 }
 
-/** The balancing losses that count: those with a coefficient. */
+/** Returns the balancing losses that count: those with a coefficient. */
 function balancingLossesOf({
   moeRouterLoadBalancingType: types = ['aux_loss'],
   moeAuxLossCoeff: coefficients = [],

@@ -99,7 +99,7 @@ export class MixtureOfExperts implements Sublayer {
     return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
-  /** The experts' outputs together, [S, B, H]. */
+  /** Returns the experts' outputs together, [S, B, H]. */
   #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     const { shape } = input.tensor;
     return tape.scope(() => {
@@ -131,7 +131,7 @@ export class MixtureOfExperts implements Sublayer {
     return routing;
   }
 
-  /** The losses of the router, and its entropy while that is watched. */
+  /** Returns the losses of the router, and its entropy while that is watched. */
   #startLosses(
     tape: Tape,
     logits: Variable,
@@ -178,7 +178,10 @@ export class MixtureOfExperts implements Sublayer {
     return sent;
   }
 
-  /** The choice without what experts have no room for, which adds nothing: probabilities stay as they are. */
+  /**
+   * Returns the choice without what experts have no room for, which adds nothing: probabilities stay as they
+   * are.
+   */
   #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
     const { capacity, numExperts } = this.#specification;
     if (capacity === undefined) return experts;
@@ -202,9 +205,9 @@ export class MixtureOfExperts implements Sublayer {
 }
 
 /**
- * The rows that this process routes: all it has where the sequence is sharded or nothing is; else its share
- * of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained, each
- * computes all of them.
+ * Returns the rows that this process routes: all it has where the sequence is sharded or nothing is; else its
+ * share of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained,
+ * each computes all of them.
  */
 function ownRows(tape: Tape, input: Variable, { tensorParallel, sequence }: MicroBatchContext): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];

@@ -18,7 +18,7 @@ import { type ExpertsSpecification, isGated } from './experts-specification.js';
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
-/** The part of `size` things of one of several processes, which must get as many each. */
+/** Returns the part of `size` things of one of several processes, which must get as many each. */
 function partOf(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
@@ -120,7 +120,7 @@ export class RoutedExperts {
     return (sizeOf(this.#up) + sizeOf(this.#down)) / numExperts;
   }
 
-  /** The outputs of the experts, each times the probability of its row: [R, 1, H]. */
+  /** Returns the outputs of the experts, each times the probability of its row: [R, 1, H]. */
   forward(tape: Tape, { rows, probabilities, offsets }: DispatchedTokens): Variable {
     const { kind: activation, clamp, linearOffset } = this.#specification.activation;
     const up = this.#linear(tape, { input: rows, weight: this.#up, adapter: this.#upAdapter, offsets });
@@ -151,7 +151,7 @@ export class RoutedExperts {
   }
 }
 
-/** The matrix of each expert as a box of the whole tensor. */
+/** Returns the matrix of each expert as a box of the whole tensor. */
 const matricesOf = ([numExperts, ...shape]: readonly number[]): readonly (readonly Slice[])[] =>
   Array.from({ length: numExperts! }, (_, expert) => [
     { start: expert, end: expert + 1 },
@@ -163,17 +163,18 @@ interface ExpertAdapterOptions {
   readonly name: string;
   readonly target: 'expertsFc1' | 'expertsFc2';
   /**
-   * That of the layer: [E, ..., I], of which this process has experts, and of those a slice of the features.
+   * The weight of the layer: [E, ..., I], of which this process has experts, and of those a slice of the
+   * features.
    */
   readonly weight: Parameter;
   readonly lora: LoraSpecification | undefined;
 }
 
 /**
- * The adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], of which each
- * process has what it has of the weight. Where the features of experts are sharded over etp, so is the factor
- * that they are a dimension of; each process computes a partial sum of the gradient of the other one. Initial
- * values are those of dense layers: A is uniform within 1 / sqrt(I), as in PEFT, and B zero.
+ * Returns the adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], of which
+ * each process has what it has of the weight. Where the features of experts are sharded over etp, so is the
+ * factor that they are a dimension of; each process computes a partial sum of the gradient of the other one.
+ * Initial values are those of dense layers: A is uniform within 1 / sqrt(I), as in PEFT, and B zero.
  *
  * @returns undefined where the specification does not ask for it
  * @throws ConfigurationError MTL_LORA_TARGETS for adapters with dropout

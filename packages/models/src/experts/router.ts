@@ -5,7 +5,7 @@ import { ScoredLoad } from '../routing/expert-load.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 
-/** Which experts a row goes to, and how much each of them counts. */
+/** The experts that a row goes to, and the weight of each of them. */
 export interface Routing {
   /** int32 [T, k] */
   readonly experts: Variable;
@@ -71,7 +71,7 @@ export class Router {
     return routerLinear(tape, { input, weight: this.#weight, bias: this.#bias });
   }
 
-  /** The choice for each row, that of the forward pass where layers are recomputed. */
+  /** Returns the choice for each row, that of the forward pass where layers are recomputed. */
   route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
     const { topK, router } = this.#specification;
     const { scoreFunction, preSoftmax, scalingFactor, groups } = router;

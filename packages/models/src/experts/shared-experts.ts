@@ -121,7 +121,7 @@ const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
   fc2: 'sharedFc2',
 };
 
-/** The adapters of shared experts as those of their feed-forward network. */
+/** Returns the adapters of shared experts as those of their feed-forward network. */
 const loraOfNetwork = (lora: LoraSpecification | undefined): LoraSpecification | undefined =>
   lora && {
     ...lora,

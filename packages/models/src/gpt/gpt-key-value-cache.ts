@@ -48,7 +48,7 @@ export class GptKeyValueCache {
     return this.#keys.bytes + this.#values.bytes;
   }
 
-  /** The cache of one sequence in one layer, [1, G, M, D]: views, the caller's to dispose of. */
+  /** Returns the cache of one sequence in one layer, [1, G, M, D]: views, the caller's to dispose of. */
   viewOf(layer: number, slot: number): { keyCache: Tensor; valueCache: Tensor } {
     const { start, slotShape } = this.#layers[layer]!;
     const offset = start + slot * sizeOf(slotShape);

@@ -12,7 +12,7 @@ import { sequenceFirst } from './token-batch.js';
 
 /** New tokens of one of the sequences that a cache holds. */
 export interface SequenceTokens {
-  /** Which sequence of the cache. */
+  /** The number of the sequence in the cache. */
   readonly slot: number;
   readonly tokens: Int32Array;
 }
@@ -38,7 +38,7 @@ export class GptLanguageModel {
   readonly #chain: StageChain;
   /** Any of this rank, for the properties that all share. */
   readonly #stage: GptStage;
-  /** Where the keys and values of a layer are in the cache. */
+  /** The index of the keys and values of a layer in the cache. */
   readonly #cacheIndex = new Map<number, number>();
 
   /**
@@ -58,7 +58,7 @@ export class GptLanguageModel {
     this.maximumContext = this.#stage.model.maxPositionEmbeddings;
   }
 
-  /** The ranks that share every sequence. */
+  /** Returns the ranks that share every sequence. */
   get #numSharing(): number {
     return this.#stage.sequence.group?.size ?? 1;
   }
@@ -142,8 +142,8 @@ export class GptLanguageModel {
   }
 
   /**
-   * The loss of every token, without a cache: minus the natural logarithm of the probability of `labels`
-   * given the tokens so far.
+   * Returns the loss of every token, without a cache: minus the natural logarithm of the probability of
+   * `labels` given the tokens so far.
    *
    * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext. Ranks that share
    * sequences have parts of equal length of one with a few more tokens behind, which none before them sees.

@@ -49,8 +49,8 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
 }
 
 /**
- * A block of a GPT without experts: that of `transformerBlockSpecification`, with norms before sublayers
- * (GPT-2, Radford et al. 2019).
+ * Returns a block of a GPT without experts: that of `transformerBlockSpecification`, with norms before
+ * sublayers (GPT-2, Radford et al. 2019).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
@@ -58,8 +58,8 @@ export const gptBlock = (model: GptModelConfiguration): BlockSpecification =>
   transformerBlockSpecification(model, 'pre');
 
 /**
- * The blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as feed-forward network in those
- * that have experts.
+ * Returns the blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as feed-forward network in
+ * those that have experts.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */

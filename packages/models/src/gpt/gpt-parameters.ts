@@ -5,13 +5,13 @@ import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { GptModelConfiguration } from './gpt-model.js';
 import { GptStage } from './gpt-stage.js';
 
-/** All parameters of a model, adapters included, without storage, which takes no memory. */
+/** Returns all parameters of a model, adapters included, without storage, which takes no memory. */
 export const gptParameters = (
   model: GptModelConfiguration,
   { lora }: { readonly lora?: LoraSpecification | undefined } = {},
 ): readonly Parameter[] => new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** The logical names of all parameters of a model, adapters included, on whatever rank. */
+/** Returns the logical names of all parameters of a model, adapters included, on whatever rank. */
 export const gptParameterNames = (
   model: GptModelConfiguration,
   options: { readonly lora?: LoraSpecification | undefined } = {},
@@ -25,8 +25,8 @@ export const numParameters = (model: GptModelConfiguration): number =>
   );
 
 /**
- * Of the trained parameters those that a token uses: of the routed experts of a layer as many as it is sent
- * to.
+ * Returns the number of trained parameters that a token uses: of the routed experts of a layer as many as it
+ * is sent to.
  */
 export function numActiveParameters(model: GptModelConfiguration): number {
   const { numExperts, moeRouterTopk: topK = 2 } = model;
@@ -66,7 +66,7 @@ function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptMo
 /** Plans ask many times for the same model. */
 const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
 
-/** What the matmuls of each layer of a model cost, asked of its blocks. */
+/** Returns the cost of the matmuls of each layer of a model, which its blocks state. */
 export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCost[] {
   const costs =
     known.get(model) ??
@@ -75,5 +75,5 @@ export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCo
   return costs;
 }
 
-/** What the matmuls of all layers of a model cost: of experts those that a token uses. */
+/** Returns the cost of the matmuls of all layers of a model: of experts those that a token uses. */
 export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));

@@ -25,7 +25,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   readonly parameters: readonly Parameter[];
   /** On the last stage: the word embedding where it is tied. */
   readonly outputWeight: Parameter | undefined;
-  /** Whether the embedding has a row for each position. */
+  /** True if the embedding has a row for each position. */
   readonly #hasPositionTable: boolean;
 
   /**
@@ -68,9 +68,9 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   /**
-   * The hidden states [S, B, H] after the layers of this stage, on the last one after the final layer norm,
-   * for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number of
-   * tokens is valid.
+   * Returns the hidden states [S, B, H] after the layers of this stage, on the last one after the final layer
+   * norm, for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number
+   * of tokens is valid.
    *
    * @param input.tokens ids, on the first stage
    * @param input.hidden the hidden states of the stage before, on the others

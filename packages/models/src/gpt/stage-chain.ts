@@ -14,7 +14,7 @@ export interface PipelinedGpt {
 
 /** One forward pass through all stages of a model, each rank running its own, without gradients. */
 export class StageChain {
-  /** Of this rank, in the order of the model. */
+  /** The stages of this rank, in the order of the model. */
   readonly stages: readonly GptStage[];
   readonly #pipelined: PipelinedGpt | undefined;
 

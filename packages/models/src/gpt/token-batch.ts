@@ -7,7 +7,7 @@ import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js
 import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
-/** What every stage of a model needs to know of a micro-batch of token sequences. */
+/** The part that every stage of a model needs of a micro-batch of token sequences. */
 export interface BatchOutline {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -31,19 +31,19 @@ export interface TokenBatch extends BatchOutline {
 }
 
 /**
- * What a stage gets: the first and the last stage of a pipeline need the tokens, those between only the
- * outline.
+ * The batch that a stage gets: the first and the last stage of a pipeline need the tokens, those between only
+ * the outline.
  */
 export type StageBatch = BatchOutline & Partial<TokenBatch>;
 
-/** The tokens of a batch whose loss counts; 0 of an outline. */
+/** Returns the tokens of a batch whose loss counts; 0 of an outline. */
 export function numLossTokens({ lossMask }: StageBatch): number {
   return lossMask?.reduce((sum, value) => sum + value, 0) ?? 0;
 }
 
 /**
- * The batch whose rows lie one after the other: of arrays [B, S] those [S, B] that a stage takes. For callers
- * that make batches of sequences themselves.
+ * Returns the batch whose rows lie one after the other: of arrays [B, S] those [S, B] that a stage takes. For
+ * callers that make batches of sequences themselves.
  */
 export function sequenceFirst(rows: TokenBatch): TokenBatch {
   const { batchSize, sequenceLength } = rows;
@@ -58,7 +58,7 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
   };
 }
 
-/** Of values [S, B] those of some rows, by their indices; undefined: all. */
+/** Returns the values of some rows of [S, B], by their indices; undefined: all. */
 function chosen<Values extends Int32Array | Float32Array>(
   values: Values,
   indices: Int32Array | undefined,
@@ -113,18 +113,18 @@ export function toDevice(
     upload,
   }: {
     device: Device;
-    /** Of the tokens that count; undefined but on the last stage. */
+    /** The factor of the tokens that count; undefined but on the last stage. */
     lossFactor: number | undefined;
     isFirst: boolean;
-    /** Whether the stage embeds positions. */
+    /** True if the stage embeds positions. */
     embedsPositions: boolean;
-    /** Which rows this rank owns. */
+    /** The rows that this rank owns. */
     partition: SequencePartition;
-    /** Of these, those that it computes with between the tensor-parallel regions. */
+    /** The part of them that it computes with between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;
-    /** Where the tables among them are. */
+    /** The tables among them. */
     tables: PositionTables;
     upload?: Upload | undefined;
   },

@@ -6,7 +6,7 @@ const ofExperts = /\.mlp\.experts\.(linear_fc[12]\.(?:weight|bias))$/;
 const ofRouter = /\.mlp\.router\./;
 
 /**
- * The name of what a parameter of a mixture of experts is copied from in the dense model.
+ * Returns the name of the parameter of the dense model that one of a mixture of experts is copied from.
  *
  * @returns undefined for a router, which the dense model does not have
  */
@@ -41,13 +41,13 @@ const propertiesOfExperts = {
 const isOfExperts = (key: string): boolean =>
   Object.entries(propertiesOfExperts).some(([name, isOf]) => isOf && name === key);
 
-/** A model without its experts: the dense one that they can be copies of. */
+/** Returns a model without its experts: the dense one that they can be copies of. */
 export const denseModelOf = (model: GptModelConfiguration): GptModelConfiguration =>
   Object.fromEntries(
     Object.entries(model).filter(([key]) => !isOfExperts(key)),
   ) as unknown as GptModelConfiguration;
 
-/** The properties of experts that a model has. */
+/** Returns the properties of experts that a model has. */
 export const expertVariantsOf = (model: GptModelConfiguration): ExpertVariants =>
   Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
 

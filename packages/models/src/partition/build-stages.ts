@@ -24,15 +24,15 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
 export interface Stages<Stage> {
   /** By number of the chunk: 0 holds the embeddings, the last the head. */
   readonly stages: ReadonlyMap<number, Stage>;
-  /** Of all stages, each once, in the order in which forward uses them. */
+  /** The parameters of all stages, each once, in the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
-  /** Those that a stage uses together, in the order of forward. */
+  /** The parameters that a stage uses together, in the order of forward. */
   readonly units: readonly ParameterUnit[];
 }
 
-/** How the stages of a kind of model are built. */
+/** The construction of the stages of a kind of model. */
 interface StageKind<Model extends TransformerConfiguration, Stage> {
-  /** Whether the head is tied to the token embedding. */
+  /** True if the head is tied to the token embedding. */
   readonly isTied: boolean;
   readonly newStage: (options: TransformerStageOptions<Model>) => Stage;
 }
@@ -67,7 +67,7 @@ function buildStages<
 export type BuildGptStagesOptions = BuildStagesOptions<GptModelConfiguration>;
 export type GptStages = Stages<GptStage>;
 
-/** The chunks of a GPT on one rank (see `buildStages`). */
+/** Returns the chunks of a GPT on one rank (see `buildStages`). */
 export function buildGptStages(options: BuildGptStagesOptions): GptStages {
   return buildStages(options, {
     isTied: options.model.tieEmbeddings,
@@ -78,7 +78,7 @@ export function buildGptStages(options: BuildGptStagesOptions): GptStages {
 export type BuildBertStagesOptions = BuildStagesOptions<BertModelConfiguration>;
 export type BertStages = Stages<BertStage>;
 
-/** The chunks of a BERT on one rank (see `buildStages`). */
+/** Returns the chunks of a BERT on one rank (see `buildStages`). */
 export function buildBertStages(options: BuildBertStagesOptions): BertStages {
   return buildStages(options, { isTied: true, newStage: (stage) => new BertStage(stage) });
 }
@@ -89,8 +89,8 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 export type BertTaskStages = Stages<BertTaskStage>;
 
 /**
- * The chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to
- * the embedding.
+ * Returns the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to the
+ * embedding.
  */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {
   return buildStages(options, {

@@ -15,9 +15,9 @@ import type { EmbeddingAndHeadCost } from './partition-layers.js';
 const embeddingCost = 0.01;
 
 /**
- * The cost of embedding and output head in layers, and that of each layer where some have experts. The head's
- * is that of its matmul, 2 V H per token, where a layer on average takes two operations for each of its
- * weights and 4 S A D for attention: with GPT-2's blocks 8 H^2 + 4 H F + 4 S H, 4.5 for 124 million
+ * Returns the cost of embedding and output head in layers, and that of each layer where some have experts.
+ * The head's is that of its matmul, 2 V H per token, where a layer on average takes two operations for each
+ * of its weights and 4 S A D for attention: with GPT-2's blocks 8 H^2 + 4 H F + 4 S H, 4.5 for 124 million
  * parameters with 1024 tokens.
  *
  * @param sequenceLength S
@@ -38,8 +38,8 @@ export function gptEmbeddingAndHeadCost(
 }
 
 /**
- * The cost of embedding and head in layers. Only masked tokens go through the head, a dense layer and the
- * decoder: 2 H^2 + 2 V H each, compared with the 8 H^2 + 4 H F + 4 S H a token of a layer.
+ * Returns the cost of embedding and head in layers. Only masked tokens go through the head, a dense layer and
+ * the decoder: 2 H^2 + 2 V H each, compared with the 8 H^2 + 4 H F + 4 S H a token of a layer.
  *
  * `sequenceLength` is S, `maskedShare` the share of masked tokens.
  */
@@ -53,8 +53,8 @@ export function bertEmbeddingAndHeadCost(
 }
 
 /**
- * The cost of embedding and head of a fine-tuning task in layers: a pooler of 2 H^2 for each row of S tokens,
- * or of spans 4 H for each token, compared with the 8 H^2 + 4 H F + 4 S H a token of a layer. It is
+ * Returns the cost of embedding and head of a fine-tuning task in layers: a pooler of 2 H^2 for each row of S
+ * tokens, or of spans 4 H for each token, compared with the 8 H^2 + 4 H F + 4 S H a token of a layer. It is
  * negligible.
  *
  * `sequenceLength` is S.

@@ -2,18 +2,18 @@ import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 
 /**
- * How layers are assigned to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers
+ * The assignment of layers to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers
  * `balanced` by cost, or given numbers, one for each chunk in the order of the model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
 /** The cost of computation outside of layers, in layers, and of layers that differ. */
 export interface EmbeddingAndHeadCost {
-  /** Of the first chunk: the embeddings. */
+  /** The cost of the embeddings, in the first chunk. */
   readonly embedding: number;
-  /** Of the last chunk: the head with the loss. */
+  /** The cost of the head with the loss, in the last chunk. */
   readonly head: number;
-  /** Of each layer, 1 on average. Default: all are alike. */
+  /** The cost of each layer, 1 on average. Default: all are alike. */
   readonly layers?: readonly number[];
 }
 
@@ -26,8 +26,8 @@ export interface PartitionLayersOptions {
 }
 
 /**
- * The layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where schedules
- * assign them round-robin, so that even chunks are those of Narayanan et al. 2021, section 2.2.2.
+ * Returns the layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where
+ * schedules assign them round-robin, so that even chunks are those of Narayanan et al. 2021, section 2.2.2.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be split so, with the nearest numbers
  *   that can
@@ -90,8 +90,8 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 }
 
 /**
- * The numbers whose largest chunk has the least work, since the slowest stage is what the others wait for;
- * among these the most alike. Chunks between the ends differ by one layer at most, the larger ones last:
+ * Returns the numbers whose largest chunk has the least work, since the slowest stage is what the others wait
+ * for; among these the most alike. Chunks between the ends differ by one layer at most, the larger ones last:
  * early stages keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
@@ -122,7 +122,7 @@ interface Split {
   readonly numbers: readonly number[];
 }
 
-/** As `balancedNumbers`, of layers that differ: the best of all ways, chunk by chunk. */
+/** Does what `balancedNumbers` does for layers that differ: the best of all ways, chunk by chunk. */
 function balancedCosts(
   { numLayers, numChunks, work }: PartitionLayersOptions,
   layers: readonly number[],

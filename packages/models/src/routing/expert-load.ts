@@ -10,9 +10,9 @@ export class ExpertLoad {
   readonly numExperts: number;
   /** float32 [E]: the bias that takes part in the choice; undefined where there is none. */
   readonly expertBias: Parameter | undefined;
-  /** How much a step moves it. */
+  /** The amount by which a step moves it. */
   readonly updateRate: number;
-  /** What `global_aux_loss` takes from step to step; undefined where there is no such loss. */
+  /** The load that `global_aux_loss` takes from step to step; undefined where there is no such loss. */
   readonly scored: ScoredLoad | undefined;
   readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
@@ -38,7 +38,7 @@ export class ExpertLoad {
     this.#numChoices += numChoices;
   }
 
-  /** The rows of each expert since the last call. */
+  /** Returns the rows of each expert since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#counts.device)) {
       return new Array<number>(this.numExperts).fill(0);
@@ -48,7 +48,10 @@ export class ExpertLoad {
     return counts;
   }
 
-  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  /**
+   * Returns the experts that rows have chosen since the last call, k for each row: those without room for it
+   * too.
+   */
   takeChoices(): number {
     const numChoices = this.#numChoices;
     this.#numChoices = 0;
@@ -73,9 +76,9 @@ export class ExpertLoad {
 }
 
 /**
- * How often the experts of a layer would be chosen by their scores alone, over all ranks and a whole step:
- * that of the step before enters `global_aux_loss`, since that of a step is known only when its last
- * micro-batch has been routed. Checkpoints keep it.
+ * The frequency with which the experts of a layer would be chosen by their scores alone, over all ranks and a
+ * whole step: that of the step before enters `global_aux_loss`, since that of a step is known only when its
+ * last micro-batch has been routed. Checkpoints keep it.
  */
 export class ScoredLoad implements PrecisionState {
   readonly name = 'load';
@@ -107,7 +110,7 @@ export class ScoredLoad implements PrecisionState {
     sumRows({ output: this.#counts, input: counts, accumulate: true });
   }
 
-  /** The choices of this rank since the last call. */
+  /** Returns the choices of this rank since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#device)) {
       return new Array<number>(this.#numExperts).fill(0);

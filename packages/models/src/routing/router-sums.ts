@@ -98,11 +98,11 @@ function addRows(total: Tensor, input: Tensor): void {
 }
 
 /**
- * How undecided a router is: the entropy of its scores, which is ln E where it prefers no expert and 0 where
+ * The indecision of a router: the entropy of its scores, which is ln E where it prefers no expert and 0 where
  * it always gives one expert all. Added only while it is watched.
  */
 export class RouterEntropy {
-  /** Whether rows are added now. */
+  /** True if rows are added now. */
   isWatched = false;
   /** float32 [1] */
   #sum: Tensor | undefined;
@@ -122,7 +122,7 @@ export class RouterEntropy {
     this.add(sums.entropies, logits.dim(0));
   }
 
-  /** The sum of the entropies of rows since the last call, in nats, and how many rows these were. */
+  /** Returns the sum of the entropies of rows since the last call, in nats, and how many rows these were. */
   take(): { readonly sum: number; readonly numRows: number } {
     if (this.#sum === undefined || !hasValues(this.#sum.device)) return { sum: 0, numRows: 0 };
     const taken = { sum: this.#sum.item(), numRows: this.#numRows };

@@ -1,6 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** What a router has chosen in a forward pass of training; its tensors stay the router's. */
+/** The choice of a router in a forward pass of training; its tensors stay the router's. */
 interface ObservedChoice {
   /** The name of the router. */
   readonly router: string;
@@ -14,14 +14,14 @@ interface ObservedChoice {
   readonly indices: Int32Array | undefined;
 }
 
-/** What is known where a router chooses. */
+/** The part of a choice that the router knows. */
 export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
 /**
- * What the routers of a stage keep of a micro-batch: the experts that the forward pass has chosen, which a
- * second pass of recomputed layers takes, and whether loads count.
+ * The state that the routers of a stage keep of a micro-batch: the experts that the forward pass has chosen,
+ * which a second pass of recomputed layers takes, and whether loads count.
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
@@ -41,7 +41,7 @@ export class RoutingOfMicroBatch {
     this.#observe = observe;
   }
 
-  /** Whether rows are counted as loads of experts: in the forward pass of training, each once. */
+  /** Returns whether rows are counted as loads of experts: in the forward pass of training, each once. */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;
   }
@@ -55,7 +55,7 @@ export class RoutingOfMicroBatch {
     this.#observe(choice);
   }
 
-  /** The choice of a router in the forward pass; undefined in that pass itself. */
+  /** Returns the choice of a router in the forward pass; undefined in that pass itself. */
   chosen(router: string): Tensor | undefined {
     return this.#isForward ? undefined : this.#kept.get(router);
   }

@@ -19,7 +19,10 @@ import type { ExpertVariants } from '../experts/experts-specification.js';
 /** The position of a norm: before each sublayer, or after its residual sum. */
 export type LayerNormPlacement = 'pre' | 'post';
 
-/** What the blocks of a model are built from. `norms`, `attentions` and `feedForwards` have the kinds. */
+/**
+ * The parts that the blocks of a model are built from. `norms`, `attentions` and `feedForwards` have the
+ * kinds.
+ */
 export interface BlockSpecification {
   /** H */
   readonly hiddenSize: number;
@@ -32,7 +35,7 @@ export interface BlockSpecification {
   readonly initialization: BlockInitialization;
 }
 
-/** What each layer of a model is built from, by its global index. */
+/** The specification of each layer of a model, by its global index. */
 export type BlockOfLayer = (layer: number) => BlockSpecification;
 
 /**
@@ -60,9 +63,9 @@ export function blockOfLayer(
 }
 
 /**
- * The blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward network
- * with GELU, all with biases, except for the variants that it has; rotary position embeddings are part of
- * attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
+ * Returns the blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward
+ * network with GELU, all with biases, except for the variants that it has; rotary position embeddings are
+ * part of attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
@@ -129,7 +132,7 @@ function feedForwardOf(
   return specification;
 }
 
-/** What a function of the caller's knows of a layer. */
+/** The properties of a layer that a function of the caller's gets. */
 export interface ModelBlocksOptions {
   /** Global index of the layer. */
   readonly layer: number;
@@ -152,7 +155,7 @@ export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
 }
 
 /**
- * The blocks of a model: one for all layers, or those of a function.
+ * Returns the blocks of a model: one for all layers, or those of a function.
  *
  * @throws ConfigurationError MTL_BLOCK_KIND where the function is not registered
  */

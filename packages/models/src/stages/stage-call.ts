@@ -17,14 +17,14 @@ export interface BatchSize {
   readonly sequenceLength: number;
 }
 
-/** What every micro-batch has on the device. */
+/** The part that every micro-batch has on the device. */
 export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** Those of this rank, and how their queries see keys. */
+  /** The rows of this rank, and how their queries see keys. */
   readonly ownRows: OwnRows;
-  /** As that of `LoadedBatch`. */
+  /** See `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
 }
@@ -37,25 +37,25 @@ export interface Positions extends Slice {
   readonly sequenceParallel: boolean;
 }
 
-/** What the layers of a micro-batch need to know of it. */
+/** The values that layers need of a micro-batch. */
 export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
   /** Takes the losses of layers; default: they make none. */
   readonly layerLosses?: LayerLosses | undefined;
-  /** What its routers keep. */
+  /** The state that its routers keep. */
   readonly routing?: RoutingOfMicroBatch | undefined;
 }
 
-/** What a model copies to the device, and through what. */
+/** The batch that a model copies to the device, and the means. */
 export interface ToDevice<Batch> {
   readonly batch: Batch;
   readonly lossFactors: LossFactors;
   /** The coordinates of rows that its passes read. */
   readonly reads: ReadonlySet<RowCoordinate>;
   readonly tables: PositionTables;
-  /** Whether there is dropout. */
+  /** True if there is dropout. */
   readonly training: boolean;
   readonly upload?: Upload | undefined;
 }
@@ -68,7 +68,7 @@ export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
 }
 
 /**
- * What the first or the last stage needs of a micro-batch.
+ * Returns the values that the first or the last stage needs of a micro-batch.
  * @throws UsageError MTL_STAGE where it got an outline only
  */
 export function neededTokens<Values>(values: Values | undefined): Values {

@@ -21,7 +21,7 @@ export interface TransformerBlockOptions {
   readonly lora?: LoraSpecification | undefined;
   /** Shards sublayers over ranks. */
   readonly tensorParallel?: TensorParallel | undefined;
-  /** Where it computes. Default: cpu. */
+  /** The device that it computes on. Default: cpu. */
   readonly device?: Device | undefined;
   /** Spreads experts over ranks. */
   readonly expertParallel?: ExpertParallel | undefined;
@@ -112,7 +112,7 @@ export class TransformerBlock {
     this.dispose();
   }
 
-  /** A sublayer with its norm before or after it, dropout and residual. */
+  /** Applies a sublayer with its norm before or after it, dropout and residual. */
   #add(
     tape: Tape,
     residual: Variable,

@@ -13,12 +13,12 @@ interface TransformerEmbeddingOptions {
    * parameters (`position_embeddings`), in the order in which `forward` gets their ids.
    */
   readonly tables: Readonly<Record<string, number>>;
-  /** Of the sum; undefined: none. */
+  /** The norm of the sum; undefined: none. */
   readonly norm: NormSpecification | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** What comes before the first layer: the sum of embedded tokens and other ids, and its norm. */
+/** The part before the first layer: the sum of embedded tokens and other ids, and its norm. */
 export class TransformerEmbedding {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];

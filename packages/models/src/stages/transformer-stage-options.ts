@@ -10,7 +10,7 @@ import type { BlockOfLayer, BlockSpecification } from './block-specification.js'
 
 export interface TransformerStageOptions<Model extends TransformerConfiguration> {
   readonly model: Model;
-  /** What its layers are built from, all alike or each by its index; default: those of the model's kind. */
+  /** The specification of its layers, all alike or each by its index; default: those of the model's kind. */
   readonly block?: BlockSpecification | BlockOfLayer | undefined;
   /**
    * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
@@ -31,10 +31,10 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
    * new one, and the last stage has a copy of its own.
    */
   readonly wordEmbedding?: Parameter | undefined;
-  /** Those of this rank, where it holds several stages. Default: of this stage alone. */
+  /** The tables of this rank, where it holds several stages. Default: of this stage alone. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
-  /** Which rows of micro-batches are this rank's. Default: all. */
+  /** The rows of micro-batches that are this rank's. Default: all. */
   readonly sequence?: SequencePartition | undefined;
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
@@ -42,17 +42,17 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly expertParallel?: ExpertParallel | undefined;
 }
 
-/** What distinguishes the stages of GPT and BERT, apart from heads and batches. */
+/** The differences between the stages of GPT and BERT, apart from heads and batches. */
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
-  /** Whether a query sees keys up to its own position only. */
+  /** True if a query sees keys up to its own position only. */
   readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
-  /** As that of `TransformerEmbeddingOptions`. */
+  /** See `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;
-  /** Whether the last stage computes with the word embedding too. */
+  /** True if the last stage computes with the word embedding too. */
   readonly isTied: boolean;
-  /** What the norm after the last layer gets: the sequence, or rows that are gathered for the heads. */
+  /** The input of the norm after the last layer: the sequence, or rows that are gathered for the heads. */
   readonly finalNormOf: 'sequence' | 'rows';
 }

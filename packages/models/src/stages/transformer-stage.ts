@@ -68,16 +68,16 @@ export abstract class TransformerStage<
   /** On the first stage, and on the last one where the output is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
   readonly tensorParallel: TensorParallel | undefined;
-  /** Those that its layers read, on its device. */
+  /** The tables that its layers read, on its device. */
   readonly positionTables: PositionTables;
   /** Told what the routers of its layers choose in forward passes of training. Default: no one. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** What the layers of the whole model are built from. */
+  /** The specifications of the layers of the whole model. */
   protected readonly blockOfLayer: BlockOfLayer;
   /**
-   * Those of the embedding, the layers and the final norm, in the order in which forward uses them.
+   * The parameters of the embedding, the layers and the final norm, in the order in which forward uses them.
    */
   protected readonly bodyParameters: readonly Parameter[];
   readonly #embedding: TransformerEmbedding | undefined;
@@ -87,7 +87,7 @@ export abstract class TransformerStage<
   #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  /** Which rows of micro-batches are this rank's. */
+  /** The rows of micro-batches that are this rank's. */
   readonly sequence: SequencePartition;
   readonly #causal: boolean;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
@@ -141,20 +141,20 @@ export abstract class TransformerStage<
   }
 
   /**
-   * The parameters that it uses together, in the order of forward, for stores that do not keep all of them:
-   * those of the embedding, of each layer, and of the head; a tied word embedding is in two.
+   * Returns the parameters that it uses together, in the order of forward, for stores that do not keep all of
+   * them: those of the embedding, of each layer, and of the head; a tied word embedding is in two.
    */
   get units(): readonly ParameterUnit[] {
     const { embedding, blocks, head } = this.#units;
     return [embedding, ...blocks, head].filter((unit) => unit !== undefined);
   }
 
-  /** What the matmuls of its layers cost. */
+  /** Returns the cost of the matmuls of its layers. */
   get matmuls(): MatmulCost {
     return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
   }
 
-  /** The rows that the experts of its layers get. */
+  /** Returns the rows that the experts of its layers get. */
   get expertLoads(): readonly ExpertLoad[] {
     return this.blocks.flatMap(({ expertLoads }) => expertLoads);
   }
@@ -202,20 +202,20 @@ export abstract class TransformerStage<
    * passes over micro-batches of the same shapes and `variant` differ only in the tensors that it copies.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
-  /** What goes into the first layer, [S, B, H] or this process's part of it, dropout included. */
+  /** Returns the input of the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** The losses of what comes out of the last layer. */
+  /** Returns the losses of what comes out of the last layer. */
   protected abstract losses(
     tape: Tape,
     hidden: Variable,
     call: StageCall<OnDevice>,
   ): Variable | readonly Variable[];
-  /** The losses that `losses` made, after the input half of backward, in new tensors or views. */
+  /** Returns the losses that `losses` made, after the input half of backward, in new tensors or views. */
   protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
-   * The first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1]; of the
-   * first, what this rank owns.
+   * Returns the first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1];
+   * of the first, what this rank owns.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
     return [sequenceLength / numOwners(this.sequence), batchSize];
@@ -320,7 +320,7 @@ export abstract class TransformerStage<
   readonly [Symbol.dispose] = this.dispose;
 
   /**
-   * Where this process works in a sequence.
+   * Returns the part of a sequence that this process works on.
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded
    */
   protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
@@ -331,7 +331,7 @@ export abstract class TransformerStage<
     };
   }
 
-  /** The tensor parallelism of a call, which decides whether the sequence is sharded. */
+  /** Returns the tensor parallelism of a call, which decides whether the sequence is sharded. */
   protected tensorParallelOf({
     sequenceParallel,
   }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
@@ -350,7 +350,7 @@ export abstract class TransformerStage<
     return this.#embedding!.forward(tape, { tokens, ids, tensorParallel: this.tensorParallelOf(positions) });
   }
 
-  /** The coordinates of rows that passes read. */
+  /** Returns the coordinates of rows that passes read. */
   protected rowReads({ training }: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const drops =
       this.blocks.some(({ specification }) => specification.hiddenDropout > 0) ||
@@ -359,7 +359,7 @@ export abstract class TransformerStage<
     return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
   }
 
-  /** The layers of this stage, one after the other. */
+  /** Returns the layers of this stage, one after the other. */
   protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
     return this.applyBlocksWith(tape, input, {
       context: this.#context(call),
@@ -379,7 +379,7 @@ export abstract class TransformerStage<
     return applyLayers(tape, input, layers, how.recomputation);
   }
 
-  /** The final norm of what comes out of the last layer, where norms are before sublayers. */
+  /** Returns the final norm of what comes out of the last layer, where norms are before sublayers. */
   protected normalized(tape: Tape, input: Variable): Variable {
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
@@ -567,11 +567,11 @@ function finalNormOf(
 interface StageUnits {
   readonly embedding: ParameterUnit | undefined;
   readonly blocks: readonly ParameterUnit[];
-  /** What comes after the layers. */
+  /** The part after the layers. */
   readonly head: ParameterUnit | undefined;
 }
 
-/** The units of a stage. Of `all` parameters, the head has those that are in no other one. */
+/** Returns the units of a stage. Of `all` parameters, the head has those that are in no other one. */
 function stageUnits({
   embedding,
   blocks,
@@ -583,7 +583,7 @@ function stageUnits({
   readonly blocks: readonly (readonly Parameter[])[];
   readonly hasHead: boolean;
   readonly all: readonly Parameter[];
-  /** Those of the embedding that the head uses as well. */
+  /** The parameters of the embedding that the head uses as well. */
   readonly tied: readonly Parameter[];
 }): StageUnits {
   const before = new Set([...(embedding ?? []), ...blocks.flat()]);

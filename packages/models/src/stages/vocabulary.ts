@@ -8,7 +8,7 @@ interface VocabularyTableOptions {
   readonly model: TransformerConfiguration;
   readonly name: string;
   /**
-   * Whether the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
+   * True if the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
    */
   readonly isOnFirstAndLastRank: boolean;
   readonly tensorParallel: TensorParallel | undefined;
@@ -18,7 +18,7 @@ interface VocabularyTableOptions {
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**
- * A table [padded vocabulary, H], its rows sharded over the tensor-parallel ranks.
+ * Returns a table [padded vocabulary, H], its rows sharded over the tensor-parallel ranks.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded evenly
  */

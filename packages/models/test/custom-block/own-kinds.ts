@@ -142,8 +142,8 @@ function powerRelu(
 }
 
 /**
- * The sum over all tokens of half the mean square of their features, of which each rank has a shard: the same
- * on all ranks.
+ * Returns the sum over all tokens of half the mean square of their features, of which each rank has a shard:
+ * the same on all ranks.
  */
 function sumOfSquares(
   tape: Tape,

@@ -43,7 +43,7 @@ function open(model: Partial<GptModelConfiguration>, recomputation?: Recomputati
 const named = (stage: GptStage, name: string): Parameter =>
   stage.parameters.find((parameter) => parameter.name.endsWith(name))!;
 
-/** The sum of each loss over layers, and the gradients that are there afterwards. */
+/** Returns the sum of each loss over layers, and the gradients that are there afterwards. */
 function pass(
   stage: GptStage,
   { factors = {}, between = () => {} }: { factors?: Record<string, number>; between?: () => void } = {},

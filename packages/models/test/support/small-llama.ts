@@ -1,9 +1,9 @@
 import type { GptModelConfiguration } from '../../src/index.js';
 
 /**
- * What a Llama has otherwise than the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions of a part of
- * each head, and eight heads in four groups, which are together larger than the hidden size. The only biases
- * are those of queries, keys and values, as in Qwen2.
+ * The properties of a Llama that differ from the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions of a
+ * part of each head, and eight heads in four groups, which are together larger than the hidden size. The only
+ * biases are those of queries, keys and values, as in Qwen2.
  */
 export const llamaVariants = {
   numAttentionHeads: 8,
@@ -42,7 +42,9 @@ export const normOfAllHeads = {
   qkNormWholeWidth: true,
 } as const satisfies Partial<GptModelConfiguration>;
 
-/** Those of GPT-2 with groups, heads of their own size, and layer norm of queries and keys, then rotated. */
+/**
+ * The blocks of GPT-2 with groups, heads of their own size, and layer norm of queries and keys, then rotated.
+ */
 export const layerNormOfHeads = {
   ...llamaVariants,
   normalization: 'LayerNorm',

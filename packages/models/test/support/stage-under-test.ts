@@ -3,7 +3,7 @@ import type { Device, DType } from '@mtl/kernels';
 import { expect } from 'vitest';
 import { PoisoningKeeper } from './poisoning-keeper.js';
 
-/** What the tests of a stage call of it. */
+/** The part of a stage that its tests call. */
 interface TestedStage<Call> {
   readonly parameters: readonly Parameter[];
   readonly units: readonly ParameterUnit[];
@@ -103,7 +103,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   }
 }
 
-/** Whether each array is within `relative` times the norm of the expected one. */
+/** Returns whether each array is within `relative` times the norm of the expected one. */
 export function expectClose(actual: number[][], expected: number[][], relative: number): void {
   actual.forEach((values, index) => {
     const norm = Math.hypot(...expected[index]!);

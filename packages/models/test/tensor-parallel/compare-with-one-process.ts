@@ -19,7 +19,7 @@ export async function runSharded(
   return steps.map((_, step) => ranks.map((results) => results[step]!));
 }
 
-/** The same step in one process. */
+/** Runs the step in one process. */
 export function runWhole(options: StepOptions): StepResult & { readonly evaluated: number } {
   setNumThreads(1);
   const built = buildModel(options);
@@ -29,7 +29,8 @@ export function runWhole(options: StepOptions): StepResult & { readonly evaluate
 }
 
 /**
- * How far ranks are from one process: the loss of any rank, and the worst gradient as a share of its norm.
+ * Returns how far ranks are from one process: the loss of any rank, and the worst gradient as a share of its
+ * norm.
  */
 export function distance(
   ranks: readonly StepResult[],

@@ -8,8 +8,8 @@ export interface PutTogetherOptions {
 }
 
 /**
- * The gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by side, parts
- * summed. Throws where copies that should be the same are not, bit for bit.
+ * Returns the gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by
+ * side, parts summed. Throws where copies that should be the same are not, bit for bit.
  */
 export function mergeShards(
   ranks: readonly (readonly ParameterGradient[])[],

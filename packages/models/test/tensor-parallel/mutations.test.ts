@@ -4,7 +4,7 @@ import type { ShardedStepOptions, ShardedStepResult } from './ranks/sharded-gpt.
 
 const size = 2;
 
-/** The checks of tensor-parallel.test.ts. */
+/** Returns whether the tolerances of tensor-parallel.test.ts notice these distances. */
 function isNoticed(distances: { loss: number; gradient: number }): boolean {
   // NaN counts as noticed
   return !(distances.loss <= 2e-6 && distances.gradient <= 1e-5);

@@ -2,7 +2,7 @@ import type { ProcessGroup, Work } from '@mtl/comm';
 import { CallbackWork } from '@mtl/comm/testing';
 import { countedFlops } from '@mtl/kernels';
 
-/** What a rank did with its group, and how much it had computed by then. */
+/** A call of a rank with its group, and how much it had computed by then. */
 export interface TraceEvent {
   readonly kind: 'start' | 'wait';
   /** Which operation of the group, counted from 0. */

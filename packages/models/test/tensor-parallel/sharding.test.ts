@@ -9,7 +9,7 @@ import { batchSize, sequenceLength, smallBatch, smallGpt } from './small-gpt.js'
 
 const done = { wait: () => {}, isDone: true };
 
-/** A rank whose partners say nothing: what it holds and keeps is right, what it computes is not. */
+/** Returns a rank whose partners say nothing: what it holds and keeps is right, what it computes is not. */
 function alone(rank: number, size: number, sequenceParallel = false): TensorParallel {
   const group = Object.assign(new SingleProcessGroup('alone'), {
     rank,

@@ -23,8 +23,8 @@ export const smallBert: BertModelConfiguration = {
 const [batchSize, sequenceLength] = [2, 8];
 
 /**
- * The same on every rank: one row of three padded, masked tokens in all parts of the sequence, one place
- * unused.
+ * Returns one batch for every rank: one row of three padded, masked tokens in all parts of the sequence, one
+ * place unused.
  */
 export function smallMaskedBatch(): MaskedTokenBatch {
   const size = batchSize * sequenceLength;
@@ -46,7 +46,7 @@ export function smallMaskedBatch(): MaskedTokenBatch {
   };
 }
 
-/** The same sequences for a task: two samples, or one of two choices. */
+/** Returns these sequences for a task: two samples, or one of two choices. */
 export function smallTaskBatch({ kind }: BertTask): TaskTokenBatch {
   const { tokens, tokenTypes, lengths } = smallMaskedBatch();
   const numChoices = kind === 'multiple-choice' ? 2 : 1;

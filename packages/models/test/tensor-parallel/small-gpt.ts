@@ -41,7 +41,9 @@ export const smallGpt: GptModelConfiguration = {
 export const batchSize = 2;
 export const sequenceLength = 8;
 
-/** The same on every rank: tokens without a pattern, some without a loss, one sample of two documents. */
+/**
+ * Returns one batch for every rank: tokens without a pattern, some without a loss, one sample of two documents.
+ */
 export function smallBatch({ positions = true }: { positions?: boolean } = {}): TokenBatch {
   const size = batchSize * sequenceLength;
   const token = (index: number): number => (index * 37 + 5 * Math.floor(index / 3)) % smallGpt.vocabularySize;
@@ -204,7 +206,7 @@ export function computeStep({ stage, run }: BuiltModel, options: StepOptions): S
   };
 }
 
-/** The loss without dropout. */
+/** Returns the loss without dropout. */
 export function evaluateStep({ stage, run }: BuiltModel): number {
   run('evaluate');
   return takeMeanLoss(stage);

@@ -29,13 +29,15 @@ interface Operands {
   readonly input: Tensor;
 }
 
-/** What a rank has computed: losses by name, and all gradients. */
+/** The results of a rank: losses by name, and all gradients. */
 export interface ExpertsResult {
   readonly losses: Readonly<Record<string, number>>;
   readonly gradients: Readonly<Record<string, Float32Array>>;
 }
 
-/** A group whose collectives run at another moment: nothing may read a result before it has waited. */
+/**
+ * Returns a group whose collectives run at another moment: nothing may read a result before it has waited.
+ */
 function atMoment(group: ProcessGroup, moment: Moment): ProcessGroup {
   if (moment === 'between') return group;
   const moved = (call: Operands, run: (call: Operands) => Work): Work => {

@@ -12,7 +12,7 @@ export interface PipelinedLanguageModel {
   readonly placement: readonly number[];
   readonly tp: number;
   readonly seed: number;
-  /** What the model has otherwise than `smallGpt`. */
+  /** The properties in which the model differs from `smallGpt`. */
   readonly variants: Partial<GptModelConfiguration>;
 }
 

@@ -14,7 +14,7 @@ export interface ShardedStepOptions extends StepOptions {
 
 export interface ShardedStepResult extends StepResult {
   readonly evaluated: number;
-  /** What the training step communicated, evaluation left out. */
+  /** The communication of the training step, evaluation left out. */
   readonly counts: Readonly<Record<'allReduce' | 'allGather' | 'reduceScatter', OperationCount>>;
   readonly trace: readonly TraceEvent[];
 }
