@@ -42,7 +42,8 @@ export const batchSize = 2;
 export const sequenceLength = 8;
 
 /**
- * Returns one batch for every rank: tokens without a pattern, some without a loss, one sample of two documents.
+ * Returns one batch for every rank: tokens without a pattern, some without a loss, one sample of two
+ * documents.
  */
 export function smallBatch({ positions = true }: { positions?: boolean } = {}): TokenBatch {
   const size = batchSize * sequenceLength;

@@ -190,7 +190,8 @@ describe('readColumnPages', () => {
     expect(() => textsOf(pages, isOptional)).toThrow(message);
   });
 
-  // a sequence: its literals, and 4 bytes or more that are copies from a distance; the last has literals alone
+  // a sequence: its literals, and 4 bytes or more that are copies from a distance; the last has literals
+  // alone
   it('refuses LZ4 blocks that end early, which the decoder fills up with zeros', () => {
     const page = (bytes: readonly number[], length: number): Page[] => [
       { encoding: 'plain', numValues: 1, bytes, length },
