@@ -51,8 +51,8 @@ describe('lines that something new touches outside of its own file', () => {
     expect(
       linesThatName('addQkvBias', 'packages/configuration/src/architecture/architecture-fields.ts'),
     ).toEqual({
-      [`${models}/blocks/block-variants.ts`]: 1,
-      [`${models}/blocks/transformer-block-specification.ts`]: 2,
+      [`${models}/blocks/transformer-configuration.ts`]: 1,
+      [`${models}/stages/block-specification.ts`]: 2,
       // which some model types state and others have always
       [`${formats}/huggingface/llama-fields.ts`]: 1,
       [`${formats}/huggingface/model-types.ts`]: 1,
