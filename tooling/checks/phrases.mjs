@@ -48,7 +48,14 @@ export function checkPhrases(path, text) {
  * Folders whose comments have been rewritten as sentences with a subject: no comment there may begin again
  * with one of the words below. A folder is added when its last one is gone.
  */
-const foldersWithSubjects = ['.ci/', 'packages/configuration/', 'packages/models/', 'platforms/', 'tooling/'];
+const foldersWithSubjects = [
+  '.ci/',
+  'packages/cli/',
+  'packages/configuration/',
+  'packages/models/',
+  'platforms/',
+  'tooling/',
+];
 
 const ownLine = /^\s*(?:\/\/|#) /;
 const openings = ['Of', 'Those', 'What'].join('|');

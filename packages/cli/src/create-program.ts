@@ -21,7 +21,7 @@ import { watchCommand } from './commands/watch.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
-/** The command `mtl` with all its subcommands. */
+/** Returns the command `mtl` with all its subcommands. */
 export function createProgram(): Command {
   return newCommand(
     'mtl',

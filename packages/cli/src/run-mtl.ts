@@ -30,9 +30,9 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * The command whose help is asked for: `program` itself without any word, or the command that `help NAME...`,
- * behind the names of commands around it, asks about. Undefined when the words ask for no help, for that of
- * `program` itself, or with `--help` for that of a command there is.
+ * Returns the command whose help is asked for: `program` itself without any word, or the command that
+ * `help NAME...`, behind the names of commands around it, asks about. Undefined when the words ask for no
+ * help, for that of `program` itself, or with `--help` for that of a command there is.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
@@ -53,7 +53,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   return command;
 }
 
-/** Of a name that it does not know, commander shows the help of the command around it. */
+/** Refuses an unknown name, for which commander would show the help of the command around it. */
 function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {

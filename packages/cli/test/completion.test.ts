@@ -18,7 +18,10 @@ beforeAll(async () => {
 });
 afterAll(() => directory.dispose());
 
-/** What ends at the cursor, and what a shell offers there: exactly these, or with `...` among others. */
+/**
+ * The line up to the cursor, and the words that a shell offers there: exactly these, or with `...` among
+ * others.
+ */
 const cases: ReadonlyArray<readonly [line: string, offered: readonly string[]]> = [
   ['mtl tra', ['train']],
   ['mtl train ', ['bert', 'gpt']],
@@ -77,7 +80,7 @@ const shells = {
   },
 } as const;
 
-/** What a shell offers for each line, all in one process. */
+/** Returns the words that a shell offers for each line, all in one process. */
 function offeredBy(shell: keyof typeof shells, lines: readonly string[]): string[][] {
   const { flags, source, ask } = shells[shell];
   const script = [source, ...lines.map((line) => `${ask(line)}\necho '=='`)].join('\n');

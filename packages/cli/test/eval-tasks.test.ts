@@ -32,7 +32,7 @@ interface Lambada {
   readonly shortened: number;
 }
 
-/** Of tooling/fixtures/evaluation_tasks.py: a plain evaluation by PyTorch, in float64. */
+/** Results of tooling/fixtures/evaluation_tasks.py: a plain evaluation by PyTorch, in float64. */
 const expected = JSON.parse(readFileSync(join(fixtures, 'expected.json'), 'utf8')) as {
   readonly wikitext: Wikitext;
   readonly wikitext2_valid: Wikitext;
@@ -134,7 +134,10 @@ describe('mtl eval --task lambada', () => {
   );
 });
 
-/** Of tooling/fixtures/choice_tasks.py: lm-evaluation-harness on the same questions, with the same model. */
+/**
+ * Results of tooling/fixtures/choice_tasks.py: lm-evaluation-harness on the same questions, with the same
+ * model.
+ */
 const choiceFixtures = fileURLToPath(new URL('../fixtures/choice-tasks/', import.meta.url));
 const expectedChoices = JSON.parse(readFileSync(join(choiceFixtures, 'expected.json'), 'utf8')) as Readonly<
   Record<

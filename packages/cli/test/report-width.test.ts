@@ -4,7 +4,7 @@ import { runMtlHere } from './support/run-mtl-here.js';
 const model = ['--', '--preset', 'megatron-8.3b', '--bf16', '--global-batch-size', '512'];
 const onGpus = ['plan', '--profile', 'a100-80gb-megatron', '--num-processes', '64'];
 
-/** What a report is of, its command line, and what it must explain. */
+/** The subject of a report, its command line, and the words that it must explain. */
 const reports: ReadonlyArray<
   readonly [what: string, argv: readonly string[], explains: readonly (string | RegExp)[]]
 > = [

@@ -116,8 +116,8 @@ describe('mtl schedule', () => {
 
 describe('mtl schedule --compare', () => {
   /**
-   * What ranks do that follow the simulator to the letter, a unit of time being ten milliseconds; but the
-   * last pass begins one unit late, as if its input had been under way so long.
+   * The actions of ranks that follow the simulator to the letter, a unit of time being ten milliseconds; but
+   * the last pass begins one unit late, as if its input had been under way so long.
    */
   function writeTrace(file: string): void {
     const schedule = buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 });

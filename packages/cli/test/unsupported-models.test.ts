@@ -55,7 +55,7 @@ for (const name of ['train', 'dev']) {
   writeFileSync(join(inDirectory('QQP'), `${name}.tsv`), `${header}0\t0\t0\ta cat\ta dog\t0\n`);
 }
 
-/** What a command prints to standard error, and how it ends. */
+/** The standard error of a command, and its exit status. */
 interface Refusal {
   readonly status: number;
   readonly stderr: string;

@@ -41,7 +41,7 @@ const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
 const pipeline = ['--stages', '2', '--micro-batches', '4'];
 const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
 
-/** What is wrong, the command line, the code, and what the message must also name. */
+/** The fault, the command line, the code, and words that the message must also have. */
 const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code: string, says: string]> = [
   ['a command misspelt', ['generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],
   ['help on a command misspelt', ['help', 'generat'], 'MTL_COMMAND_UNKNOWN', 'expected generate'],

@@ -13,7 +13,7 @@ const codes: Readonly<Record<string, `MTL_${string}`>> = {
   'commander.invalidArgument': 'MTL_FLAG_VALUE',
 };
 
-/** The coded error for what commander found wrong with a command line. */
+/** Returns the coded error for what commander found wrong with a command line. */
 export function commandLineError(error: CommanderError, at: Command): ConfigurationError {
   const command = pathOf(at);
   if (error.code === 'commander.help') {
@@ -40,7 +40,7 @@ export interface MissingWord {
   readonly usage: string;
 }
 
-/** A mandatory option that was not given. */
+/** Describes a mandatory option that was not given. */
 export function missingOption(option: Option): MissingWord {
   const value = option.argChoices?.join('|');
   const usage =
@@ -50,14 +50,14 @@ export function missingOption(option: Option): MissingWord {
   return { name: option.long!, usage };
 }
 
-/** A mandatory operand that was not given. */
+/** Describes a mandatory operand that was not given. */
 export function missingArgument(argument: Argument): MissingWord {
   const name = argument.name().toUpperCase();
   const usage = argument.argChoices?.join('|') ?? name;
   return { name, usage: argument.variadic ? `${usage}...` : usage };
 }
 
-/** One error that names all that a command line lacks. */
+/** Returns one error that names all that a command line lacks. */
 export function missingWordsError(
   command: Command,
   missing: readonly [MissingWord, ...MissingWord[]],
@@ -95,7 +95,7 @@ export function refuseOwnOptions(flags: readonly string[], command: Command): vo
   });
 }
 
-/** The words that lead to a command: `mtl data merge`. */
+/** Returns the words that lead to a command: `mtl data merge`. */
 export function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -46,7 +46,7 @@ function optionOf(name: string, schema: FlagFragment[string]): Option {
 export type TokenizerFlagValues = OptionsOf<typeof tokenizerFlags>;
 
 /**
- * The tokenizer that the flags describe; undefined when none is given.
+ * Returns the tokenizer that the flags describe; undefined when none is given.
  * @throws ConfigurationError MTL_FLAG_NEEDS
  */
 export function tokenizerOfFlags(values: TokenizerFlagValues): TokenizerConfiguration | undefined {

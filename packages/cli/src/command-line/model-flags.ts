@@ -15,11 +15,11 @@ import { alone, type SharingProcesses } from './sharing-processes.js';
 /** Values of the options of `newModelCommand`. */
 export type ModelFlagValues = OptionsOf<typeof inferenceFlags> & { readonly device: Device };
 
-/** A new command with the flags that name a trained model and how it computes. */
+/** Returns a new command with the flags that name a trained model and how it computes. */
 export const newModelCommand = (name: string, description: string): MtlCommand =>
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
 
-/** The flag that names a model, where none does. */
+/** Returns the missing flag that names a model; empty where one is given. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
@@ -59,7 +59,10 @@ export async function loadModelOfFlags(
   });
 }
 
-/** The tokenizer of a model. @throws ConfigurationError MTL_TOKENIZER_MISSING when it came without one */
+/**
+ * Returns the tokenizer of a model.
+ * @throws ConfigurationError MTL_TOKENIZER_MISSING when it came without one
+ */
 export function requiredTokenizer({ tokenizer, path }: Pick<LoadedGpt, 'tokenizer' | 'path'>): Tokenizer {
   if (tokenizer !== undefined) return tokenizer;
   throw new ConfigurationError('MTL_TOKENIZER_MISSING', `no tokenizer came with ${path}`, {
@@ -101,7 +104,7 @@ export function addSamplingFlags<Kind extends Command>(
     );
 }
 
-/** How tokens are chosen by the values of the flags. */
+/** Returns how tokens are chosen, by the values of the flags. */
 export function samplingOf({ temperature, topK, topP }: SamplingFlagValues): Sampling {
   return { temperature, topP, ...(topK === undefined ? {} : { topK }) };
 }

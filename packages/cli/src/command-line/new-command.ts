@@ -114,7 +114,7 @@ export class MtlCommand extends Command {
 
 type Describable = Pick<Option, 'description' | 'argChoices' | 'defaultValue' | 'defaultValueDescription'>;
 
-/** A description with its choices and its default as the help of the training flags has them. */
+/** Returns a description with its choices and its default, as the help of the training flags has them. */
 function describe({ description, argChoices, defaultValue, defaultValueDescription }: Describable): string {
   const shown = defaultValueDescription ?? (defaultValue === undefined ? undefined : String(defaultValue));
   // a default in words ends the description already
@@ -127,7 +127,7 @@ function describe({ description, argChoices, defaultValue, defaultValueDescripti
   ].join(' ');
 }
 
-/** A new command with `--debug` and coded errors. */
+/** Returns a new command with `--debug` and coded errors. */
 export function newCommand(name: string, description: string): MtlCommand {
   const command: MtlCommand = new MtlCommand(name)
     .description(description)

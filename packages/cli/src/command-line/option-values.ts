@@ -7,7 +7,7 @@ function refuse(flag: string, value: string, expected: string): never {
 
 const longName = (flags: string): string => /--[a-z0-9-]+/.exec(flags)![0];
 
-/** An option that takes a whole number of at least `least` (default 1). */
+/** Returns an option that takes a whole number of at least `least` (default 1). */
 export function countOption(
   flags: string,
   description: string,
@@ -19,7 +19,7 @@ export function countOption(
   });
 }
 
-/** An option that takes a number between two bounds, both included unless `above` is given. */
+/** Returns an option that takes a number between two bounds, both included unless `above` is given. */
 export function numberOption(
   flags: string,
   description: string,
@@ -42,7 +42,7 @@ export function numberOption(
   });
 }
 
-/** An option that takes one of some names. */
+/** Returns an option that takes one of some names. */
 export function choiceOption(flags: string, description: string, names: readonly string[]): Option {
   const option = new Option(flags, description).argParser((value: string) => {
     if (names.includes(value)) return value;
@@ -56,19 +56,21 @@ export function choiceOption(flags: string, description: string, names: readonly
   return option;
 }
 
-/** The flag --skip-bad-lines, for commands that read corpora. */
+/** Returns the flag --skip-bad-lines, for commands that read corpora. */
 export const skipBadLinesOption = (): Option =>
   new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
 
 const suggestions = new WeakMap<Option, readonly string[]>();
 
-/** An option that takes other values, too: names that shells complete. */
+/** Gives an option that takes other values, too, names that shells complete. */
 export function suggestValues(option: Option, names: readonly string[]): Option {
   suggestions.set(option, names);
   return option;
 }
 
-/** Values of an option that shells complete: its choices, or what `suggestValues` has named. */
+/**
+ * Returns the values of an option that shells complete: its choices, or those that `suggestValues` has named.
+ */
 export function suggestedValues(option: Option): readonly string[] {
   return option.argChoices ?? suggestions.get(option) ?? [];
 }

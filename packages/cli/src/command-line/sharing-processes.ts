@@ -23,7 +23,7 @@ export interface SharingProcesses {
   readonly processes: TrainingProcesses | undefined;
   /** Processes on this host. */
   readonly numLocal: number;
-  /** Whether this process speaks for all. */
+  /** True for the process that speaks for all. */
   readonly isFirst: boolean;
 }
 

@@ -5,12 +5,12 @@ import { newCommand } from './new-command.js';
 
 export interface TrainingCommandOptions {
   readonly name: string;
-  /** What the list of commands says of it. */
+  /** Its line in the list of commands. */
   readonly summary: string;
-  /** What its help begins with. */
+  /** The text that its help begins with. */
   readonly description: string;
   readonly model: ModelKind;
-  /** What is typed to start it, such as `mtl sft`. */
+  /** The words typed to start it, such as `mtl sft`. */
   readonly program: string;
   /** Values where no flag, file, checkpoint or preset gives one. */
   readonly defaults?: Flags;
@@ -21,7 +21,8 @@ export interface TrainingCommandOptions {
 }
 
 /**
- * A command that is a training program: it reads all flags of training itself, with their help and errors.
+ * Returns a command that is a training program: it reads all flags of training itself, with their help and
+ * errors.
  */
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;

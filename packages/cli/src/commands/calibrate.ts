@@ -23,7 +23,7 @@ interface CalibrateFlags {
   readonly output?: string;
   readonly json?: true;
   readonly quick?: true;
-  /** Of a process that measures: where the first one writes, and its threads. */
+  /** Set for a process that measures: where the first one writes, and its threads. */
   readonly rates?: string;
   readonly threads?: number;
 }
@@ -95,7 +95,9 @@ interface ProcessLayout {
   readonly numThreads: number;
 }
 
-/** How processes and threads fill so many cores: alone on one and on all, in two processes, in most. */
+/**
+ * Returns how processes and threads fill so many cores: alone on one and on all, in two processes, in most.
+ */
 export function layoutsOf(numCores: number): ProcessLayout[] {
   const all = [
     { numProcesses: 1, numThreads: 1 },
@@ -114,7 +116,7 @@ async function measureAsRank(file: string, { threads = 1, quick }: CalibrateFlag
   world?.close();
 }
 
-/** Whole or not at all. */
+/** Writes a file whole or not at all. */
 function publish(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
@@ -133,7 +135,7 @@ function publish(path: string, text: string): void {
 /** Spreads above it come from other work on the machine. */
 const tolerableSpread = 0.1;
 
-/** What was measured, as a short table. */
+/** Formats the measured rates as a short table. */
 function formatCalibration({ hardware }: Profile): string {
   if (hardware.state !== 'measured') return '';
   const spreads = hardware.rates.map(spreadOf);

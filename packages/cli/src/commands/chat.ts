@@ -82,7 +82,7 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
   }
 }
 
-/** The flags with what the directory holds. @throws ConfigurationError MTL_FLAG_CONFLICT */
+/** Returns the flags with what the directory holds. @throws ConfigurationError MTL_FLAG_CONFLICT */
 function withDirectory(flags: ChatFlags, directory: string | undefined): ChatFlags {
   if (directory === undefined) return flags;
   const other = flags.load ?? flags.loadHf;
@@ -105,8 +105,8 @@ export interface ConverseOptions {
 }
 
 /**
- * A conversation line by line until the input ends. Ctrl-C (SIGINT) stops an answer; where none is being
- * given it ends the conversation.
+ * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) stops an answer; where none is
+ * being given it ends the conversation.
  *
  * @returns the exit status: 0, or 130 when SIGINT ended it
  */
@@ -186,7 +186,7 @@ export interface ChatSessionOptions {
 /** A conversation with a model, whose context bounds what of it the model still sees. */
 export class ChatSession {
   readonly #options: ChatSessionOptions;
-  /** What has been said and is still seen. */
+  /** The messages that are still seen. */
   readonly #messages: ChatMessage[];
   #numTurns = 0;
 
@@ -232,7 +232,10 @@ export class ChatSession {
     }
   }
 
-  /** The tokens of the conversation with a message more; the oldest turns give way where it is too long. */
+  /**
+   * Returns the tokens of the conversation with a message more; the oldest turns give way where it is too
+   * long.
+   */
   #promptWith(message: ChatMessage): readonly number[] {
     const { model, maxNewTokens, onNotice } = this.#options;
     const kept = [...this.#messages, message];

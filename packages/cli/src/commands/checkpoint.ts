@@ -105,7 +105,7 @@ interface Verdict {
   /** Absent for a Hugging Face directory. */
   readonly iteration?: number;
   readonly bytes?: number;
-  /** What is wrong with it; absent for a whole one. */
+  /** The defect; absent for a whole one. */
   readonly defect?: string;
 }
 
@@ -133,7 +133,10 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 
 const indexName = 'model.safetensors.index.json';
 
-/** A directory of the transformers library, and not one of ours, which may have the same index. */
+/**
+ * Returns whether it is a directory of the transformers library, and not one of ours, which may have the same
+ * index.
+ */
 function isHuggingFace(directory: string): boolean {
   const has = (name: string): boolean => existsSync(join(directory, name));
   return !has('manifest.json') && (has(indexName) || has('model.safetensors'));
@@ -161,7 +164,7 @@ async function verdictsOnCheckpoints(directory: string): Promise<Verdict[]> {
   return verdicts.sort((a, b) => a.iteration - b.iteration);
 }
 
-/** The checkpoint itself, then the index for Hugging Face's libraries if it has one. */
+/** Verifies the checkpoint itself, then the index for Hugging Face's libraries if it has one. */
 async function verifyAll(checkpoint: Checkpoint): Promise<void> {
   await verifyCheckpoint(checkpoint, { requireFinite: true });
   if (existsSync(join(checkpoint.path, indexName))) await verifySafetensorsDirectory(checkpoint.path);
@@ -184,7 +187,7 @@ function formatVerdict({ path, bytes, defect }: Verdict): string {
 }
 
 /**
- * The checkpoints that a path names: those of a training run's directory, or one by its own path.
+ * Reads the checkpoints that a path names: those of a training run's directory, or one by its own path.
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
  */
@@ -201,12 +204,12 @@ async function readCheckpoints(path: string): Promise<CheckpointListing> {
   );
 }
 
-/** Bytes of all shards. */
+/** Returns the bytes of all shards. */
 function bytesOfCheckpoint({ manifest }: Checkpoint): number {
   return manifest.shards.reduce((sum, shard) => sum + shard.bytes, 0);
 }
 
-/** Elements of some tensors. */
+/** Counts the elements of some tensors. */
 function elementsOf(tensors: Iterable<TensorRecord>): number {
   let sum = 0;
   for (const { globalShape } of tensors) sum += globalShape.reduce((product, size) => product * size, 1);

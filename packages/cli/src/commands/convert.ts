@@ -17,7 +17,7 @@ import { choiceOption } from '../command-line/option-values.js';
 
 type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
 
-/** What weights can be stored as, and what safetensors calls it. */
+/** The types that weights can be stored as, and their names in safetensors. */
 const storedDtypes = { float32: 'F32', bfloat16: 'BF16', float16: 'F16' } as const;
 
 type ConvertFlags = OptionsOf<typeof conversionFlags> & {
@@ -75,7 +75,7 @@ interface Conversion {
 
 const onNotice = (notice: string): void => void process.stderr.write(`${notice}\n`);
 
-/** Of a data type of safetensors, the name that --dtype takes. */
+/** Returns the name that --dtype takes for a data type of safetensors. */
 const nameOf = (stored: WritableDtype): string =>
   Object.entries(storedDtypes).find(([, name]) => name === stored)![0];
 
@@ -209,7 +209,8 @@ async function convert(
 }
 
 /**
- * A command that trains it on as it is printed, on the bundled corpus; its values are there to be changed.
+ * Returns a command that trains it on as it is printed, on the bundled corpus; its values are there to be
+ * changed.
  */
 function adviceFor(begun: BegunCheckpoint, save: string): string {
   const { kind, tokenizer, vocabularySize, modelType } = begun;
@@ -226,9 +227,9 @@ function adviceFor(begun: BegunCheckpoint, save: string): string {
   return `train it on with ${program} ${load}${own} ${rest}`;
 }
 
-/** Of the tokenizer that is built in. */
+/** The vocabulary size of the tokenizer that is built in. */
 const gpt2VocabularySize = 50_257;
 
-/** As a shell takes it. */
+/** Quotes a word as a shell takes it. */
 const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -69,7 +69,7 @@ async function findings(): Promise<readonly Finding[]> {
   ];
 }
 
-// What package.json's "engines" asks for.
+// the version that "engines" of package.json asks for
 const leastNode = [20, 19] as const;
 
 function nodeFinding(): Finding {
@@ -133,7 +133,7 @@ type Instructions = Pick<
   'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet'
 >;
 
-/** Which kernels run here, and whether the machine could do better. */
+/** Reports which kernels run here, and whether the machine could do better. */
 export function instructionSetFinding(host: Instructions): Finding {
   const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
   const name = 'instruction set';
@@ -158,7 +158,7 @@ const tools = [
   { name: 'nvcc', commands: ['nvcc'], install: undefined },
 ] as const;
 
-/** What builds the native kernels; who uses a built package needs none of it. */
+/** Looks for the tools that build the native kernels; who uses a built package needs none of it. */
 function compilers(): readonly Finding[] {
   return tools.map(({ name, commands, install }) => {
     for (const command of commands) {
@@ -205,7 +205,7 @@ function devicesOf({ devices }: CudaProbe): readonly Finding[] {
   }));
 }
 
-/** cuBLASLt, which is found by opening the first device. */
+/** Looks for cuBLASLt, which is found by opening the first device. */
 function cublasLt(): Finding {
   try {
     const { cublasLtVersion, cublasLtPath } = openCuda();
@@ -216,8 +216,8 @@ function cublasLt(): Finding {
 }
 
 /**
- * What there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with versions
- * and paths.
+ * Reports what there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with
+ * versions and paths.
  */
 function cudaFindings(): readonly Finding[] {
   const { probe, error } = findGpu();
@@ -244,8 +244,8 @@ function cudaFindings(): readonly Finding[] {
 }
 
 /**
- * NCCL's library, its version and path, or what lacks; and over what processes of a job would communicate
- * here.
+ * Reports NCCL's library, its version and path, or what lacks; and over what processes of a job would
+ * communicate here.
  */
 function ncclFindings(): readonly Finding[] {
   // none without the CUDA library or a driver, of which another finding tells

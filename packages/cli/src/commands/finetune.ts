@@ -43,7 +43,7 @@ export function finetuneCommand(): Command {
     .action(runFinetune);
 }
 
-/** Seeds of a list with commas. @throws ConfigurationError MTL_FLAG_VALUE */
+/** Reads seeds of a list with commas. @throws ConfigurationError MTL_FLAG_VALUE */
 function seedList(text: string): readonly number[] {
   return checkedSeeds(text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN)));
 }
@@ -88,7 +88,7 @@ async function runFinetune({ json, recomputeActivations, ...options }: FinetuneV
     process.stdout.write(json === true ? `${JSON.stringify(report)}\n` : formatFineTuning(report));
 }
 
-/** The report as a table: a row for every seed's last epoch, and the medians. */
+/** Formats the report as a table: a row for every seed's last epoch, and the medians. */
 function formatFineTuning(report: FineTuningReport): string {
   const { task, model, epochs, globalBatchSize, learningRate, seeds, median } = report;
   const title =

@@ -67,7 +67,7 @@ function formatColumns(rows: readonly (readonly string[])[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** A run as --json prints it. */
+/** Returns a run as --json prints it. */
 function runJson({ name, directory, state, step, validation, bytes, record }: RunInformation) {
   const starts = record?.starts ?? [];
   return {

@@ -13,7 +13,7 @@ const description =
   'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
 
-/** What a fine-tuning run on conversations has where nothing else is asked for. */
+/** Values of a fine-tuning run on conversations where nothing else is asked for. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
 /** `mtl sft`: the training program, on conversations. */
@@ -61,7 +61,7 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
 }
 
 /**
- * A command line whose `--model DIR` is written out: `--load-hf DIR` for a directory of the transformers
+ * Writes out the `--model DIR` of a command line: `--load-hf DIR` for a directory of the transformers
  * library, `--load DIR --finetune` for checkpoints.
  *
  * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT

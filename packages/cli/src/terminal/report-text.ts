@@ -1,5 +1,6 @@
 /**
- * Rows of names and values, values aligned: two spaces in front, two between; long values in several lines.
+ * Formats rows of names and values, values aligned: two spaces in front, two between; long values in several
+ * lines.
  */
 export function formatTable(rows: ReadonlyArray<readonly [name: string, value: string | number]>): string {
   const width = Math.max(0, ...rows.map(([name]) => name.length));
@@ -20,16 +21,17 @@ function formatValue(value: string | number): string {
 export const reportColumns = 100;
 
 export interface WrapTextOptions {
-  /** What begins every line but the first. */
+  /** The text that begins every line but the first. */
   readonly indent?: string;
-  /** What ends every line but the last: a backslash for command lines. */
+  /** The text that ends every line but the last: a backslash for command lines. */
   readonly continuation?: string;
   /** Columns of the first line that are taken already. */
   readonly taken?: number;
 }
 
 /**
- * A text in lines of at most `reportColumns`, broken at blanks; a word that is longer has a line of its own.
+ * Wraps a text into lines of at most `reportColumns`, broken at blanks; a word that is longer has a line of
+ * its own.
  */
 export function wrapText(
   text: string,
@@ -46,7 +48,7 @@ export function wrapText(
   return lines.join(`${continuation}\n`);
 }
 
-/** Words of a command line that a shell reads as one line: flags stay with the values behind them. */
+/** Wraps words of a command line that a shell reads as one line: flags stay with the values behind them. */
 export function wrapCommand(words: string, indent: string): string {
   // a blank within a flag is one that no line ends at
   const joined = words.replaceAll(/ (?!-)/g, '\u0000');

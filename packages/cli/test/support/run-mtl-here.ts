@@ -1,7 +1,7 @@
 import { vi } from 'vitest';
 import { runMtl } from '../../src/index.js';
 
-/** What a command line has printed. */
+/** The output of a command line. */
 export interface FinishedMtlHere {
   readonly status: number;
   readonly stdout: string;

@@ -42,7 +42,8 @@ export function startProcess(
 }
 
 /**
- * What the ranks of test/programs/rank.mjs printed, by rank and attempt; prefixes of `mtl run` are taken off.
+ * Returns the lines that the ranks of test/programs/rank.mjs printed, by rank and attempt; prefixes of
+ * `mtl run` are taken off.
  */
 export function printedRanks(stdout: string): readonly Record<string, unknown>[] {
   const lines = stdout.split('\n').map((line) => line.replace(/^\[\d+\] /, ''));

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
 import { type TrainOptions, train } from '@mtl/runs';
 
-/** What `trainTinyGpt` leaves in its directory. */
+/** The files that `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {
-  /** Of the checkpoints of iterations 20 and 40. */
+  /** The paths of the checkpoints of iterations 20 and 40. */
   readonly save: string;
   readonly prefix: string;
   readonly textFile: string;

@@ -51,7 +51,7 @@ const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
   ],
 };
 
-/** All commands of a program, itself first, with what shells complete for each. */
+/** Returns all commands of a program, itself first, with what shells complete for each. */
 export function completedCommands(program: Command): readonly CompletedCommand[] {
   return [...described(program, ''), trainingFlagsOf('plan --')];
 }

@@ -30,7 +30,7 @@ export function completionCommand(): Command {
     });
 }
 
-/** The script that completes `mtl`, `gpt-train` and `bert-train` in bash. */
+/** Returns the script that completes `mtl`, `gpt-train` and `bert-train` in bash. */
 function bashScript(commands: readonly CompletedCommand[]): string {
   return `# Completes mtl, gpt-train and bert-train in bash: source <(mtl completion bash)
 ${shellTables(commands)}_mtl_words() {
@@ -53,7 +53,8 @@ complete -F _mtl mtl gpt-train bert-train
 }
 
 /**
- * The script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the `fpath`.
+ * Returns the script that completes `mtl`, `gpt-train` and `bert-train` in zsh: sourced, or as `_mtl` on the
+ * `fpath`.
  */
 function zshScript(commands: readonly CompletedCommand[]): string {
   return `#compdef mtl gpt-train bert-train
@@ -82,7 +83,7 @@ fi
 `;
 }
 
-/** The script that completes `mtl`, `gpt-train` and `bert-train` in fish. */
+/** Returns the script that completes `mtl`, `gpt-train` and `bert-train` in fish. */
 function fishScript(commands: readonly CompletedCommand[]): string {
   const steps = commands.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));
   return `# Completes mtl, gpt-train and bert-train in fish: mtl completion fish | source
@@ -152,11 +153,12 @@ function valueWords({ names, takesFiles }: CompletedValue): string {
   return names.length === 0 ? files : `${files} -a ${quoted(names.join(' '))}`;
 }
 
-/** As a POSIX shell and fish take it. */
+/** Quotes a text as a POSIX shell and fish take it. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
 
 /**
- * The tables of a script for bash or zsh, as functions that set variables. Both shells read them alike.
+ * Returns the tables of a script for bash or zsh, as functions that set variables. Both shells read them
+ * alike.
  *
  * `_mtl_enter PATH WORD` returns whether WORD leads from PATH to another command; `_mtl_command PATH` sets
  * subcommands, flags and what an operand is; `_mtl_value PATH FLAG` sets what the value of a flag is, and

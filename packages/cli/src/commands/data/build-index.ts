@@ -59,7 +59,7 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
   return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
 }
 
-/** What indices do not depend on. */
+/** Flags that indices do not depend on. */
 const unused: Flags = {
   'num-layers': 1,
   'hidden-size': 1,

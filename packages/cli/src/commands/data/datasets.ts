@@ -65,7 +65,7 @@ function verify(prefix: string, { vocabSize, json }: VerifyFlags): void {
   }
 }
 
-/** A dataset as a table. */
+/** Formats a dataset as a table. */
 function formatInspection(inspection: IndexedDatasetInspection): string {
   const { shortestSequence, longestSequence, meanSequenceLength } = inspection;
   const rows: Array<readonly [string, string | number]> = [

@@ -1,7 +1,7 @@
 import { relative } from 'node:path';
 import type { CorpusFiles } from '@mtl/data';
 
-/** What was read of an input that is a folder, as a line; empty for a file. */
+/** Returns a line about the files read of an input that is a folder; empty for a file. */
 export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): string {
   if (!isFolder) return '';
   const name = (path: string): string => relative(input, path);

@@ -2,8 +2,8 @@ import type { Tokenizer } from '@mtl/data';
 import type { Continuation } from '@mtl/inference';
 
 /**
- * The ids of a text of its own: with the tokens that begin one, such as BOS, where the tokenizer puts them
- * there, as the transformers library does. A text that spells them out gets no second ones.
+ * Returns the ids of a text of its own: with the tokens that begin one, such as BOS, where the tokenizer puts
+ * them there, as the transformers library does. A text that spells them out gets no second ones.
  */
 export function encodeText(tokenizer: Tokenizer, text: string): number[] {
   const ids = Array.from(tokenizer.encode(text));
@@ -12,7 +12,7 @@ export function encodeText(tokenizer: Tokenizer, text: string): number[] {
 }
 
 /**
- * Context and continuation are encoded as one text, and split where the context alone ends; spaces at the end
+ * Encodes context and continuation as one text, and splits it where the context alone ends; spaces at the end
  * of the context belong to the continuation. So does lm-evaluation-harness 0.4.13.
  */
 export function encodePair(tokenizer: Tokenizer, context: string, continuation: string): Continuation {

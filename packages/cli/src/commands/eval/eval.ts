@@ -148,7 +148,7 @@ async function runEval(flags: EvalFlags): Promise<void> {
 
 const silent = { write: () => true };
 
-/** What is evaluated, and how. */
+/** The flags, the model and the windows of one evaluation. */
 interface EvaluationCall {
   readonly flags: EvalFlags;
   readonly loaded: LoadedGpt;
@@ -307,7 +307,7 @@ export interface EvaluationReport extends EvaluationWindows {
   readonly total: Perplexity;
 }
 
-/** All texts together, every token counting once. */
+/** Adds up all texts, every token counting once. */
 function totalOf(results: readonly Perplexity[]): Perplexity {
   const sum = (of: (result: Perplexity) => number): number =>
     results.reduce((total, one) => total + of(one), 0);
@@ -317,14 +317,14 @@ function totalOf(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
-/** How a title names windows; '' where there are none. */
+/** Returns the words by which a title names windows; '' where there are none. */
 function formatWindows(windows: Partial<EvaluationWindows>): string {
   const { sequenceLength, stride } = windows;
   if (sequenceLength === undefined) return '';
   return `, windows of ${sequenceLength} tokens${stride === sequenceLength ? '' : `, moving by ${stride}`}`;
 }
 
-/** The report as a table. */
+/** Formats the report as a table. */
 function formatEvaluation({ model, results, total, ...windows }: EvaluationReport): string {
   const blocks = results.map((result) => `${result.name}\n${formatTable(rowsOf(result))}`);
   if (results.length > 1) blocks.push(`all ${results.length}\n${formatTable(rowsOf(total))}`);

@@ -29,7 +29,7 @@ export interface DatasetPart {
   readonly part: SplitName | 'all';
 }
 
-/** The tokens of datasets, documents one after the other, each dataset at most `maxTokens`. */
+/** Reads the tokens of datasets, documents one after the other, each dataset at most `maxTokens`. */
 export function readDatasets(
   dataPath: readonly string[],
   { split, part, maxTokens }: DatasetPart & { readonly maxTokens: number },
@@ -69,13 +69,15 @@ function sequencesOf(dataset: IndexedDataset, { split, part }: DatasetPart): { f
 interface ReadTextFilesOptions {
   readonly tokenizer: Tokenizer;
   readonly maxTokens: number;
-  /** Of JSON lines, or the column of Parquet. */
+  /** The key of JSON lines, or the column of Parquet. */
   readonly jsonKey: string | undefined;
   /** Lines and rows that are left out are counted here. */
   readonly bad: BadLines;
 }
 
-/** The tokens of text files, an end-of-document token between documents, each file at most `maxTokens`. */
+/**
+ * Reads the tokens of text files, an end-of-document token between documents, each file at most `maxTokens`.
+ */
 export async function readTextFiles(
   paths: readonly string[],
   { tokenizer, maxTokens, jsonKey, bad }: ReadTextFilesOptions,

@@ -7,7 +7,7 @@ import { formatTable, wrapText } from '../../terminal/report-text.js';
 export interface FormatPlanOptions {
   readonly configuration: PretrainingConfiguration;
   readonly profile: Profile;
-  /** Whether the flags say how long the training is. */
+  /** True if the flags say how long the training is. */
   readonly isTrainingKnown: boolean;
 }
 
@@ -23,7 +23,7 @@ utilisation: model FLOPs by the peak of the hardware, with attention in full or 
 
 const legendOfExperts = 'active: what a token uses; model FLOPs are of them, memory is of all parameters\n';
 
-/** A plan as a short table of at most `reportColumns`, with what its words mean. */
+/** Formats a plan as a short table of at most `reportColumns`, with what its words mean. */
 export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
   const { teraflopsPerGpu, utilization, iterationSeconds } = plan;
   const fullest = plan.ranks.reduce((most, each) => (wholeMemory(each) > wholeMemory(most) ? each : most));
@@ -80,7 +80,7 @@ function title(
   return `${wrapText(`${formatCount(numParameters)} parameters${active} on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 
-/** Of a GPU, or of a process on the cores of a CPU. */
+/** Formats the rate of a GPU, or of a process on the cores of a CPU. */
 function formatRate(teraflops: number): string {
   return teraflops < 1
     ? `${(1000 * teraflops).toFixed(1)} GFLOP/s per process`
@@ -104,7 +104,10 @@ function kindsOf({ memoryByKind, memoryOfLibraries }: PlannedRanks): string {
     .join(', ');
 }
 
-/** What libraries take outside of the allocator; nothing for communicators of a process alone. */
+/**
+ * Lists the memory that libraries take outside of the allocator; nothing for communicators of a process
+ * alone.
+ */
 function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, number][] {
   if (memory === undefined) return [];
   const { matmulWorkspace, communicators } = memory;
@@ -117,7 +120,7 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
 /** More lines than these are drawn together between the first and the last stage. */
 const mostLines = 4;
 
-/** A line for stages one after the other that take the same, in a pipeline. */
+/** Returns a line for stages one after the other that take the same, in a pipeline. */
 function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   const memory = new Map<number, number>();
   for (const each of ranks) {
@@ -141,7 +144,7 @@ function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   });
 }
 
-/** Neighbours that are alike, together. */
+/** Groups neighbours that are alike. */
 function runsOf<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => boolean): Each[][] {
   const runs: Each[][] = [];
   for (const value of values) {
@@ -152,7 +155,7 @@ function runsOf<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) => bo
   return runs;
 }
 
-/** Where the time goes, the largest part first; parts below a thousandth are left out. */
+/** Lists where the time goes, the largest part first; parts below a thousandth are left out. */
 function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
   return Object.entries(breakdown)
     .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)
@@ -166,7 +169,7 @@ function partsOf({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
 
-/** What the parts of a step are called. */
+/** The names of the parts of a step. */
 export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   matmuls: 'matmuls',
   attention: 'attention',
@@ -181,7 +184,7 @@ export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   host: 'waiting for the host',
 };
 
-/** Seconds, or milliseconds below one. */
+/** Formats seconds, or milliseconds below one. */
 export function formatSeconds(seconds: number): string {
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   return `${(1000 * seconds).toPrecision(3)} ms`;

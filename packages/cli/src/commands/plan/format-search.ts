@@ -23,8 +23,8 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * The layouts that a search found: what each takes and why it loses to the first, and their command lines:
- * once what all have, then what each adds to it.
+ * Formats the layouts that a search found: what each takes and why it loses to the first, and their command
+ * lines: once what all have, then what each adds to it.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
@@ -60,7 +60,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Flags with their values, as a shell takes them. */
+/** Returns flags with their values, as a shell takes them. */
 function flagsOf(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -70,7 +70,7 @@ function flagsOf(words: readonly string[]): string[] {
   return flags;
 }
 
-/** The line of what a layout adds, if anything. */
+/** Returns the line of what a layout adds, if anything. */
 function own(flags: readonly string[], common: readonly string[]): string[] {
   const added = flags.filter((flag) => !common.includes(flag));
   return added.length === 0 ? [] : [`... ${added.join(' ')}`];
@@ -97,7 +97,7 @@ function costsOf({ plan }: FoundLayout): string {
   return `${formatSeconds(plan.iterationSeconds)}, ${plan.teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU, ${formatBytes(memory)}`;
 }
 
-/** By how much it is slower than the best, and the two parts of the step that contribute most. */
+/** Says by how much it is slower than the best, and the two parts of the step that contribute most. */
 function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
   const slower = plan.iterationSeconds - best.iterationSeconds;
   const parts = Object.entries(plan.breakdown)
@@ -115,20 +115,20 @@ function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
 
 export interface LaunchWordsOptions {
   readonly program: string;
-  /** Of the program. */
+  /** The flags of the program. */
   readonly flags: readonly string[];
   readonly numProcesses: number;
   readonly gpusPerNode: number;
 }
 
-/** How many nodes so many processes take, as many on each. */
+/** Returns how many nodes so many processes take, as many on each. */
 export function numNodesOf(numProcesses: number, gpusPerNode: number): number {
   let numNodes = Math.ceil(numProcesses / gpusPerNode);
   while (numProcesses % numNodes !== 0) numNodes++;
   return numNodes;
 }
 
-/** The words that start a training program: on several nodes, those of the first one. */
+/** Returns the words that start a training program: on several nodes, those of the first one. */
 export function launchWords({ program, flags, numProcesses, gpusPerNode }: LaunchWordsOptions): string[] {
   if (numProcesses === 1) return [program, ...flags];
   const numNodes = numNodesOf(numProcesses, gpusPerNode);
@@ -139,7 +139,7 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
 }
 
 /**
- * That a plan predicts, and how far off predictions of its kind were on measured steps: the numbers of
+ * Says that a plan predicts, and how far off predictions of its kind were on measured steps: the numbers of
  * docs/benchmarks (planner-against-papers, planner-against-runs).
  */
 export function accuracy({ hardware, software }: Profile): string {

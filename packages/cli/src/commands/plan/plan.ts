@@ -185,14 +185,14 @@ function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** Whether the flags say how long the training is. */
+/** True if the flags say how long the training is. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',
   );
 }
 
-/** Flags that a training run needs, but that a plan has values for where they are left out. */
+/** Lists flags that a training run needs, but that a plan has values for where they are left out. */
 function missingFlags({ configuration: { sources } }: FoundLayout): string[] {
   const isMissing = (name: FlagName): boolean => (sources.get(name) ?? 'default') === 'default';
   return [
@@ -247,7 +247,7 @@ const units: Readonly<Record<string, number>> = {
 /** The least memory that can be meant: less is a number without its unit. */
 const least = 2 ** 20;
 
-/** An option that takes a number of bytes, with or without a unit. */
+/** Returns an option that takes a number of bytes, with or without a unit. */
 function bytesOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser((value: string) => {
     const [, number, unit = ''] = /^([\d.]+(?:e\d+)?) ?([A-Za-z]*)$/.exec(value.trim()) ?? [];

@@ -85,7 +85,7 @@ export function runCommand(): Command {
     .action(run);
 }
 
-/** torchrun takes `_` for `-` in its flags; the program's own flags stay as they are. */
+/** Writes `-` for `_` in flags, since torchrun takes both; the program's own flags stay as they are. */
 export function withDashes(argv: readonly string[]): string[] {
   const words = [...argv];
   for (let at = 0; at < words.length && words[at] !== '--'; at++) {
@@ -133,7 +133,10 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
   };
 }
 
-/** On one host a new one for every job; on several the hosts must have the same, so the user gives it. */
+/**
+ * Returns the secret: on one host a new one for every job; on several the hosts must have the same, so the
+ * user gives it.
+ */
 function secretOf(numNodes: number): string {
   const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;
   return numNodes === 1 && !secret && !file ? randomBytes(32).toString('hex') : readJobSecret(process.env);

@@ -82,7 +82,7 @@ be made: its bubble is larger than the simulated one where passes of a kind are 
 and smaller than the measured one where ranks wait for communication or do something between passes.
 `;
 
-/** Where the bubble of a pipeline comes from. */
+/** Says where the bubble of a pipeline comes from. */
 function bubbles({ pipeline, simulated, replayed, measured }: Comparison): string {
   const say = ({ makespan, bubbleFraction }: Simulation): string =>
     `${makespan.toFixed(1)} ms, bubble ${(100 * bubbleFraction).toFixed(1)} % of the work`;
@@ -95,8 +95,8 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 }
 
 /**
- * Columns for a millisecond: enough for the labels of most passes, and not more for the step than some lines
- * of a terminal.
+ * Returns the columns for a millisecond: enough for the labels of most passes, and not more for the step than
+ * some lines of a terminal.
  */
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));

@@ -162,7 +162,7 @@ function runSimulation(flags: ScheduleFlags): void {
   );
 }
 
-/** The columns of a timeline: a terminal has its own number, a file those that most programs show. */
+/** Returns the columns of a timeline: a terminal has its own number, a file those that most programs show. */
 function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
   return isTTY === true ? columns : reportColumns;
@@ -191,7 +191,7 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
   process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
 }
 
-/** The schedule of that name, or in that file. */
+/** Returns the schedule of that name, or in that file. */
 function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   const { stages, microBatches, microBatchGroupSize } = flags;
   const name = flags.pipelineSchedule!;
@@ -258,7 +258,7 @@ interface TimeFlags {
   readonly optimizerTime: number;
 }
 
-/** An option that takes one number of 0 or more, or several with commas between them. */
+/** Returns an option that takes one number of 0 or more, or several with commas between them. */
 function timesOption(flags: string, description: string): Option {
   return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
@@ -270,7 +270,10 @@ function timesOption(flags: string, description: string): Option {
   });
 }
 
-/** The times of each chunk. @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length */
+/**
+ * Returns the times of each chunk.
+ * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length
+ */
 function passTimesOf(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
   const { placement, actions } = schedule;
   const numHeld = actions.map((_, rank) => placement.filter((other) => other === rank).length);

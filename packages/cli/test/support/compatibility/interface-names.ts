@@ -7,9 +7,9 @@ import { createProgram } from '../../../src/index.js';
 
 /** The names that a version promises to its users. */
 export interface InterfaceNames {
-  /** Of training programs, plans and configuration files, without dashes. */
+  /** The flags of training programs, plans and configuration files, without dashes. */
   readonly trainingFlags: readonly string[];
-  /** Of `mtl`, after the words of their command: `mtl data prepare --input`. */
+  /** The flags of `mtl`, after the words of their command: `mtl data prepare --input`. */
   readonly commandFlags: readonly string[];
   /** Documented error codes and environment variables. */
   readonly codes: readonly string[];

@@ -23,7 +23,7 @@ export const fixtureFiles = {
   expected: 'expected.json',
 };
 
-/** What readers return for the files of a folder. */
+/** The results of readers for the files of a folder. */
 export interface ReadFiles {
   readonly dataset: {
     readonly dtype: string;
@@ -42,7 +42,7 @@ export interface ReadFiles {
   /** Shape and SHA-256 of every weight and every moment of Adam, by name. */
   readonly tensors: Readonly<Record<string, string>>;
   readonly progress: Readonly<Record<string, unknown>>;
-  /** What metrics.jsonl has of the steps and evaluations after the checkpoint. */
+  /** The lines of metrics.jsonl about the steps and evaluations after the checkpoint. */
   readonly resumed: readonly ResumedRecord[];
   /** Keys that the resumed run wrote, with dots between those of an object and of an object in it. */
   readonly keys: Readonly<Record<'step' | 'validation' | 'start', readonly string[]>>;
@@ -101,7 +101,7 @@ function readDataset(): ReadFiles['dataset'] {
   };
 }
 
-/** What a checkpoint keeps and `--config` reads again. */
+/** The settings that a checkpoint keeps and `--config` reads again. */
 function savedFlags(configuration: PretrainingConfiguration): Record<string, unknown> {
   const { resolved: _forReaders, ...read } = configurationJson(configuration);
   return asJson(read);

@@ -37,7 +37,7 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
   },
 };
 
-/** Both forms: that of the authors, and that of the Hugging Face datasets. */
+/** Reads both forms: that of the authors, and that of the Hugging Face datasets. */
 function arc(row: Row): ChoiceQuestion {
   const { question, choices, answerKey } = row;
   const own = isRow(question) ? question : undefined;
@@ -73,10 +73,10 @@ function index(value: unknown, key: string): number {
   throw new UnusableRowError(`has no number under "${key}"`);
 }
 
-/** Python's `capitalize`: the first letter large, all others small. */
+/** Does as Python's `capitalize`: the first letter large, all others small. */
 const capitalized = (words: string): string => words.slice(0, 1).toUpperCase() + words.slice(1).toLowerCase();
 
-/** Without the marks of WikiHow. */
+/** Removes the marks of WikiHow. */
 const cleaned = (words: string): string =>
   words
     .trim()
@@ -88,7 +88,7 @@ const cleaned = (words: string): string =>
 export interface ChoiceQuestion {
   /** For each answer the text before it; the same for all, but where the answer is in the context. */
   readonly contexts: readonly string[];
-  /** What is scored after each context. */
+  /** The text that is scored after each context. */
   readonly continuations: readonly string[];
   /** Characters of each answer, by which `acc_norm` divides; undefined of tasks that have no `acc_norm`. */
   readonly lengths: readonly number[] | undefined;
@@ -96,10 +96,10 @@ export interface ChoiceQuestion {
   readonly gold: number;
 }
 
-/** What a row does not have: the task names the file and the line. */
+/** A row lacks something: the task names the file and the line. */
 export class UnusableRowError extends Error {}
 
-/** A question whose answers follow one text, after a space. */
+/** Returns a question whose answers follow one text, after a space. */
 function questionOf(context: string, answers: readonly string[], gold: number): ChoiceQuestion {
   return {
     contexts: answers.map(() => context),

@@ -24,7 +24,7 @@ export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).ma
   },
 }));
 
-/** The questions of a file, and the log-probabilities of their answers, question after question. */
+/** Returns the questions of a file, and the log-probabilities of their answers, question after question. */
 export async function scoredQuestions(
   name: string,
   { path, loaded, batchSize, onProgress }: Omit<TaskOptions, 'windows'>,
@@ -50,7 +50,7 @@ export async function scoredQuestions(
 interface ChoiceScores {
   /** The share of questions whose right answer has the highest log-probability. */
   readonly acc: number;
-  /** The same, divided by the number of characters. */
+  /** Accuracy by log-probabilities divided by the number of characters. */
   readonly acc_norm?: number;
 }
 

@@ -15,7 +15,7 @@ export interface TaskResult {
 }
 
 export interface TaskOptions {
-  /** Of the task's file. */
+  /** The path of the task's file. */
   readonly path: string;
   readonly loaded: LoadedGpt;
   readonly windows: EvaluationWindows;
@@ -26,7 +26,7 @@ export interface TaskOptions {
 /** An evaluation that papers report: what its file looks like, how it is scored, how the result is shown. */
 export interface EvaluationTask {
   readonly name: string;
-  /** Of windows; undefined where a task has none. */
+  /** The default step from a window to the next; undefined where a task has none. */
   readonly defaultStride: number | undefined;
   /** @throws DataError MTL_EVALUATION_DATA when the file is not one of the task */
   run(options: TaskOptions): Promise<TaskResult>;

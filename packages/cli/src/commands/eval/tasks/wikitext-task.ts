@@ -121,7 +121,7 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * The text that a WikiText file was made of, as far as rules can tell: the file has spaces around
+ * Restores the text that a WikiText file was made of, as far as rules can tell: the file has spaces around
  * punctuation. The rules are those of Megatron-LM's evaluation, quirks included, so that perplexities can be
  * compared.
  */

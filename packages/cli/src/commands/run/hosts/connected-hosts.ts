@@ -20,7 +20,7 @@ const lookMs = 1_000;
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
-/** What must be the same on all hosts. */
+/** The settings that must be the same on all hosts. */
 interface Terms {
   readonly nprocPerNode: number;
   readonly maxRestarts: number;

@@ -55,7 +55,10 @@ export class SingleHost implements JobHosts {
   async close(): Promise<void> {}
 }
 
-/** A store on the port of --master-port. @throws CommunicationError MTL_STORE_ADDRESS that names the flag */
+/**
+ * Opens a store on the port of --master-port.
+ * @throws CommunicationError MTL_STORE_ADDRESS that names the flag
+ */
 export function serveStore(
   options: StoreServerOptions,
   { numNodes }: { readonly numNodes: number },

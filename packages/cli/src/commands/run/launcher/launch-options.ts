@@ -1,4 +1,4 @@
-/** What `mtl run` starts, after its flags were checked. */
+/** The job that `mtl run` starts, after its flags were checked. */
 export interface LaunchOptions {
   readonly numProcessesPerNode: number;
   readonly numNodes: number;

@@ -105,8 +105,8 @@ export class Launcher {
   }
 
   /**
-   * The store of an attempt. On several hosts its port is any: the launchers' own store has the one that was
-   * given.
+   * Opens the store of an attempt. On several hosts its port is any: the launchers' own store has the one
+   * that was given.
    */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
@@ -198,8 +198,8 @@ export class Launcher {
 }
 
 /**
- * The rank that the store has not heard of for too long. All other failures end a process, which its launcher
- * sees; a stopped one does not end, and the ranks that it stops with it do not either.
+ * Finds the rank that the store has not heard of for too long. All other failures end a process, which its
+ * launcher sees; a stopped one does not end, and the ranks that it stops with it do not either.
  */
 function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   const failure = server?.failure;

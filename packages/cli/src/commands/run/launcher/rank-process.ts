@@ -66,14 +66,17 @@ export class RankProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** To the process alone. */
+  /** Sends a signal to the process alone. */
   signal(signal: NodeJS.Signals): void {
     if (!this.#isRunning()) return;
     this.#wasSignalled = true;
     this.#child.kill(signal);
   }
 
-  /** By a signal such as SIGSTOP, or by a debugger: it runs nothing until it is continued. */
+  /**
+   * Returns whether it is stopped by a signal such as SIGSTOP, or by a debugger: it runs nothing until it is
+   * continued.
+   */
   isStopped(): boolean {
     try {
       const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
@@ -83,7 +86,7 @@ export class RankProcess {
     }
   }
 
-  /** At once, with all that it started; a stopped process too. */
+  /** Ends it at once, with all that it started; a stopped process too. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
@@ -133,7 +136,7 @@ export class RankProcess {
   }
 }
 
-/** torchrun's variables, the secret, and the threads that are this process's share of the host. */
+/** Returns torchrun's variables, the secret, and the threads that are this process's share of the host. */
 function variablesOf(
   rank: number,
   { launch, localRank, port, restartCount }: RankProcessOptions,
@@ -182,14 +185,14 @@ export class RankShutdown {
     return this.#hasBegun;
   }
 
-  /** A second call does nothing. */
+  /** Begins to end the ranks; a second call does nothing. */
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
     this.#timer = setTimeout(() => this.#terminate(), ownWordsMs);
   }
 
-  /** All have ended. */
+  /** Stops the clock: all ranks have ended. */
   isOver(): void {
     this.#hasBegun = true;
     clearTimeout(this.#timer);

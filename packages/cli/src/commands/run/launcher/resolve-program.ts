@@ -12,9 +12,9 @@ interface PackageFile {
 const notFound = 'MTL_PROGRAM';
 
 /**
- * The script to run for what the command line names: a script itself, or the command of a directory with a
- * package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript command
- * on the PATH, such as gpt-train; `gpt` and `bert` are the training programs of this package, and
+ * Finds the script to run for what the command line names: a script itself, or the command of a directory
+ * with a package.json (its only `bin`, or the one with the package's name, else its `main`), or a JavaScript
+ * command on the PATH, such as gpt-train; `gpt` and `bert` are the training programs of this package, and
  * `mtl` is this command, wherever it is installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
@@ -76,7 +76,7 @@ function isPython(program: string): ConfigurationError {
   });
 }
 
-/** The script behind a command that npm linked into a folder of the PATH. */
+/** Finds the script behind a command that npm linked into a folder of the PATH. */
 function commandOnPath(name: string): string | undefined {
   if (name.includes('/')) return undefined;
   const found = (process.env.PATH ?? '')

@@ -9,13 +9,16 @@ export interface HostReport {
   readonly wasSignalled: boolean;
 }
 
-/** Of the last error of a rank. */
+/** The most characters kept of the last error of a rank. */
 const maximumMessageLength = 400;
-/** Of the wrong input of all ranks of a host together, and what each may have whatever their number. */
+/**
+ * The most characters of the wrong input of all ranks of a host together, and those that each may have
+ * whatever their number.
+ */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
 
-/** A report that stays within a value of the store, on a host with very many ranks too. */
+/** Shortens a report so that it stays within a value of the store, on a host with very many ranks too. */
 export function shortenReport(report: HostReport): HostReport {
   const maximumErrorLength = Math.max(leastErrorLength, maximumErrorsLength / report.ends.length);
   const ends = report.ends.map((end) => ({
@@ -43,7 +46,7 @@ export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }
 
-/** A rank's status or signal, and its last words where it had any. */
+/** Formats a rank's status or signal, and its last words where it had any. */
 export function formatRankExit({ rank, status, signal, lastMessage }: RankExit): string {
   const how = signal === null ? `exit code ${status}` : `signal ${signal}`;
   return `rank ${rank} ended with ${how}${lastMessage === '' ? '' : `: ${lastMessage}`}`;

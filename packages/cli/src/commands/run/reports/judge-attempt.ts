@@ -10,7 +10,7 @@ interface WrongInput {
   readonly onlyRanks: readonly number[];
 }
 
-/** What all launchers do after an attempt. */
+/** The decision that all launchers carry out after an attempt. */
 export interface Verdict {
   readonly next: 'end' | 'restart' | 'fail';
   /** Which rank failed, and how; empty at a good end. */
@@ -22,7 +22,7 @@ export interface Verdict {
 }
 
 export interface JudgedAttempt {
-  /** Of all hosts. */
+  /** The reports of all hosts. */
   readonly reports: readonly HostReport[];
   /** The host that said first that a process of it had failed. */
   readonly firstHost: number | undefined;
@@ -34,8 +34,8 @@ export interface JudgedAttempt {
 }
 
 /**
- * Whether a training run ended with what every restart would compute again: from the same checkpoint and the
- * same samples the results are the same, bit by bit.
+ * Returns whether a training run ended with what every restart would compute again: from the same checkpoint
+ * and the same samples the results are the same, bit by bit.
  */
 function repeatsItself({ lastMessage }: RankExit): boolean {
   return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
@@ -70,9 +70,9 @@ function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
 }
 
 /**
- * A rank that was given wrong input; else one whose values were not finite; else the one that the others
- * name, and where none is named or it only saw others fail itself, one that failed on its own; else the
- * first.
+ * Finds a rank that was given wrong input; else one whose values were not finite; else the one that the
+ * others name, and where none is named or it only saw others fail itself, one that failed on its own; else
+ * the first.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -99,8 +99,8 @@ function messageOf(end: RankExit, reported: MtlError | undefined): string {
 }
 
 /**
- * The error that a job ends with: which rank failed and how, or the wrong input in the words of the ranks,
- * which need no comment.
+ * Returns the error that a job ends with: which rank failed and how, or the wrong input in the words of the
+ * ranks, which need no comment.
  *
  * @param attempt how often the job was restarted
  */

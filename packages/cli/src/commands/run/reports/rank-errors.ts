@@ -22,7 +22,7 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /** What waited, without the error that the launcher prints at the end of the job. */
+  /** Shows the errors that waited, without the one that the launcher prints at the end of the job. */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));

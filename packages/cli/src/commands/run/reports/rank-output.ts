@@ -2,8 +2,8 @@
 const heldMs = 5_000;
 
 /**
- * What a process writes on standard error, line by line, but for the coded error that it ends with, as
- * `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
+ * Passes on what a process writes on standard error, line by line, but for the coded error that it ends with,
+ * as `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
  * once what several processes end with. It is shown after all when something else follows it, or no end.
  */
 export class FinalError {
@@ -34,7 +34,7 @@ export class FinalError {
     this.#take(this.#whole.push(chunk).toString('latin1'));
   }
 
-  /** Nothing more comes: a last line needs no line feed. */
+  /** Takes the end of the output: a last line needs no line feed. */
   end(): void {
     this.#take(this.#whole.end().toString('latin1'));
     clearTimeout(this.#limit);
@@ -57,8 +57,8 @@ export class FinalError {
   }
 
   /**
-   * Whether it is the first line of the stack that --debug prints after an error: its class and message
-   * again.
+   * Returns whether it is the first line of the stack that --debug prints after an error: its class and
+   * message again.
    */
   #beginsStack(line: string): boolean {
     const [, message] = /^\w*Error: (.+)$/.exec(line.trimEnd()) ?? [];
@@ -96,7 +96,7 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** The lines that are whole now, as one buffer; empty while there are none. */
+  /** Returns the lines that are whole now, as one buffer; empty while there are none. */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
@@ -106,7 +106,7 @@ export class LinePrefixer {
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 
-  /** What is left when the process has ended, with the line feed that it lacks. */
+  /** Returns the rest when the process has ended, with the line feed that it lacks. */
   end(): Buffer {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);
