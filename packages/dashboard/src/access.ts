@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { HttpProblem } from './http-problem.js';
+import { HttpProblem } from './respond.js';
 
 const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 

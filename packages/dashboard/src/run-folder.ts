@@ -14,11 +14,9 @@ import {
   stateOfRun,
 } from '@mtl/runs/records';
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
-import { AppendedLines } from './appended-lines.js';
 import { marksOfRun } from './marks-of-run.js';
-import { openRunFile } from './open-run-file.js';
-import { readRunFile } from './read-run-file.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
+import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
 import { RunIndex } from './run-index.js';
 
 const mostRecordBytes = 64 << 20;
