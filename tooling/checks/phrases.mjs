@@ -48,7 +48,7 @@ export function checkPhrases(path, text) {
  * Folders whose comments have been rewritten as sentences with a subject: no comment there may begin again
  * with one of the words below. A folder is added when its last one is gone.
  */
-const foldersWithSubjects = ['.ci/', 'packages/cli/', 'platforms/', 'tooling/'];
+const foldersWithSubjects = ['.ci/', 'packages/cli/', 'packages/dashboard/', 'platforms/', 'tooling/'];
 
 const ownLine = /^\s*(?:\/\/|#) /;
 const openings = ['Of', 'Those', 'What'].join('|');

@@ -6,7 +6,7 @@ import type { RunFolder } from './run-folder.js';
 import type { SeriesQuery } from './run-index.js';
 import type { RunsFolder } from './runs-folder.js';
 
-/** What is sent back. */
+/** The response to a request. */
 export interface Answer {
   readonly type: string;
   readonly body: string;

@@ -5,7 +5,7 @@ export interface DecimateOptions {
   readonly x: Float64Array;
   /** As many; NaN is a gap. */
   readonly y: Float64Array;
-  /** What is shown, both included. Default: all. */
+  /** The limits of the shown range, both included. Default: all. */
   readonly from?: number;
   readonly to?: number;
   /** About how many points are wanted. */
@@ -65,7 +65,7 @@ export interface MedianBandOptions {
   readonly x: Float64Array;
   /** As many; NaN is a gap. */
   readonly y: Float64Array;
-  /** What is shown, both included. Default: all. */
+  /** The limits of the shown range, both included. Default: all. */
   readonly from?: number;
   readonly to?: number;
 }

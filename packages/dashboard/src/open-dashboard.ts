@@ -127,7 +127,7 @@ async function answer(
   }
 }
 
-/** What the page is made of, by the path that a browser asks for. */
+/** The files of the page, by the path that a browser asks for. */
 const files = new Map([
   ['/', { file: 'page.html', type: 'text/html' }],
   ['/page.js', { file: 'page.js', type: 'text/javascript' }],
@@ -135,7 +135,10 @@ const files = new Map([
   ['/icon.svg', { file: 'icon.svg', type: 'image/svg+xml' }],
 ]);
 
-/** The same for sources and for the build: both are one folder below the package. */
+/**
+ * The folder of the built page, seen from sources and from the build, which are both one folder below the
+ * package.
+ */
 const folder = new URL('../dist/page/', import.meta.url);
 
 /**

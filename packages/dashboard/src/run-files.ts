@@ -1,6 +1,9 @@
 import { constants, type FileHandle, open } from 'node:fs/promises';
 
-/** What is no file of the run: missing, a link that may lead elsewhere, a folder, not ours to read. */
+/**
+ * Error codes of a path that is no file of the run: missing, a link that may lead elsewhere, a folder, not
+ * ours to read.
+ */
 const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
 
 /**
@@ -84,7 +87,7 @@ export class AppendedLines {
     this.#end = Buffer.alloc(0);
   }
 
-  /** Whether what was read is still there. */
+  /** Returns whether the part that was read is still there. */
   async #isContinued(file: FileHandle, size: number): Promise<boolean> {
     if (size < this.#offset) return false;
     const { length } = this.#end;

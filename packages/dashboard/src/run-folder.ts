@@ -23,7 +23,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** What is known of a run without its curves. */
+/** The figures that are known of a run without its curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -54,7 +54,7 @@ export class RunFolder {
     this.#sampleLines = new AppendedLines(join(path, 'samples.jsonl'));
   }
 
-  /** What the last `refresh` found. */
+  /** The summary that the last `refresh` made. */
   get summary(): RunSummary {
     return this.#summary!;
   }
@@ -114,7 +114,7 @@ export class RunFolder {
     };
   }
 
-  /** What is marked on its curves. */
+  /** Returns the marks on its curves. */
   async marks(axis: Axis): Promise<readonly MarkOfRun[]> {
     const index = await this.index();
     const { state } = this.summary;

@@ -17,7 +17,7 @@ export interface SeriesQuery {
   readonly numPoints: number;
   /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
   readonly smoothing: number;
-  /** Whether its median and band are asked for. */
+  /** True if its median and band are asked for. */
   readonly isBand?: boolean;
 }
 
