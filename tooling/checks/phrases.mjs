@@ -52,6 +52,7 @@ const foldersWithSubjects = [
   '.ci/',
   'packages/cli/',
   'packages/configuration/',
+  'packages/dashboard/',
   'packages/models/',
   'platforms/',
   'tooling/',

@@ -4,7 +4,9 @@ import type { Scale, View } from './state.js';
 const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const scales: readonly Scale[] = ['typical', 'all', 'log'];
 
-/** What an address says of a view; what it does not say, or not as a view can be, is left as it is. */
+/**
+ * Reads the view that an address describes; what it does not say, or not as a view can be, is left as it is.
+ */
 export function viewOf(search: string): Partial<View> {
   const query = new URLSearchParams(search);
   const axis = axes.find((name) => name === query.get('axis'));

@@ -1,25 +1,25 @@
 import { formatBytes, formatCount, formatNumber } from './format.js';
 
-/** What a chart shows. */
+/** A kind of chart. */
 export interface ChartKind {
-  /** Of its curves in metrics.jsonl; those of evaluations begin with `validation.`. */
+  /** The names of its curves in metrics.jsonl; those of evaluations begin with `validation.`. */
   readonly name: string;
   readonly title: string;
   readonly unit: string;
   readonly format: (value: number | null | undefined) => string;
   /** Distances of marks: 1, 2, 5 and so on where absent. */
   readonly marks?: number[];
-  /** Whether it begins at zero: amounts whose size matters, not only their change. */
+  /** True if it begins at zero: amounts whose size matters, not only their change. */
   readonly isFromZero: boolean;
-  /** Whether its values vary around something that a moving average shows. */
+  /** True if its values vary around something that a moving average shows. */
   readonly canBeSmoothed: boolean;
-  /** Whether the logarithmic scale is for it. */
+  /** True if the logarithmic scale is for it. */
   readonly canBeLogarithmic: boolean;
-  /** Whether its median with a band is shown: values that vary from step to step around one. */
+  /** True if its median with a band is shown: values that vary from step to step around one. */
   readonly isBand: boolean;
   /** Another figure of each run, shown with its values. */
   readonly companion?: { readonly name: string; readonly unit: string };
-  /** Whether it is shown only where its values change. */
+  /** True if it is shown only where its values change. */
   readonly isOnlyIfChanging: boolean;
 }
 

@@ -14,10 +14,10 @@ import { type Limits, typicalLimits } from './typical-limits.js';
 export interface RunCurve {
   readonly id: string;
   readonly look: RunColour;
-  /** Whether its details are shown: its line is the widest. */
+  /** True if its details are shown: its line is the widest. */
   readonly isFocus: boolean;
   readonly series: Series;
-  /** Of the companion of the chart. */
+  /** The curve of the companion of the chart. */
   readonly companion?: Series;
 }
 
@@ -39,7 +39,7 @@ export class Chart {
   readonly #kind: ChartKind;
   readonly #state: State;
   readonly #place = element('span', { class: 'place' });
-  /** What the limits of the plot leave out. */
+  /** The values that the limits of the plot leave out. */
   readonly #beyond = element('span', { class: 'beyond' });
   readonly #plotArea: HTMLElement;
   readonly #valueList = element('ul', { class: 'values' });
@@ -197,7 +197,7 @@ export class Chart {
     };
   }
 
-  /** Whether the line of an index is an edge of a band. */
+  /** Returns whether the line of an index is an edge of a band. */
   #isEdge(index: number): boolean {
     return this.#lines[index]?.part === 'edge';
   }
@@ -244,7 +244,10 @@ export class Chart {
     return withMargin(low, high);
   }
 
-  /** What is shown of the values within the range: most of them, where that is the scale. */
+  /**
+   * Returns the limits of the shown part of the values within the range: most of them, where that is the
+   * scale.
+   */
   #limits(all: Limits): Limits {
     const { scale, range } = this.#state.view;
     const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;

@@ -170,7 +170,7 @@ function verdictOf({ layers, newest: { loads } }: ExpertsAnswer) {
   return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }
 
-/** What the colours mean; they are those of the style sheet. */
+/** Shows the meaning of the colours; they are those of the style sheet. */
 function legend(): HTMLElement {
   const cells = ['none', '¼', '½', '1', '2', '4'].map((text) =>
     element('span', {}, element('i', { class: `heat heat-${names[text]}` }), text),

@@ -1,9 +1,9 @@
 import { element } from './element.js';
 
-/** What a heat map shows: loads relative to an even one. */
+/** The content of a heat map: loads relative to an even one. */
 export interface HeatMapContent {
   readonly title: string;
-  /** What its rows and columns are. */
+  /** The names of its rows and columns. */
   readonly unit: string;
   /** For readers who do not see the picture. */
   readonly label: string;
@@ -11,7 +11,7 @@ export interface HeatMapContent {
   readonly values: readonly (readonly number[])[];
   readonly rows: readonly string[];
   readonly columns: readonly string[];
-  /** Whether columns follow one another as time does: then there are no gaps between them. */
+  /** True if columns follow one another as time does: then there are no gaps between them. */
   readonly isOverTime: boolean;
   /** The row that is marked; undefined for none. */
   readonly marked?: number | undefined;
@@ -104,7 +104,7 @@ export class HeatMap {
     this.#describe(this.#cellAt(event));
   }
 
-  /** What the pointer is on takes the place of what the picture is. */
+  /** The words about the cell at the pointer take the place of the description of the picture. */
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;
@@ -178,7 +178,7 @@ interface Cell {
 }
 
 interface Drawing {
-  /** Of a cell. */
+  /** The size of a cell. */
   readonly sizes: { readonly width: number; readonly height: number };
   readonly colours: HeatColours;
 }

@@ -9,7 +9,7 @@ const reach = 8;
 const mostLines = 3;
 
 /**
- * What happened where the pointer is: at most three lines below the plot, so that its curves stay visible.
+ * Shows the events where the pointer is: at most three lines below the plot, so that its curves stay visible.
  */
 export class MarkLabel {
   readonly element = element('div', { class: 'mark-label' });

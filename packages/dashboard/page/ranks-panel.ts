@@ -5,7 +5,9 @@ import { formatBytes, formatNumber, formatSeconds } from './format.js';
 const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 'Parts of the step'];
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
-/** What each rank takes, and the one that the others wait for; nothing where the run does not write it. */
+/**
+ * Shows the time of each rank, and the one that the others wait for; nothing where the run does not write it.
+ */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   if (ranks === null) return undefined;
   const { iteration, computeMs, waitedMs, peakBytes, hosts, slow } = ranks;

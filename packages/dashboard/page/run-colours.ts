@@ -8,7 +8,7 @@ export interface RunColour {
   readonly dash: number;
 }
 
-/** Of `RunColour.dash`: lengths of lines and gaps, in pixels. */
+/** The patterns of `RunColour.dash`: lengths of lines and gaps, in pixels. */
 export const dashes: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
 
 /**

@@ -8,7 +8,7 @@ const pauseMs = 400;
 
 interface Fetching {
   isRunning: boolean;
-  /** Whether something has changed since the last request began. */
+  /** True if something has changed since the last request began. */
   isStale: boolean;
   query: string;
 }
@@ -17,7 +17,7 @@ interface Fetching {
 export class RunData {
   readonly details = new Map<string, RunDetails>();
   readonly series = new Map<string, SeriesAnswer>();
-  /** What could not be fetched, by run. */
+  /** The errors of requests that failed, by run. */
   readonly problems = new Map<string, string>();
   readonly #state: State;
   readonly #fetching = new Map<string, Fetching>();

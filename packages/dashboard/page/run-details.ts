@@ -178,7 +178,10 @@ function checkpointsPanel({ checkpoints, best }: RunDetails): HTMLElement {
   return panel('Checkpoints', ...(lost === undefined ? [] : [element('p', { class: 'muted' }, lost)]), list);
 }
 
-/** What the model was given and, apart from it, what it wrote; without the label, which is above it. */
+/**
+ * Shows the text that the model was given and, apart from it, what it wrote; without the label, which is
+ * above it.
+ */
 function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
   if (prompt !== null && completion !== null) {
     return [element('span', { class: 'muted' }, prompt), element('span', {}, completion)];

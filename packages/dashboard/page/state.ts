@@ -6,7 +6,7 @@ export type Range = readonly [from: number, to: number];
 /** Heights of the charts: of what most values are, of all values, or logarithmic. */
 export type Scale = 'typical' | 'all' | 'log';
 
-/** What the reader chose to see: what the address of the page says. */
+/** The view that the reader chose, which the address of the page describes. */
 export interface View {
   /** Runs with curves; undefined until the reader chooses: then the latest. */
   chosen: readonly string[] | undefined;
@@ -16,11 +16,11 @@ export interface View {
   /** Weight of the past in moving averages. */
   smoothing: number;
   scale: Scale;
-  /** Whether what happened is marked below the curves. */
+  /** True if events are marked below the curves. */
   showsMarks: boolean;
-  /** Whether spikes are marked too whose update was kept. */
+  /** True if spikes are marked too whose update was kept. */
   showsReported: boolean;
-  /** What is zoomed into; undefined for everything. */
+  /** The range that is zoomed into; undefined for everything. */
   range: Range | undefined;
   /** The part of the details that is shown; undefined for the first. */
   tab: string | undefined;
@@ -28,7 +28,7 @@ export interface View {
   layer: number | undefined;
 }
 
-/** What the page shows. Each change is told to all who asked for it. */
+/** The state of the page. Each change is told to all who asked for it. */
 export class State {
   readonly runs = new Map<string, RunSummary>();
   directory = '';

@@ -14,7 +14,7 @@ const scales: readonly (readonly [Scale, string])[] = [
   ['log', 'Log'],
 ];
 
-/** What all charts have in common: their axes, smoothing, marks and zoom. */
+/** Adds the controls that all charts have in common: their axes, smoothing, marks and zoom. */
 export function addToolbar(parent: HTMLElement, state: State): void {
   const reset = element(
     'button',
@@ -107,7 +107,7 @@ function smoothingSlider(state: State): HTMLElement {
   return element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), input, value);
 }
 
-/** Of the slider: weights close to 1 are in fine steps. */
+/** Steps of the slider up to a tenth: weights close to 1 are in fine steps. */
 const stepsToTenth = 33.4;
 
 /** The weight of the past for a place of the slider. */

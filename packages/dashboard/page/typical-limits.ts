@@ -5,7 +5,7 @@ const mostTimes = 3;
 const mostSpans = 5;
 /** Limits that leave out no more than this part of the height leave out nothing. */
 const leastCut = 0.15;
-/** Of one far above the others, the lowest value is shown all the same up to so many times the others. */
+/** The lowest value of one far above the others is shown all the same, up to so many times the others. */
 const mostTimesOfLeast = 30;
 
 /** From what to where most values of curves are; undefined without values. */

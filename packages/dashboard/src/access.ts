@@ -2,11 +2,11 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { HttpProblem } from './http-problem.js';
+import { HttpProblem } from './respond.js';
 
 const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 
-/** Whether only this machine reaches an address. */
+/** Returns whether only this machine reaches an address. */
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**
@@ -27,7 +27,7 @@ export class Access {
     this.token = isLoopback(host) ? undefined : randomBytes(24).toString('base64url');
   }
 
-  /** What all paths begin with. */
+  /** The part that all paths begin with. */
   get base(): string {
     return this.token === undefined ? '/' : `/${this.token}/`;
   }

@@ -1,6 +1,6 @@
 /**
- * What the server answers the page, as JSON. Types only: the page is compiled for browsers and takes nothing
- * else from here. A number that was not finite, or is not known, is null.
+ * Types of the answers of the server to the page, as JSON, and nothing else: the page is compiled for
+ * browsers and takes nothing else from here. A number that was not finite, or is not known, is null.
  */
 
 /** See `RunState` of @mtl/runs. */
@@ -26,7 +26,7 @@ export interface RunSummary {
   readonly startedAt: string | null;
   /** How often it was started: more than once after it was resumed or restarted. */
   readonly numStarts: number;
-  /** What ended it. */
+  /** The error that ended it. */
   readonly error: string | null;
   /** Another number after every change of its folder. */
   readonly revision: number;
@@ -61,9 +61,12 @@ export interface SampleOfRun {
   readonly iteration: number;
   /** With its label. */
   readonly text: string;
-  /** What it is, such as `A sample`; null in files of older versions. */
+  /** Its kind in words, such as `A sample`; null in files of older versions. */
   readonly label: string | null;
-  /** What a GPT was given, and what it wrote; null for other models, and in files of older versions. */
+  /**
+   * The text that a GPT was given, and the text that it wrote; null for other models, and in files of older
+   * versions.
+   */
   readonly prompt: string | null;
   readonly completion: string | null;
 }
@@ -78,7 +81,9 @@ export interface EventOfRun {
   readonly text: string;
 }
 
-/** What each rank took in the steps of the last log interval; lists have a value for each rank. */
+/**
+ * The time and memory of each rank in the steps of the last log interval; lists have a value for each rank.
+ */
 export interface RanksOfRun {
   readonly iteration: number;
   /** Means of a step, in milliseconds: without the time that it waited for others, and that time. */
@@ -103,7 +108,7 @@ export interface ExpertsAnswer {
   /** The numbers of the layers that have experts. */
   readonly layers: readonly number[];
   readonly numExperts: number;
-  /** Of the last steps; lists have an element for each layer. */
+  /** Figures of the last steps; lists have an element for each layer. */
   readonly newest: {
     readonly first: number;
     readonly last: number;
@@ -128,7 +133,7 @@ export interface ComparableValueOfRun {
   readonly shown: unknown;
 }
 
-/** What a run is compared by with others: see `ComparableRun` of @mtl/runs. */
+/** The values by which a run is compared with others: see `ComparableRun` of @mtl/runs. */
 export interface ComparableOfRun {
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValueOfRun>>;
@@ -143,7 +148,7 @@ export interface RunDetails {
   readonly flags: Readonly<Record<string, unknown>>;
   /** Commit, versions, threads, layout and datasets of the last start. */
   readonly conditions: Readonly<Record<string, unknown>>;
-  /** What tells it from other runs; null without a record. */
+  /** The values that tell it from other runs; null without a record. */
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
   readonly starts: readonly StartOfRun[];
@@ -161,13 +166,13 @@ export interface RunDetails {
   readonly traceRevision: string | null;
   /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */
   readonly series: readonly string[];
-  /** What its curves show, in words, such as a validation loss that has been rising for long. */
+  /** Notes on its curves in words, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
-  /** What could not be read, and why. */
+  /** The files that could not be read, and why. */
   readonly problems: readonly string[];
 }
 
-/** What the horizontal axis counts. */
+/** The unit of the horizontal axis. */
 export type Axis = 'iteration' | 'tokens' | 'seconds';
 
 /** Points of a curve, in the order of `x`. */
@@ -200,7 +205,7 @@ export type MarkKind =
   | 'rollback'
   | 'event';
 
-/** What happened at a step, for a tick below the curves. */
+/** An event of a step, for a tick below the curves. */
 export interface MarkOfRun {
   readonly kind: MarkKind;
   readonly iteration: number;
@@ -213,7 +218,7 @@ export interface MarkOfRun {
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
-  /** Those that the run has of those asked for. */
+  /** The curves asked for that the run has. */
   readonly series: Readonly<Record<string, Series>>;
   /** In the order of `x`; of each kind the last ones. */
   readonly marks: readonly MarkOfRun[];
@@ -230,7 +235,7 @@ export interface TraceAnswer {
   }[];
 }
 
-/** What the stream of events carries: all runs when it begins, and then those that changed. */
+/** An event of the stream: all runs when it begins, and then those that changed. */
 export interface RunsEvent {
   /** The folder that is watched. */
   readonly directory: string;

@@ -2,7 +2,7 @@ import type { MarkKind } from './api-types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What a record of metrics.jsonl tells of a step. */
+/** A record of metrics.jsonl in words. */
 export interface EventWords {
   readonly kind: MarkKind;
   /** For people, in one line. */

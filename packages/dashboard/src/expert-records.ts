@@ -8,7 +8,7 @@ const mostIntervals = 240;
 /** Layers times experts: a damaged file must not fill the memory. */
 const mostCells = 1 << 16;
 
-/** What the experts got in the steps from `first` to `last`. */
+/** The tokens of the experts in the steps from `first` to `last`. */
 interface Interval {
   readonly first: number;
   readonly last: number;
@@ -19,7 +19,7 @@ interface Interval {
   readonly entropy: Numbers;
 }
 
-/** What records of type `experts` say of the loads of experts: for all of the run, and newest. */
+/** Collects records of type `experts`: the loads of experts: for all of the run, and newest. */
 export class ExpertRecords {
   #layers: readonly number[] = [];
   #numExperts = 0;

@@ -17,7 +17,9 @@ type Mark = Omit<MarkOfRun, 'x'>;
 const mostOfKind = 200;
 const mostText = 300;
 
-/** What a run has marked on its curves: checkpoints, starts and ends, and what its metrics tell of steps. */
+/**
+ * Returns the marks on the curves of a run: checkpoints, starts and ends, and what its metrics tell of steps.
+ */
 export function marksOfRun(options: MarksOfRunOptions): readonly MarkOfRun[] {
   const marks = [
     ...latest(options.checkpoints.map((iteration) => mark('checkpoint', iteration, 'checkpoint saved'))),

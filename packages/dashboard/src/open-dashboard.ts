@@ -1,13 +1,12 @@
 import { existsSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ConfigurationError } from '@mtl/errors';
 import { Access } from './access.js';
 import { answerApi } from './answer-api.js';
 import { EventStreams } from './event-streams.js';
-import { HttpProblem } from './http-problem.js';
-import { pageFile } from './page-files.js';
-import { respond } from './respond.js';
+import { HttpProblem, respond } from './respond.js';
 import { RunsFolder } from './runs-folder.js';
 
 export interface OpenDashboardOptions {
@@ -125,5 +124,34 @@ async function answer(
     const problem = error instanceof HttpProblem ? error : new HttpProblem(500, (error as Error).message);
     if (response.headersSent) response.destroy();
     else respond(response, { status: problem.status, type: 'text/plain', body: `${problem.message}\n` });
+  }
+}
+
+/** The files of the page, by the path that a browser asks for. */
+const files = new Map([
+  ['/', { file: 'page.html', type: 'text/html' }],
+  ['/page.js', { file: 'page.js', type: 'text/javascript' }],
+  ['/page.css', { file: 'page-style.css', type: 'text/css' }],
+  ['/icon.svg', { file: 'icon.svg', type: 'image/svg+xml' }],
+]);
+
+/**
+ * The folder of the built page, seen from sources and from the build, which are both one folder below the
+ * package.
+ */
+const folder = new URL('../dist/page/', import.meta.url);
+
+/**
+ * A file of the page; undefined for a path that is none.
+ *
+ * @throws HttpProblem 503 in a checkout where the page is not built
+ */
+async function pageFile(path: string): Promise<{ type: string; body: Buffer } | undefined> {
+  const found = files.get(path);
+  if (found === undefined) return undefined;
+  try {
+    return { type: found.type, body: await readFile(new URL(found.file, folder)) };
+  } catch {
+    throw new HttpProblem(503, 'the page is not built yet: npm run bootstrap');
   }
 }

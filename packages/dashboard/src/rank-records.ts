@@ -3,7 +3,7 @@ import type { RanksOfRun } from './api-types.js';
 type Fields = Readonly<Record<string, unknown>>;
 type Numbers = readonly (number | null)[];
 
-/** What records of types `ranks` and `slow_rank` say of the ranks of a run. */
+/** Collects records of types `ranks` and `slow_rank`: figures of the ranks of a run. */
 export class RankRecords {
   #last: Omit<RanksOfRun, 'hosts' | 'slow'> | undefined;
   /** Named by the first record of each start only. */

@@ -4,7 +4,7 @@ import type { TraceAnswer } from './api-types.js';
 /** The profiled steps of a run: figures, and a picture for each pipeline. */
 export interface TraceOfRun {
   readonly answer: TraceAnswer;
-  /** Of each pipeline: the step of the median time above the one that the simulator predicts. */
+  /** A picture of each pipeline: the step of the median time above the one that the simulator predicts. */
   readonly pictures: readonly string[];
 }
 

@@ -14,18 +14,16 @@ import {
   stateOfRun,
 } from '@mtl/runs/records';
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
-import { AppendedLines } from './appended-lines.js';
 import { marksOfRun } from './marks-of-run.js';
-import { openRunFile } from './open-run-file.js';
-import { readRunFile } from './read-run-file.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
+import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
 import { RunIndex } from './run-index.js';
 
 const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** What is known of a run without its curves. */
+/** The figures that are known of a run without its curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -56,7 +54,7 @@ export class RunFolder {
     this.#sampleLines = new AppendedLines(join(path, 'samples.jsonl'));
   }
 
-  /** What the last `refresh` found. */
+  /** The summary that the last `refresh` made. */
   get summary(): RunSummary {
     return this.#summary!;
   }
@@ -116,7 +114,7 @@ export class RunFolder {
     };
   }
 
-  /** What is marked on its curves. */
+  /** Returns the marks on its curves. */
   async marks(axis: Axis): Promise<readonly MarkOfRun[]> {
     const index = await this.index();
     const { state } = this.summary;

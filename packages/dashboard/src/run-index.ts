@@ -1,14 +1,11 @@
 import { renamedLosses } from '@mtl/runs/records';
 import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
-import { AppendedLines } from './appended-lines.js';
-import { decimate } from './decimate.js';
+import { decimate, lowerBound, medianBand, smooth } from './curves.js';
 import { wordsOfEvent } from './event-words.js';
 import { ExpertRecords } from './expert-records.js';
-import { lowerBound } from './lower-bound.js';
-import { medianBand } from './median-band.js';
 import { RankRecords } from './rank-records.js';
+import { AppendedLines } from './run-files.js';
 import { SeriesTable } from './series-table.js';
-import { smooth } from './smooth.js';
 
 export interface SeriesQuery {
   /** `lm_loss`; of evaluations `validation.lm_loss`. */
@@ -20,7 +17,7 @@ export interface SeriesQuery {
   readonly numPoints: number;
   /** Weight of the past in the moving average, from 0 to below 1; 0 for none. */
   readonly smoothing: number;
-  /** Whether its median and band are asked for. */
+  /** True if its median and band are asked for. */
   readonly isBand?: boolean;
 }
 

@@ -4,7 +4,7 @@ import { isRun } from '@mtl/runs/records';
 import type { RunSummary } from './api-types.js';
 import { RunFolder } from './run-folder.js';
 
-/** What has changed since a look before. */
+/** The runs that have changed since a look before. */
 export interface RunChanges {
   readonly changed: readonly RunSummary[];
   readonly removed: readonly string[];

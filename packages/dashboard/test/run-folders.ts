@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 export interface WrittenRun {
   readonly flags?: Readonly<Record<string, unknown>>;
-  /** Of the starts before the last one, and of the last one; none for a process that was killed. */
+  /** The ends of the starts before the last one, and of the last one; none for a process that was killed. */
   readonly ends?: readonly ({ readonly reason: string; readonly error?: string } | undefined)[];
   readonly trainIterations?: number;
   readonly worldSize?: number;

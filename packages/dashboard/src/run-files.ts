@@ -1,5 +1,41 @@
-import type { FileHandle } from 'node:fs/promises';
-import { openRunFile } from './open-run-file.js';
+import { constants, type FileHandle, open } from 'node:fs/promises';
+
+/**
+ * Error codes of a path that is no file of the run: missing, a link that may lead elsewhere, a folder, not
+ * ours to read.
+ */
+const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
+
+/**
+ * Opens a file of a run for reading; undefined where there is no regular file of that name. Links are not
+ * followed, so that nothing outside of the run is read; FIFOs and devices are left alone.
+ */
+export async function openRunFile(path: string): Promise<FileHandle | undefined> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (absent.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  return undefined;
+}
+
+/** The text of a file of a run; undefined where there is none, or where it has more than `mostBytes`. */
+export async function readRunFile(
+  path: string,
+  { mostBytes }: { readonly mostBytes: number },
+): Promise<string | undefined> {
+  const file = await openRunFile(path);
+  try {
+    if (file === undefined || (await file.stat()).size > mostBytes) return undefined;
+    return await file.readFile('utf8');
+  } finally {
+    await file?.close();
+  }
+}
 
 const blockBytes = 1 << 20;
 /** A longer line is no record of a run. */
@@ -51,7 +87,7 @@ export class AppendedLines {
     this.#end = Buffer.alloc(0);
   }
 
-  /** Whether what was read is still there. */
+  /** Returns whether the part that was read is still there. */
   async #isContinued(file: FileHandle, size: number): Promise<boolean> {
     if (size < this.#offset) return false;
     const { length } = this.#end;
