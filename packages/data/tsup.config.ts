@@ -13,9 +13,9 @@ export default library(
     'src/index.ts',
     'src/conversations/index.ts',
     'src/tasks/index.ts',
-    'src/workers/tokenize-worker.ts',
-    'src/workers/batch-worker.ts',
-    'src/workers/parquet-worker.ts',
+    'src/corpora/tokenize-worker.ts',
+    'src/corpora/parquet-worker.ts',
+    'src/loading/batch-worker.ts',
   ],
   { addFiles: copyLicenses },
 );

@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DataError, unpackError } from '@mtl/errors';
+import { packWorkerError, startWorker } from '../files/worker-thread.js';
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { TokenizeReply, TokenizeWorkerData } from '../workers/tokenize-worker.js';
-import { packWorkerError, startWorker } from '../workers/worker-thread.js';
 import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
 import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
+import type { TokenizeReply, TokenizeWorkerData } from './tokenize-worker.js';
 
 // Tokenizing more than this at once keeps a thread busy for so long that it seems deaf to Ctrl-C.
 const mostCharactersHere = 1 << 18;
@@ -89,7 +89,7 @@ class TokenizerPool {
 
   constructor({ workers, data }: { workers: number; data: TokenizeWorkerData }) {
     this.#workers = Array.from({ length: workers }, () =>
-      startWorker({ name: 'tokenize-worker', workerData: data }),
+      startWorker({ name: 'corpora/tokenize-worker', workerData: data }),
     );
     this.#loads = this.#workers.map(() => 0);
     for (const [number, worker] of this.#workers.entries()) {

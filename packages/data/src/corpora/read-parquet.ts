@@ -1,6 +1,6 @@
 import { DataError, unpackError } from '@mtl/errors';
-import type { ParquetReply, ParquetWorkerData } from '../workers/parquet-worker.js';
-import { packWorkerError, startWorker } from '../workers/worker-thread.js';
+import { packWorkerError, startWorker } from '../files/worker-thread.js';
+import type { ParquetReply, ParquetWorkerData } from './parquet-worker.js';
 import type { ReadLinesOptions } from './read-lines.js';
 
 /**
@@ -13,7 +13,7 @@ export async function* readParquet(
   const { path, key, onBytes, onBadLine, signal } = options;
   signal?.throwIfAborted();
   const workerData: ParquetWorkerData = { path, key, skipBadRows: onBadLine !== undefined };
-  const worker = startWorker({ name: 'parquet-worker', workerData });
+  const worker = startWorker({ name: 'corpora/parquet-worker', workerData });
   let abandon = (_reason: unknown): void => {};
   const failed = new Promise<never>((_resolve, reject) => {
     abandon = reject;

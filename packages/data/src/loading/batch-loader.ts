@@ -1,5 +1,6 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError, unpackError } from '@mtl/errors';
+import { packWorkerError, startWorker } from '../files/worker-thread.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
 import {
   assembleBatch,
@@ -7,8 +8,7 @@ import {
   type SampleBatch,
   type SampleDataset,
 } from '../samples/sample-dataset.js';
-import type { BatchReply, BatchWorkerData } from '../workers/batch-worker.js';
-import { packWorkerError, startWorker } from '../workers/worker-thread.js';
+import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 
 /** The dataset, the order of samples, and how far to read ahead. */
 export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
@@ -128,7 +128,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
     const { port1, port2 } = new MessageChannel();
     const workerData: BatchWorkerData = { port: port2, dataset: dataset.description, sampler };
     this.#port = port1;
-    this.#worker = startWorker({ name: 'batch-worker', workerData, transferList: [port2] });
+    this.#worker = startWorker({ name: 'loading/batch-worker', workerData, transferList: [port2] });
     this.#worker.on('error', (error) => this.#receive({ error: packWorkerError(error) }));
     this.#worker.on('exit', () => {
       const error = packWorkerError(new DataError('MTL_DATA_WORKER', 'the thread that reads batches ended'));

@@ -18,9 +18,9 @@ import {
   openGptDataset,
   parseDataPath,
 } from '../index.js';
+import { openSampleDataset } from '../loading/open-sample-dataset.js';
 import type { IndexCacheEvent } from './dataset-part.js';
 import { GptDataset, type GptDatasetOptions, sampleTargets } from './gpt-dataset.js';
-import { openSampleDataset } from './open-sample-dataset.js';
 
 let directory: string;
 beforeEach(() => {

@@ -1,4 +1,4 @@
-import { byteAlphabet } from '../training/byte-alphabet.js';
+import { byteAlphabet } from './byte-alphabet.js';
 import type { TokenizerJson } from './check-tokenizer-json.js';
 import { gpt2WordPattern } from './gpt2-vocabulary.js';
 import { rememberWords } from './remember-words.js';

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { byteAlphabet } from '../training/byte-alphabet.js';
+import { byteAlphabet } from './byte-alphabet.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
 import { checkTokenizerJson } from './check-tokenizer-json.js';
 import {

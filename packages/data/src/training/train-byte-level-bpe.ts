@@ -1,7 +1,7 @@
 import { writeFileAtomically } from '../files/write-files.js';
+import { byteAlphabet } from '../tokenizers/byte-alphabet.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
 import { gpt2WordPattern } from '../tokenizers/gpt2-vocabulary.js';
-import { byteAlphabet } from './byte-alphabet.js';
 import {
   checkVocabularySize,
   checkWords,

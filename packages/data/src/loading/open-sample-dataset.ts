@@ -4,15 +4,15 @@ import {
   type ConversationDatasetDescription,
 } from '../conversations/conversation-dataset.js';
 import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset.js';
-import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
-import { BlendedDataset, type BlendedDatasetDescription } from './blended-dataset.js';
-import { GptDataset, type GptDatasetDescription } from './gpt-dataset.js';
+import { BlendedDataset, type BlendedDatasetDescription } from '../samples/blended-dataset.js';
+import { GptDataset, type GptDatasetDescription } from '../samples/gpt-dataset.js';
 import type {
   NumberedBatch,
   SampleBatch,
   SampleDataset,
   SampleDatasetDescription,
-} from './sample-dataset.js';
+} from '../samples/sample-dataset.js';
+import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
 
 /** The descriptions of this package's datasets. */
 type KnownDescription =

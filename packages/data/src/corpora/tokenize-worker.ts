@@ -1,11 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { ErrorMessage } from '@mtl/errors';
-import { createSentenceSplitter } from '../corpora/sentence-splitter.js';
-import { type TokenizedDocuments, tokenizeDocuments } from '../corpora/tokenize-documents.js';
+import { packWorkerError } from '../files/worker-thread.js';
 import type { TokenDtype } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { TokenizerOptions } from '../tokenizers/tokenizer.js';
-import { packWorkerError } from './worker-thread.js';
+import { createSentenceSplitter } from './sentence-splitter.js';
+import { type TokenizedDocuments, tokenizeDocuments } from './tokenize-documents.js';
 
 /** Data that the thread starts with. */
 export interface TokenizeWorkerData {

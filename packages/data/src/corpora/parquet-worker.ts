@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { DataError, ErrorMessage } from '@mtl/errors';
-import { readTextColumn } from '../corpora/parquet/read-text-column.js';
-import { packWorkerError } from './worker-thread.js';
+import { packWorkerError } from '../files/worker-thread.js';
+import { readTextColumn } from './parquet/read-text-column.js';
 
 // Large enough that a message between threads costs nothing.
 const batchCharacters = 1 << 18;

@@ -4,10 +4,10 @@ import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
 
 /** The worker threads of this package: entries of the build, next to the main one. */
-type WorkerName = 'tokenize-worker' | 'batch-worker' | 'parquet-worker';
+type WorkerName = 'corpora/tokenize-worker' | 'corpora/parquet-worker' | 'loading/batch-worker';
 
 /**
- * Starts a worker thread of this package. Built, it is JavaScript in `workers/` next to this code; inside the
+ * Starts a worker thread of this package. Built, it is JavaScript in a folder next to this code; inside the
  * repository this file is TypeScript, and so is the worker, which then needs a loader.
  */
 export function startWorker(options: {
@@ -18,10 +18,10 @@ export function startWorker(options: {
 }): Worker {
   const { name, workerData, transferList = [] } = options;
   if (!import.meta.url.endsWith('.ts')) {
-    return new Worker(new URL(`./workers/${name}.js`, import.meta.url), { workerData, transferList });
+    return new Worker(new URL(`./${name}.js`, import.meta.url), { workerData, transferList });
   }
   const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
-  const worker = new URL(`./${name}.ts`, import.meta.url).href;
+  const worker = new URL(`../${name}.ts`, import.meta.url).href;
   const start = `import('${loader}').then(() => import('${worker}'))`;
   return new Worker(start, {
     eval: true,
