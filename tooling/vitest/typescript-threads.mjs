@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { renameSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { buildSync } from 'esbuild';
 import { workspaceConditions } from './workspace-conditions.mjs';
@@ -43,6 +43,26 @@ export function rankThreads(url) {
 }
 
 /**
+ * Returns the sources of what packages share for tests, by its name: builds do not have it.
+ *
+ * @returns {Record<string, string>}
+ */
+function testSupport() {
+  const packages = fileURLToPath(new URL('../../packages', import.meta.url));
+  const manifests = readdirSync(packages)
+    .map((name) => join(packages, name, 'package.json'))
+    .filter(existsSync);
+  return Object.fromEntries(
+    manifests.flatMap((path) => {
+      const { name, exports = {} } = JSON.parse(readFileSync(path, 'utf8'));
+      return Object.entries(exports)
+        .filter(([, { default: source }]) => source.startsWith('./test/'))
+        .map(([entry, { default: source }]) => [join(name, entry), join(dirname(path), source)]);
+    }),
+  );
+}
+
+/**
  * Returns where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds,
  * it and what it imports of its own package are compiled into one file, on which a rank starts in a third of
  * the time that the loader takes. The file is in the folder `build` of the package: as deep as its sources,
@@ -62,6 +82,7 @@ export function rankModule(url) {
     outfile: partial,
     bundle: true,
     packages: 'external',
+    alias: testSupport(),
     format: 'esm',
     platform: 'node',
     target: `node${process.versions.node}`,

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { flopsShapeOf } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models';
 import { modelFlops } from '@mtl/trainer';

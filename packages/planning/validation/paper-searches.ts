@@ -1,5 +1,5 @@
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { loadProfile } from '@mtl/planner';
 import { type LayoutSearch, planRun, searchLayouts, withDeviceOfProfile } from '../src/index.js';
 

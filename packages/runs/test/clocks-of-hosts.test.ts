@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { glooProblem } from '@mtl/comm';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { type ChromeTrace, readTrace } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparedCorpus } from './support/prepared-corpus.js';

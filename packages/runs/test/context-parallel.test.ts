@@ -1,5 +1,5 @@
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';

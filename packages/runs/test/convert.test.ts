@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { ReplicatedStore } from '@mtl/optimizer';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';

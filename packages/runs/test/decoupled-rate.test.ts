@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
 import { TrainingRuns, tolerances } from './support/training-runs.js';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';

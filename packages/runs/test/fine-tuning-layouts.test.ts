@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { FineTuningConfiguration, RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type FineTuningReport, fineTune } from '../src/index.js';
 import type { FineTuneArgument } from './ranks/fine-tune.js';

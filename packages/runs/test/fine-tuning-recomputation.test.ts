@@ -1,5 +1,5 @@
 import { configure, type FineTuningConfiguration, optionsOfFlags, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { processTestMs, runProcesses } from './support/run-processes.js';

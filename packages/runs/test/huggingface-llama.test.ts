@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { generateAll, scoreTokens } from '@mtl/inference';
 import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -5,7 +5,7 @@ import {
   type RunOptions,
   validateConfiguration,
 } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';

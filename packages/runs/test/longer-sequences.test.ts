@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';

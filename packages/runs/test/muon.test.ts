@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 

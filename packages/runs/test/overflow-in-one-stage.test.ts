@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ObservedStep, OverflowCase } from './ranks/overflow-in-one-stage.js';

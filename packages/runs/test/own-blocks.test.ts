@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { dryRun } from '@mtl/planning';
 import { loadModelBlocks } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';

@@ -1,4 +1,4 @@
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { describe, expect, it } from 'vitest';
 import { allLayouts, faults, layouts, type ParityLayout } from '../parity/layouts.mjs';
 

@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,5 +1,5 @@
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 

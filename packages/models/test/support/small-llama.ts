@@ -1,4 +1,4 @@
-import type { GptModelConfiguration } from '../../src/index.js';
+import type { GptModelConfiguration } from '@mtl/models';
 
 /**
  * The properties of a Llama that differ from the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions of a

@@ -1,4 +1,4 @@
-import { GptLanguageModel, type GptStage, type PipelinedGpt } from '../../src/index.js';
+import { GptLanguageModel, type GptStage, type PipelinedGpt } from '@mtl/models';
 
 export interface LanguageModelResult {
   /** Logits after each call: a prompt of two sequences, then a token at a time. */

@@ -1,4 +1,4 @@
-import type { BertModelConfiguration, BertTask, MaskedTokenBatch, TaskTokenBatch } from '../../src/index.js';
+import type { BertModelConfiguration, BertTask, MaskedTokenBatch, TaskTokenBatch } from '@mtl/models';
 
 /** As small as the GPT of these tests; of four ranks the last holds 18 tokens and 6 of padding. */
 export const smallBert: BertModelConfiguration = {

@@ -1,6 +1,5 @@
 import { allocateParameters, initializeParameter, Parameter } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
-import type { TensorParallel } from '@mtl/tensor-parallel';
 import {
   type BertModelConfiguration,
   BertStage,
@@ -14,7 +13,8 @@ import {
   type SequencePartition,
   sequenceFirst,
   type TokenBatch,
-} from '../../src/index.js';
+} from '@mtl/models';
+import type { TensorParallel } from '@mtl/tensor-parallel';
 import { smallBert, smallMaskedBatch, smallTaskBatch } from './small-bert.js';
 
 /**

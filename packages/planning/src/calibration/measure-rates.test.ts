@@ -1,5 +1,5 @@
 import { configure, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { type MeasuredRates, type Operation, parseProfile } from '@mtl/planner';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { planRun } from '../plan/plan-run.js';

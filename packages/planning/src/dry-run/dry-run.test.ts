@@ -7,7 +7,7 @@ import {
   type PretrainingConfiguration,
   type RunOptions,
 } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { afterEach, describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';

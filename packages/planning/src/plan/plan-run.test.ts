@@ -1,5 +1,5 @@
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';

@@ -237,6 +237,8 @@ class StepRecording implements StepListener {
 
   #observed<Result>(list: Operation[], body: () => Result): Result {
     return observeOperations((name, operands, { flops }) => {
+      // the rate of attention's backward on GPUs is that of whole backward passes, with their row sums
+      if (name === 'attention_row_sums' && this.#device === 'meta-cuda') return;
       list.push(recordedOperation({ name, operands }, flops));
     }, body);
   }

@@ -1,5 +1,5 @@
 import { configure, type PretrainingConfiguration, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 
 /** A GPT of four layers on the bundled text, for runs that are only described, not computed. */
 export const tinyGpt: RunOptions = {

@@ -1,5 +1,5 @@
 import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './chunk-layers.js';

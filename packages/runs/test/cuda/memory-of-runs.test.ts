@@ -1,5 +1,5 @@
 import { configure, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { dryRunRank, metaRun } from '@mtl/planning';
 import { dryRunModel } from '@mtl/planning/internal';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { configure, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
 import { dryRunRank, metaRun } from '@mtl/planning';
 import { dryRunModel } from '@mtl/planning/internal';

@@ -1,6 +1,6 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { loadModelBlocks, openConversations } from '@mtl/run-parts';
 import { readLoadedFlags } from '@mtl/saved-models';

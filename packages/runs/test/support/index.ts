@@ -1,7 +1,7 @@
 // What tests of the programs share with those of this package: @mtl/runs/testing within the repository,
 // not published.
 
-export { mergeOptions } from '@mtl/configuration/testing';
+export { mergeOptions } from '@mtl/configuration/testing/merge-options';
 export { checkpointBytes } from './checkpoint-bytes.js';
 export { preparedCorpus } from './prepared-corpus.js';
 export { smallSentences } from './small-sentences.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ModelKind, RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { preparedCorpus } from './prepared-corpus.js';

@@ -1,6 +1,6 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { createTokenizer } from '@mtl/data';
 import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
 import { gptParameters } from '@mtl/models';

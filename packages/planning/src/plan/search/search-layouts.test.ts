@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
-import { mergeOptions } from '@mtl/configuration/testing';
+import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { loadProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
