@@ -8,6 +8,7 @@ import {
   attentionBackward,
   attentionCachedForward,
   attentionForward,
+  attentionRowSums,
   hostInformation,
   matmul,
   setNumThreads,
@@ -71,6 +72,7 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
   return {
     output: Tensor.empty({ shape: [sequence, batch, heads, size], dtype, device }),
     logSumExp: Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32', device }),
+    rowSums: Tensor.empty({ shape: [batch, heads, sequence], dtype: 'float32', device }),
     ...splitProjection(random([sequence, batch, heads, 3, size], dtype, device)),
     outputGradient: random([sequence, batch, heads, size], dtype, device),
     qkvGradient,
@@ -82,11 +84,17 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
   };
 }
 
+/** All of the backward pass, by the output. */
+function differentiate(call) {
+  attentionRowSums(call);
+  attentionBackward(call);
+}
+
 function check(dtype) {
   const results = ['cpu', 'reference'].map((device) => {
     const call = problem([150, 1, 2, 64], { dtype, causal: true, probability: 0.1, device });
     attentionForward(call);
-    attentionBackward(call);
+    differentiate(call);
     return [...call.output.toArray(), ...call.qkvGradient.toArray()];
   });
   const difference = Math.max(...results[0].map((value, index) => Math.abs(value - results[1][index])));
@@ -120,7 +128,7 @@ for (const dtype of ['float32', 'bfloat16']) {
     const flops = 4 * batch * heads * sequence * sequence * size * (causal ? 0.5 : 1);
     const [forward, backward] = tidy(() => {
       const call = problem(sizes, { dtype, causal, probability });
-      return [fastest(() => attentionForward(call)), fastest(() => attentionBackward(call))];
+      return [fastest(() => attentionForward(call)), fastest(() => differentiate(call))];
     });
     const report = (name, milliseconds, work) => {
       const rate = work / milliseconds / 1e6;

@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import {
   attentionBackward,
   attentionForward,
+  attentionRowSums,
   hostInformation,
   setNumThreads,
   splitProjection,
@@ -45,6 +46,7 @@ function problem(options) {
     ...splitProjection(random([...rows, heads, 3, size])),
     output: Tensor.empty({ shape: [...rows, heads, size], dtype }),
     logSumExp: Tensor.empty({ shape: statistics, dtype: 'float32' }),
+    rowSums: Tensor.empty({ shape: statistics, dtype: 'float32' }),
     outputGradient: random([...rows, heads, size]),
     qkvGradient,
     queryGradient: query,
@@ -78,6 +80,7 @@ function run(call) {
   const start = performance.now();
   attentionForward(call);
   const between = performance.now();
+  attentionRowSums(call);
   attentionBackward(call);
   return { forward: between - start, backward: performance.now() - between };
 }
