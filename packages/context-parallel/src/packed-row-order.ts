@@ -28,8 +28,8 @@ export interface PackedRowsOfProcesses {
   /** B, where the rows of activations are [own, B] and those of a chunk are turned: [B, own]. Default: 1. */
   readonly columns?: number | undefined;
   /**
-   * Of each row, one sequence after the other, where it is among the rows of all processes; undefined where
-   * the order is the same.
+   * The place of each row, one sequence after the other, among the rows of all processes; undefined where the
+   * order is the same.
    */
   readonly places?: Int32Array | undefined;
 }

@@ -75,7 +75,7 @@ function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   }
 }
 
-/** What all ranks say, by rank. */
+/** Tells the other ranks about the own GPU, and returns what every rank tells, by rank. */
 function gatherDescriptions(
   own: RankOnGpu,
   { store, environment, timeoutMs }: EngineContext,
@@ -87,23 +87,23 @@ function gatherDescriptions(
   );
 }
 
-/** What a rank says of its GPU before the engine is chosen. */
+/** A rank describes its GPU so before the engine is chosen. */
 export interface RankOnGpu {
   /** The GPU, the same text in all processes that use it. */
   readonly uuid: string;
-  /** Of NCCL, where it can be used. */
+  /** The version of NCCL; undefined where it cannot be used. */
   readonly ncclVersion?: string;
-  /** Why it cannot. */
+  /** The reason why NCCL cannot be used. */
   readonly ncclProblem?: string;
-  /** Whether this rank was told that NCCL may share its GPU with another rank. */
+  /** True where this rank was told that NCCL may share its GPU with another rank. */
   readonly mayShareGpu: boolean;
 }
 
 export interface GpuEngineChoice {
   readonly name: JobEngineName;
-  /** Whether two ranks are on one GPU. */
+  /** True where two ranks are on one GPU. */
   readonly sharesGpu: boolean;
-  /** What was chosen and why, for the user who starts the job. */
+  /** Tells the user who starts the job what was chosen, and why. */
   readonly message: string;
 }
 

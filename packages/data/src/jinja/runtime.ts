@@ -21,7 +21,7 @@ const maximumCharacters = 2 ** 28;
 const maximumDepth = 1000;
 
 /**
- * What one rendering may take. Templates come with downloaded models: whatever they do ends, at the same
+ * Limits what one rendering takes. Templates come with downloaded models: whatever they do ends, at the same
  * place everywhere, before the memory of the process does. A conversation of a thousand turns takes less than
  * a tenth of it.
  */
