@@ -62,7 +62,7 @@ function recordedThreads({ state }: Checkpoint): number | undefined {
 
 /**
  * Model FLOPs of a micro-batch that one thread needs for another to pay
- * (docs/decisions/2026-11-22-threads.md).
+ * (docs/decisions/runs.md).
  */
 export const flopsPerThread = 5e9;
 
