@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { Checkpoint, findCheckpoint, listCheckpoints, loadCheckpoint, saveCheckpoint } from '../src/index.js';
 import { mutate } from './support/mutate.js';
 import { Random } from './support/random.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

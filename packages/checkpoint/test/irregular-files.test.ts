@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { encodeManifest, type Manifest } from '../src/checkpoints/manifest.js';
 import {
   Checkpoint,
   findCheckpoint,
@@ -11,8 +12,7 @@ import {
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
-import { encodeManifest, type Manifest } from '../src/manifest.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

@@ -1,11 +1,9 @@
 import { MtlError } from '@mtl/errors';
-import { dtypeBytes } from '../dtype.js';
-import type { FileRange } from './file-range.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import { type FileRange, torchFileInvalid } from './file-range.js';
 import { readPickles } from './read-pickle.js';
-import { torchPickleOptions } from './read-torch-pickle.js';
-import { StorageReference } from './torch-constructors.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
-import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-file-parts.js';
+import { StorageReference, torchPickleOptions } from './torch-pickle.js';
+import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-tensor.js';
 
 /**
  * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),

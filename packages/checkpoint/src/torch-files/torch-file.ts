@@ -1,12 +1,10 @@
-import { dtypeBytes } from '../dtype.js';
-import { ioError } from '../io-error.js';
-import { openRegularFile } from '../open-regular-file.js';
-import { FileRange } from './file-range.js';
+import { openRegularFile } from '../files/file-system.js';
+import { ioError } from '../files/io-error.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import { FileRange, torchFileInvalid } from './file-range.js';
 import { beginsSequentialFile, readSequentialFile } from './read-sequential-file.js';
 import { readTorchZip } from './read-torch-zip.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
-import type { FindStorage, StoredStorage, TorchFileParts } from './torch-file-parts.js';
-import type { TorchTensor } from './torch-tensor.js';
+import type { FindStorage, StoredStorage, TorchFileParts, TorchTensor } from './torch-tensor.js';
 
 /**
  * What torch.save wrote: a zip file with a pickle and the bytes of the tensors, or as before version 1.6

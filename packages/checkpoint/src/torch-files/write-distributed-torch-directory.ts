@@ -1,14 +1,14 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '../boxes.js';
-import { type Dtype, dtypeBytes } from '../dtype.js';
-import { withIoErrors } from '../io-error.js';
-import { checkValues, type ValueCheck } from '../value-check.js';
+import { withIoErrors } from '../files/io-error.js';
+import { volumeOfShape } from '../tensors/boxes.js';
+import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { checkValues, type ValueCheck } from '../tensors/finite-values.js';
 import { distributedMetadataName } from './distributed-torch-directory.js';
 import { encodeTorchTensor } from './encode-torch-file.js';
-import { PickledGlobal, PickledObject } from './pickled-object.js';
-import { torchNameOf } from './torch-constructors.js';
+import { PickledGlobal, PickledObject } from './read-pickle.js';
+import { torchNameOf } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
 /** A tensor to write, in boxes that cover it: their bytes are asked for one after the other. */

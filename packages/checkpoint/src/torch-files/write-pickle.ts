@@ -1,4 +1,4 @@
-import { PickledGlobal, PickledObject } from './pickled-object.js';
+import { PickledGlobal, PickledObject } from './read-pickle.js';
 
 /** A tuple; arrays are lists. */
 export class PickledTuple {
