@@ -50,6 +50,7 @@ export function checkPhrases(path, text) {
  */
 const foldersWithSubjects = [
   '.ci/',
+  'packages/checkpoint/',
   'packages/cli/',
   'packages/configuration/',
   'packages/dashboard/',

@@ -1,4 +1,3 @@
-export type { Slice } from '@mtl/kernels';
 export { Checkpoint } from './checkpoints/checkpoint.js';
 export {
   type CheckpointListing,
@@ -7,43 +6,26 @@ export {
   type SkippedCheckpoint,
   trackerName,
 } from './checkpoints/checkpoint-directory.js';
-export type {
-  JsonObject,
-  JsonValue,
-  Manifest,
-  PieceRecord,
-  ShardRecord,
-  TensorRecord,
-} from './checkpoints/manifest.js';
-export { type OwnDirectoryOptions, OwnedDirectory } from './checkpoints/owned-directory.js';
+export type { JsonObject, JsonValue, TensorRecord } from './checkpoints/manifest.js';
+export { OwnedDirectory } from './checkpoints/owned-directory.js';
 export { jobOfCheckpoint } from './checkpoints/save-owner.js';
-export type { FileSystem } from './files/file-system.js';
-export { type FoundCheckpoint, findCheckpoint } from './loading/find-checkpoint.js';
-export { type LoadResult, loadCheckpoint } from './loading/load-checkpoint.js';
+export { findCheckpoint } from './loading/find-checkpoint.js';
+export { loadCheckpoint } from './loading/load-checkpoint.js';
 export { verifyCheckpoint } from './loading/verify-checkpoint.js';
 export { SafetensorsDirectory, verifySafetensorsDirectory } from './safetensors/safetensors-directory.js';
 export { SafetensorsFile } from './safetensors/safetensors-file.js';
-export type { SafetensorsEntry, TensorDeclaration } from './safetensors/safetensors-header.js';
 export {
-  SafetensorsWriter,
   type TensorSource,
-  type WrittenSafetensors,
-  type WrittenTensor,
   writeSafetensorsDirectory,
   writeSafetensorsFile,
 } from './safetensors/safetensors-writer.js';
 export { BackgroundSaver } from './saving/background-saver.js';
-export {
-  type SaveBarrier,
-  type SaveOptions,
-  type SaveResult,
-  saveCheckpoint,
-} from './saving/save-checkpoint.js';
+export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
 export { prepareSaveDirectory } from './saving/save-directory.js';
 export { copyBox } from './tensors/box-runs.js';
-export { type FlatRangePart, slicesOfFlatRange } from './tensors/boxes.js';
-export { type Dtype, dtypeBytes, inAlignedOrder, isDtype } from './tensors/dtype.js';
-export { checkValues, type ValueCheck, type ValueLimit } from './tensors/finite-values.js';
+export { slicesOfFlatRange } from './tensors/boxes.js';
+export { type Dtype, dtypeBytes } from './tensors/dtype.js';
+export { checkValues, type ValueLimit } from './tensors/finite-values.js';
 export { hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
 export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
 export { encodeTorchObject } from './torch-files/encode-torch-file.js';

@@ -30,7 +30,7 @@ async function save(iteration: number): Promise<string> {
   return (await saveCheckpoint(options)).path;
 }
 
-/** What is found, as an iteration, and the notices. */
+/** Returns the result, as an iteration, and the notices. */
 async function find() {
   const notices: string[] = [];
   const onNotice = (notice: string): void => void notices.push(notice.replaceAll(`${temporary.path}/`, ''));

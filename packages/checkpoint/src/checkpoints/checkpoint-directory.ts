@@ -5,7 +5,7 @@ import { readRegularFile } from '../files/file-system.js';
 import { ioError, systemCode } from '../files/io-error.js';
 import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
 
-/** File that names the newest checkpoint of a directory, as Megatron-LM writes it. */
+/** The file that names the newest checkpoint of a directory, as Megatron-LM writes it. */
 export const trackerName = 'latest_checkpointed_iteration.txt';
 
 /**
@@ -15,17 +15,17 @@ export const trackerName = 'latest_checkpointed_iteration.txt';
  */
 type UnfinishedKind = 'saving' | 'replaced' | 'deleting';
 
-/** `iter_0000123`, as Megatron-LM names it. */
+/** Returns the name of a checkpoint as Megatron-LM writes it: `iter_0000123`. */
 export function checkpointName(iteration: number): string {
   return `iter_${String(iteration).padStart(7, '0')}`;
 }
 
-/** `iter_0000123.saving` and so on. */
+/** Returns the name of a directory that is not a checkpoint: `iter_0000123.saving` and so on. */
 export function unfinishedName(iteration: number, kind: UnfinishedKind): string {
   return `${checkpointName(iteration)}.${kind}`;
 }
 
-/** What the name of a directory entry says, or undefined when it is not one of ours. */
+/** Parses the name of a directory entry; returns undefined when it is not one of ours. */
 export function parseCheckpointName(
   name: string,
 ): { readonly iteration: number; readonly kind: 'checkpoint' | UnfinishedKind } | undefined {
@@ -47,11 +47,11 @@ export interface SkippedCheckpoint {
   readonly defect: MtlError;
 }
 
-/** What lies in a directory of checkpoints. */
+/** The checkpoints of a directory. */
 export interface CheckpointListing {
-  /** Those with a sound manifest, last saved first. Their shards have not been looked at. */
+  /** Checkpoints with a sound manifest, last saved first. Their shards have not been looked at. */
   readonly checkpoints: readonly Checkpoint[];
-  /** Those without, highest iteration first. */
+  /** Directories without one, highest iteration first. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
@@ -99,7 +99,7 @@ export async function listCheckpoints(directory: string): Promise<CheckpointList
   return { checkpoints, skipped };
 }
 
-/** What a directory's tracker file names, or why it names nothing. */
+/** The content of a directory's tracker file: an iteration, or why there is none. */
 export type Tracker =
   | { readonly kind: 'none' }
   | { readonly kind: 'iteration'; readonly iteration: number }

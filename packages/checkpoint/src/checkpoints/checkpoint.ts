@@ -19,7 +19,7 @@ export class Checkpoint {
   readonly manifest: Manifest;
   /** Tensors by logical name. */
   readonly tensors: ReadonlyMap<string, TensorRecord>;
-  /** Whether every byte of every shard was checked against its checksum. */
+  /** True if every byte of every shard was compared with its checksum. */
   readonly verified: boolean;
 
   constructor(options: { readonly path: string; readonly manifest: Manifest; readonly verified: boolean }) {
@@ -73,7 +73,7 @@ async function describeMissingManifest(path: string): Promise<string> {
     : `it contains ${found}, as checkpoints of Megatron-LM do; mtl convert --from megatron makes a checkpoint of it`;
 }
 
-/** MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */
+/** Makes the error MTL_CHECKPOINT_CORRUPT for a checkpoint directory. */
 export function corruptCheckpoint(path: string, problem: string): MtlError {
   return new CheckpointError('MTL_CHECKPOINT_CORRUPT', `${path} is not a whole checkpoint: ${problem}`, {
     remedy: 'load an older checkpoint, or copy this one again if it was copied',

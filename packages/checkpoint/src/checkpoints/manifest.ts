@@ -12,13 +12,13 @@ import {
 import { type Dtype, isDtype } from '../tensors/dtype.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 
-/** What JSON can hold without loss. */
+/** A value that JSON holds without loss. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
 
-/** Where and why `value` would not come back from JSON as it was, or undefined. */
+/** Says where and why `value` would not come back from JSON as it was; undefined where it would. */
 function defectOf(value: unknown, path: string): string | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : `${path} is ${value}`;
@@ -85,7 +85,7 @@ export interface ShardRecord {
   readonly headerCrc32: readonly number[];
 }
 
-/** What a checkpoint's manifest.json says. */
+/** The content of a checkpoint's manifest.json. */
 export interface Manifest {
   readonly iteration: number;
   /** Milliseconds since 1970, made to rise within a directory: the order in which checkpoints were saved. */
@@ -99,18 +99,20 @@ export interface Manifest {
 }
 
 export const manifestName = 'manifest.json';
-/** Of a checkpoint of 100 TB in blocks of 4 MiB; more than that is no manifest. */
+/** The size for a checkpoint of 100 TB in blocks of 4 MiB; a larger file is no manifest. */
 export const maxManifestBytes = 400 * 1024 * 1024;
 const manifestFormat = 'mtl-checkpoint';
 /** Raised when older readers could misread a checkpoint. */
 const manifestVersion = 1;
 
-/** SHA-256 of the content as JSON.stringify prints it, so that reformatting the file does no harm. */
+/**
+ * Returns the SHA-256 of the content as JSON.stringify prints it, so that reformatting the file does no harm.
+ */
 function manifestDigest(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
 }
 
-/** The text of manifest.json. */
+/** Returns the text of manifest.json. */
 export function encodeManifest(content: Manifest): string {
   const sha256 = manifestDigest(content);
   return `${JSON.stringify({ format: manifestFormat, formatVersion: manifestVersion, sha256, content })}\n`;
@@ -145,7 +147,7 @@ function count(value: unknown, what: string): number {
   return value as number;
 }
 
-/** Milliseconds since 1970, within what a Date holds. */
+/** Returns milliseconds since 1970 that a Date can hold. */
 function date(value: unknown, what: string): number {
   const ms = count(value, what);
   demand(!Number.isNaN(new Date(ms).getTime()), `${what} is not a time`);
@@ -224,7 +226,7 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
   return { name, dtype, globalShape: shape as number[], pieces: parsed };
 }
 
-/** Parses and checks the text of a manifest.json; a defect instead when it cannot be used. */
+/** Parses and checks the text of a manifest.json; returns a defect when it cannot be used. */
 export function parseManifest(source: string): Manifest | ManifestDefect {
   let outer: unknown;
   try {

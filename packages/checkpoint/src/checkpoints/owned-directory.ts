@@ -11,17 +11,17 @@ const silentMs = 5 * 60_000;
 
 const recordName = 'owner.json';
 const recordPattern = /^run_owner\.(\d+)$/;
-/** What a process killed while it acquired a directory leaves behind. */
+/** Leftovers of a process that was killed while it acquired a directory. */
 const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
 
-export interface OwnDirectoryOptions {
+interface OwnDirectoryOptions {
   /** Made when missing. */
   readonly directory: string;
   /** The launcher's name of the job, the same at every restart. Default: a job of this run alone. */
   readonly job?: string | undefined;
-  /** How often the launcher has restarted the job. Default: 0. */
+  /** The number of times that the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
-  /** Is told when the record of a silent owner on another machine is replaced. */
+  /** Called with a notice when the record of a silent owner on another machine is replaced. */
   readonly onNotice?: (notice: string) => void;
 }
 
@@ -36,10 +36,10 @@ interface OwnerRecord {
 /**
  * A directory of checkpoints that this process owns: no other run saves into it until `release`. The record
  * is `run_owner.N/owner.json` in the directory, published by one rename that fails where record N exists, so
- * that of several processes that want to own a directory one succeeds.
+ * that one of several processes that want to own a directory succeeds.
  *
- * An owner on this machine lives as long as its process (pid and start time). Of an owner on another machine
- * or in another container only signs of life are known, one every 15 seconds between two steps: after five
+ * An owner on this machine lives as long as its process (pid and start time). For an owner on another machine
+ * or in another container there are only signs of life, one every 15 seconds between two steps: after five
  * minutes without one it counts as dead. A later attempt of the same job, which its launcher starts only when
  * the former is over, succeeds it at once. An owner that was replaced although it lived (a step of more than
  * five minutes) finds out before it publishes, and fails.
@@ -76,8 +76,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Whether a process that lives owns a directory. Nothing is written there: how old the last sign of life of
-   * an owner on another machine is, is by the clock of this one.
+   * Returns whether a living process owns a directory. Nothing is written there: the age of the last sign of
+   * life of an owner on another machine is measured with the clock of this one.
    *
    * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
    */
@@ -102,7 +102,7 @@ export class OwnedDirectory {
     return this.#options.directory;
   }
 
-  /** Checkpoints with this job in their record are those of this run and its earlier attempts. */
+  /** The job of this run and its earlier attempts; their checkpoints have it in their records. */
   get job(): string {
     return this.#owner.job;
   }
@@ -131,7 +131,7 @@ export class OwnedDirectory {
     }
   }
 
-  /** Gives the directory up. A record that cannot be removed is that of a dead process soon. */
+  /** Gives up the directory. A record that cannot be removed is soon that of a dead process. */
   async release(): Promise<void> {
     clearInterval(this.#heartbeat);
     if (await this.#isRecorded()) {
@@ -178,7 +178,7 @@ export class OwnedDirectory {
     });
   }
 
-  /** Writes the record under its number; false when that number is taken. */
+  /** Writes the record under its number; returns false when that number is taken. */
   async #publish(): Promise<boolean> {
     const prepared = join(this.directory, `run_owner.${this.#owner.token}.new`);
     try {
@@ -204,7 +204,9 @@ export class OwnedDirectory {
     }
   }
 
-  /** Written, not touched: the time is that of the file system, whatever the clocks of hosts say. */
+  /**
+   * Writes the record again, so that its time is that of the file system, whatever the clocks of hosts say.
+   */
   async #signOfLife(): Promise<void> {
     try {
       const file = await open(join(this.#path, recordName), 'r+');
@@ -234,7 +236,7 @@ export class OwnedDirectory {
     }
   }
 
-  /** Milliseconds since the last sign of life by the clock of the file system. */
+  /** Returns the milliseconds since the last sign of life by the clock of the file system. */
   async #silentFor(path: string): Promise<number | undefined> {
     const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
     try {
@@ -272,7 +274,7 @@ function nameOf({ pid, host, startedAt }: RunOwner): string {
   return `a run under way, process ${pid} on ${host}, started at ${startedAt}`;
 }
 
-/** The records of owners in a directory; none where it does not exist. */
+/** Reads the records of owners in a directory; returns none where it does not exist. */
 async function recordsIn(directory: string): Promise<OwnerRecord[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (systemCode(error) === 'ENOENT') return [];
@@ -287,7 +289,10 @@ async function recordsIn(directory: string): Promise<OwnerRecord[]> {
   );
 }
 
-/** When an owner last wrote its record (milliseconds since 1970); undefined where it was removed. */
+/**
+ * Returns the time when an owner last wrote its record (milliseconds since 1970), or undefined where it was
+ * removed.
+ */
 async function lastSignOfLife(path: string): Promise<number | undefined> {
   try {
     return (await stat(join(path, recordName)).catch(() => stat(path))).mtimeMs;
@@ -309,20 +314,20 @@ async function readRecord(path: string): Promise<RunOwner | undefined> {
 interface RunOwner extends SaveOwner {
   /** The launcher's name of the job, the same at every restart; otherwise made for this run. */
   readonly job: string;
-  /** How often the launcher had restarted the job. */
+  /** The number of times that the launcher had restarted the job. */
   readonly restartCount: number;
   /** ISO 8601. */
   readonly startedAt: string;
 }
 
-/** This process, about to own a directory. */
+/** Returns the record of this process as an owner of a directory. */
 function newRunOwner(options: { readonly job: string | undefined; readonly restartCount: number }): RunOwner {
   const owner = newSaveOwner({ job: options.job });
   const { job = owner.token } = options;
   return { ...owner, job, restartCount: options.restartCount, startedAt: new Date().toISOString() };
 }
 
-/** The owner in the text of a record, or undefined when the record is incomplete. */
+/** Parses the text of a record; returns undefined when the record is incomplete. */
 function parseRunOwner(text: string): RunOwner | undefined {
   const owner = parseSaveOwner(text) as RunOwner | undefined;
   if (owner === undefined) return undefined;

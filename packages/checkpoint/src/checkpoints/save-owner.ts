@@ -32,7 +32,10 @@ function readOr(read: () => string): string {
   }
 }
 
-/** State and start time, in clock ticks since boot, of process `pid` (fields 3 and 22 of /proc/PID/stat). */
+/**
+ * Reads state and start time, in clock ticks since boot, of process `pid` (fields 3 and 22 of
+ * /proc/PID/stat).
+ */
 function processStat(pid: number): { readonly state: string; readonly start: string } {
   const stat = readOr(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
   // The second field is the program's name in parentheses and may hold spaces.
@@ -46,7 +49,7 @@ function system(): string {
   return [hostname(), boot, namespace].join(' ');
 }
 
-/** This process, about to save. */
+/** Returns the record of this process as the owner of a new save. */
 export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
   return {
@@ -59,7 +62,7 @@ export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}
   };
 }
 
-/** The owner that the text of a saved_by.json names, or undefined when it is not whole. */
+/** Parses the text of a saved_by.json; returns undefined when it is not whole. */
 export function parseSaveOwner(text: string): SaveOwner | undefined {
   try {
     const owner = JSON.parse(text) as SaveOwner;
@@ -71,9 +74,9 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Whether the process of `owner` still runs: 'unknown' on another machine or in another container, 'self' in
- * this very process, where another thread may be the owner. A process that has ended and waits for its parent
- * (a zombie) is dead.
+ * Returns whether the process of `owner` still runs: 'unknown' on another machine or in another container,
+ * 'self' in this very process, where another thread may be the owner. A process that has ended and waits for
+ * its parent (a zombie) is dead.
  */
 export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
@@ -88,8 +91,8 @@ export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unkno
 }
 
 /**
- * The job that saved a checkpoint, whole or torn. Undefined for one that no run saved, such as a converted
- * one, and for those of versions that did not record jobs.
+ * Reads which job saved a checkpoint, whole or torn. Returns undefined for one that no run saved, such as a
+ * converted one, and for checkpoints of versions that did not record jobs.
  *
  * @param path of the checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED

@@ -10,10 +10,10 @@ export const checksumBlockBytes = 4 * 1024 * 1024;
 /**
  * CRC-32 (ISO 3309, as in zlib) of consecutive blocks of a byte stream.
  *
- * Why CRC-32: a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a random error
- * with probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6 GB/s on one core
- * where SHA-256 needs SHA instructions for 1.8 GB/s: it costs little compared with the file system. The
- * manifest that holds the checksums is itself protected by SHA-256.
+ * It is CRC-32 because a checkpoint must notice torn writes and bad disks, not forgers. One CRC misses a
+ * random error with probability 2^-32 per 4 MiB block and no burst of up to 32 bits, and zlib's runs at 6
+ * GB/s on one core where SHA-256 needs SHA instructions for 1.8 GB/s: it costs little compared with the file
+ * system. The manifest that holds the checksums is itself protected by SHA-256.
  */
 export class BlockChecksums {
   readonly #scan: ValueScan | undefined;
@@ -40,7 +40,7 @@ export class BlockChecksums {
     }
   }
 
-  /** The checksums, one per block, the last block possibly short; none for an empty stream. */
+  /** Returns the checksums, one per block, the last block possibly short; none for an empty stream. */
   finish(): number[] {
     if (this.#currentBytes > 0) this.#close();
     return this.#finished;
@@ -54,7 +54,7 @@ export class BlockChecksums {
 }
 
 /**
- * The CRC-32 of bytes, which go through a scan of their values in the same pass where there is one.
+ * Returns the CRC-32 of bytes, which go through a scan of their values in the same pass where there is one.
  *
  * @param options.start the CRC-32 of the bytes before
  */

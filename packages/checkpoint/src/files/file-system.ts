@@ -69,7 +69,7 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
 }
 
 /**
- * The text of a regular file.
+ * Reads the text of a regular file.
  *
  * @param options.maxBytes a larger file is refused before it is read
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) when it is no regular file or too large; the

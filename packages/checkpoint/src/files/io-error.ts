@@ -2,14 +2,14 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS']);
 
-/** The system's code of a failed file operation (`ENOSPC`, `ENOENT`, ...), or undefined. */
+/** Returns the system's code of a failed file operation (`ENOSPC`, `ENOENT`, ...), or undefined. */
 export function systemCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
 }
 
 interface IoAction {
-  /** What was being done, as in "write the shard". */
+  /** The operation that failed, as in "write the shard". */
   readonly action: string;
   readonly path: string;
   /** 2 while input is checked. Default: 1. */
@@ -17,7 +17,7 @@ interface IoAction {
 }
 
 /**
- * A failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
+ * Returns a failed file operation as a coded error: MTL_CHECKPOINT_DISK_FULL, MTL_CHECKPOINT_DENIED or
  * MTL_CHECKPOINT_IO. Errors that are already coded pass through unchanged.
  */
 export function ioError(error: unknown, options: IoAction): MtlError {

@@ -17,7 +17,7 @@ export interface StoredBytes {
   readonly bytes: number;
   /** CRC-32 per block of `checksumBlockBytes`; when given, everything read is checked. */
   readonly checksums?: readonly number[];
-  /** What its values may be: everything read is checked, whole blocks where there are checksums. */
+  /** The check of its values: everything read is checked, whole blocks where there are checksums. */
   readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }
 
@@ -114,7 +114,7 @@ export class RunReader {
   }
 }
 
-/** The blocks that the runs of `plan` touch, each with its first and last run. */
+/** Lists the blocks that the runs of `plan` touch, each with its first and last run. */
 function blockTasks(plan: RunPlan): BlockTask[] {
   const tasks: BlockTask[] = [];
   if (plan.runBytes === 0) return tasks;
@@ -168,8 +168,8 @@ export async function readFully(options: {
 }
 
 /**
- * Checks what was read of a block: the checksum of all of it, where there are checksums, and the values,
- * where there is a check of them.
+ * Checks the bytes that were read of a block: the checksum of all of it, where there are checksums, and the
+ * values, where there is a check of them.
  *
  * @param options.start first byte that was read, counted from the start of the array: an element's
  */

@@ -15,7 +15,7 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
 
 /** The outcome of a search: a whole checkpoint, or nothing there to find. */
-export type FoundCheckpoint =
+type FoundCheckpoint =
   | {
       readonly kind: 'found';
       readonly checkpoint: Checkpoint;
@@ -26,9 +26,10 @@ export type FoundCheckpoint =
 /**
  * Finds the checkpoint to resume from: the one that latest_checkpointed_iteration.txt names, otherwise, or
  * when that one is torn, the last saved that is whole. Every candidate is checked byte by byte before it is
- * chosen. Whatever makes the choice differ from the tracker is told to `onNotice`, one sentence a call.
+ * chosen. `onNotice` is called with the reasons for a choice other than the tracker's, one sentence a call.
  *
- * With `step`, that iteration or an error: who names a checkpoint does not want another one.
+ * With `step`, the result is that iteration or an error: a caller that names a checkpoint does not want
+ * another one.
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is
  *   not there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a
@@ -88,7 +89,9 @@ export async function findCheckpoint(options: {
   );
 }
 
-/** Who passes iter_0000100 in place of the directory around it means to resume, not to start afresh. */
+/**
+ * Refuses iter_0000100 in place of the directory around it: its caller means to resume, not to start afresh.
+ */
 async function refuseCheckpointItself(directory: string): Promise<void> {
   const manifest = join(directory, manifestName);
   const status = await withIoErrors({ action: 'read', path: manifest }, () =>
@@ -110,7 +113,7 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
   );
 }
 
-/** What the tracker file does, after its name in a sentence. */
+/** Returns the part of a sentence that follows the name of the tracker file. */
 function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
   return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
 }

@@ -7,8 +7,8 @@ import { dtypeBytes } from '../tensors/dtype.js';
 import { bytesOfSlices, checkLogicalTensors, type LogicalTensor } from '../tensors/logical-tensor.js';
 import { ShardCache } from './shard-cache.js';
 
-/** What a load did. */
-export interface LoadResult {
+/** The result of a load. */
+interface LoadResult {
   /** Bytes filled into the tensors. */
   readonly bytesLoaded: number;
   /** Bytes read from the shards: more where a block is checked of which only a part is wanted. */
@@ -93,7 +93,7 @@ async function fillTensor(options: {
   }
 }
 
-/** Compares what is wanted with what is stored, by name, dtype and global shape. */
+/** Compares the requested tensors with the stored ones, by name, dtype and global shape. */
 function checkMatch(options: {
   readonly checkpoint: Checkpoint;
   readonly tensors: readonly LogicalTensor[];

@@ -21,8 +21,8 @@ export class ShardCache {
   }
 
   /**
-   * The open file of shard `index`. Files used longest ago are closed: use the result before asking for
-   * others.
+   * Opens the file of shard `index`, or returns it if it is open. Files used longest ago are closed: use the
+   * result before asking for others.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when size or header are not as saved;
    *   MTL_SAFETENSORS_INVALID
@@ -58,7 +58,7 @@ export class ShardCache {
     return file;
   }
 
-  /** Where the bytes of a piece are, with what to check them by. */
+  /** Returns the place of the bytes of a piece, with the checksums and the check of its values. */
   async stored(
     tensor: TensorRecord,
     piece: PieceRecord,

@@ -10,7 +10,7 @@ import type { SafetensorsEntry } from './safetensors-header.js';
 /** The names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
-/** As of a header: a name and a file for each tensor. */
+/** The limit of a header, too: an index has a name and a file for each tensor. */
 const maxIndexBytes = 100_000_000;
 
 function invalid(path: string, problem: string): MtlError {
@@ -24,7 +24,7 @@ function invalid(path: string, problem: string): MtlError {
 interface Index {
   /** Tensor name to file name. */
   readonly weightMap: ReadonlyMap<string, string>;
-  /** What stands as metadata.total_size, if anything. */
+  /** The value of metadata.total_size, if there is one. */
   readonly totalSize: unknown;
 }
 
@@ -63,7 +63,7 @@ export class SafetensorsDirectory {
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
   /** Tensors that lie in a shard but not in the index; they cannot be read through this object. */
   readonly unlisted: readonly string[];
-  /** What the index gives as bytes of all tensors, if it does; readers do not rely on it. */
+  /** The index's number of bytes of all tensors, if it has one; readers do not rely on it. */
   readonly totalSize: unknown;
   readonly #fileOf: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
@@ -90,7 +90,8 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * `prefersIndex`: reads the shards of an index where there is one. Default: false
+   * Opens the files of a directory; with `prefersIndex`, the shards of an index where there is one (default:
+   * false).
    *
    * @throws CheckpointError MTL_SAFETENSORS_INDEX when index and shards do not fit, MTL_SAFETENSORS_INVALID
    *   for a bad shard, MTL_SAFETENSORS_NONE when there is neither index nor model.safetensors,
@@ -165,7 +166,7 @@ export class SafetensorsDirectory {
   }
 }
 
-/** A shard that an index names. */
+/** Opens a shard that an index names. */
 async function openShard(path: string, indexPath: string): Promise<SafetensorsFile> {
   try {
     return await SafetensorsFile.open(path);

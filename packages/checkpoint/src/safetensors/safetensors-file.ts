@@ -40,7 +40,7 @@ export class SafetensorsFile {
   /** Bytes before the first tensor. */
   readonly headerBytes: number;
   readonly bytes: number;
-  /** For code in this package that reads on its own. */
+  /** The open file, for code in this package that reads on its own. */
   readonly handle: FileHandle;
 
   private constructor(options: {
@@ -60,6 +60,8 @@ export class SafetensorsFile {
   }
 
   /**
+   * Opens a file and checks its header.
+   *
    * @throws CheckpointError MTL_SAFETENSORS_INVALID when the file breaks the format in any way
    * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
    */
@@ -88,7 +90,7 @@ export class SafetensorsFile {
   }
 
   /**
-   * The entry of tensor `name`.
+   * Returns the entry of tensor `name`.
    *
    * @throws CheckpointError MTL_SAFETENSORS_NAME with the nearest name when there is none
    */

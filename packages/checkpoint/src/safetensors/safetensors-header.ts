@@ -21,12 +21,12 @@ export const maxHeaderBytes = 100_000_000;
 
 const reserved = '__metadata__';
 
-/** Bytes of one tensor. */
+/** Returns the number of bytes of one tensor. */
 export function bytesOfDeclaration(tensor: Pick<TensorDeclaration, 'dtype' | 'shape'>): number {
   return volumeOfShape(tensor.shape) * dtypeBytes[tensor.dtype];
 }
 
-/** Why `tensors` cannot be the tensors of one file, or undefined when they can. */
+/** Says why `tensors` cannot be the tensors of one file; undefined when they can. */
 function declarationDefect(tensors: readonly TensorDeclaration[]): string | undefined {
   const names = new Set<string>();
   for (const { name, dtype, shape } of tensors) {
@@ -44,8 +44,8 @@ function declarationDefect(tensors: readonly TensorDeclaration[]): string | unde
 }
 
 /**
- * The first bytes of a file: 8 bytes of header length (little-endian), then the header as JSON, padded with
- * spaces to a multiple of 8. Tensors lie behind it in the order given, without gaps.
+ * Encodes the first bytes of a file: 8 bytes of header length (little-endian), then the header as JSON,
+ * padded with spaces to a multiple of 8. Tensors lie behind it in the order given, without gaps.
  *
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION for a repeated or reserved name, dtype or shape
  */
@@ -87,7 +87,8 @@ export function encodeSafetensorsHeader(options: {
 }
 
 /**
- * Keys of the outer object and of the objects in it: JSON.parse keeps the last of repeated keys, silently.
+ * Counts the keys of the outer object and of the objects in it: JSON.parse silently keeps the last of
+ * repeated keys.
  */
 function countKeys(text: string): number {
   let depth = 0;
@@ -109,7 +110,10 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The entry that `value` declares, with its offset still relative to the data, or what is wrong with it. */
+/**
+ * Parses the entry that `value` declares, with its offset still relative to the data; returns a sentence
+ * about its defect where it has one.
+ */
 function parseEntry(name: string, value: unknown): SafetensorsEntry | string {
   if (!isRecord(value)) return 'is not an object';
   const { dtype, shape, data_offsets: offsets } = value;

@@ -15,13 +15,13 @@ import {
 } from './safetensors-header.js';
 
 /** A tensor that will be written. */
-export interface WrittenTensor extends TensorDeclaration {
-  /** What its values may be; it is written in whole elements then. Default: anything. */
+interface WrittenTensor extends TensorDeclaration {
+  /** The check of its values; the tensor is then written in whole elements. Default: any values. */
   readonly check?: ValueCheck | undefined;
 }
 
-/** What {@link SafetensorsWriter.finish} reports about the file. */
-export interface WrittenSafetensors {
+/** The report of {@link SafetensorsWriter.finish} about the file. */
+interface WrittenSafetensors {
   readonly path: string;
   readonly bytes: number;
   readonly headerBytes: number;
@@ -245,7 +245,7 @@ export interface TensorSource extends WrittenTensor {
   read(): Uint8Array | Promise<Uint8Array>;
 }
 
-/** The text of a `model.safetensors.index.json`. */
+/** Returns the text of a `model.safetensors.index.json`. */
 export function encodeSafetensorsIndex(options: {
   readonly totalBytes: number;
   readonly fileOf: ReadonlyMap<string, string>;

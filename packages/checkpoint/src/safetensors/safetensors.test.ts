@@ -10,12 +10,12 @@ import {
   dtypeBytes,
   SafetensorsDirectory,
   SafetensorsFile,
-  SafetensorsWriter,
   type TensorSource,
   writeSafetensorsDirectory,
   writeSafetensorsFile,
 } from '../index.js';
 import { slicesFromStored } from '../tensors/boxes.js';
+import { SafetensorsWriter } from './safetensors-writer.js';
 
 const fixtures = fileURLToPath(new URL('../../fixtures', import.meta.url));
 

@@ -7,7 +7,7 @@ import { CheckpointSave, type SaveOptions, type SaveResult } from './save-checkp
 import type { ShardWriterData, ShardWriterReply, TensorCopy } from './shard-writer.js';
 import { isWritten, type RankPart } from './write-rank-shards.js';
 
-/** A save of which the shards are being written. */
+/** A save whose shards are being written. */
 interface SaveUnderWay {
   readonly save: CheckpointSave;
   readonly part: Promise<RankPart>;
@@ -16,9 +16,9 @@ interface SaveUnderWay {
 
 /**
  * Saves checkpoints while the caller goes on: `begin` copies the tensors, a thread writes the copies,
- * `finish` publishes. One save at a time. All ranks call `begin` and `finish` alike; whether it is time to
- * finish they agree on themselves, from `isWritten` of each. Until `finish` there is no checkpoint: what a
- * process leaves that ends before is removed by the next save.
+ * `finish` publishes. One save at a time. All ranks call `begin` and `finish` alike, and agree themselves,
+ * from `isWritten` of each, when to finish. Until `finish` there is no checkpoint: the next save removes the
+ * files of a process that ended before.
  *
  * Memory: that of all boxes that this rank writes, kept from one save to the next.
  */
@@ -26,12 +26,12 @@ export class BackgroundSaver {
   readonly #copies = new TensorCopies();
   #underWay: SaveUnderWay | undefined;
 
-  /** Whether there is a save to finish. */
+  /** True if there is a save to finish. */
   get isSaving(): boolean {
     return this.#underWay !== undefined;
   }
 
-  /** Whether `finish` would not wait for this rank: its shards are written, or could not be. */
+  /** True if `finish` would not wait for this rank: its shards are written, or could not be. */
   get isWritten(): boolean {
     return this.#underWay?.isOver ?? true;
   }
@@ -62,13 +62,13 @@ export class BackgroundSaver {
     const isOver = (): void => {
       underWay.isOver = true;
     };
-    // a failure is `finish`'s to tell
+    // `finish` reports a failure
     underWay.part.then(isOver, isOver);
     this.#underWay = underWay;
   }
 
   /**
-   * Waits for what `begin` began, and publishes the checkpoint.
+   * Waits for the save that `begin` began, and publishes the checkpoint.
    *
    * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD where the thread ended;
    *   UsageError MTL_CHECKPOINT_OPTIONS where nothing was begun
@@ -84,8 +84,8 @@ export class BackgroundSaver {
 }
 
 /**
- * Copies of what this rank writes of its tensors. The memory is kept for the next time: with the same tensors
- * nothing is allocated again.
+ * Copies the boxes that this rank writes of its tensors. The memory is kept for the next save: with the same
+ * tensors nothing is allocated again.
  */
 class TensorCopies {
   #memory: readonly SharedArrayBuffer[] = [];

@@ -57,7 +57,7 @@ export async function publishCheckpoint(options: {
   return new Checkpoint({ path, manifest, verified: false });
 }
 
-/** `writeDurably`, with coded errors that name the file: those of a write to an open file do not. */
+/** Calls `writeDurably`, with coded errors that name the file: errors of a write to an open file do not. */
 async function writeNamed(file: Parameters<typeof writeDurably>[0]): Promise<void> {
   await withIoErrors({ action: 'write', path: file.path }, () => writeDurably(file));
 }
@@ -86,7 +86,9 @@ async function readParts(options: {
   return parts;
 }
 
-/** The index that Hugging Face's libraries read; it can only name tensors that lie whole in one file. */
+/**
+ * Writes the index that Hugging Face's libraries read; it can only name tensors that lie whole in one file.
+ */
 async function writeIndex(options: {
   readonly manifest: Manifest;
   readonly saving: string;
@@ -125,7 +127,7 @@ async function moveIntoPlace(options: {
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
 
-/** A directory cannot be renamed over one that is not empty, so that one steps aside first. */
+/** Renames a directory where it exists: another cannot be renamed over it while it is not empty. */
 async function renameIfThere(options: {
   readonly from: string;
   readonly to: string;
@@ -141,7 +143,7 @@ async function renameIfThere(options: {
 }
 
 /**
- * Joins what the ranks wrote into the tables of one manifest.
+ * Joins the parts of the ranks into the tables of one manifest.
  *
  * @throws UsageError MTL_CHECKPOINT_COVER when ranks disagree on a tensor, or their boxes overlap or leave
  *   gaps

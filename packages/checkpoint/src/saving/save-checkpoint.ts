@@ -22,8 +22,8 @@ import { type RankPart, type RankShardsOptions, writeRankShards } from './write-
  * joins their tables into the manifest and publishes the directory by one rename. All files and directories
  * are on the disk (fsync) before. If anything fails on any rank until then, all ranks throw, nothing new is
  * left behind, and the checkpoints that were there stay as they were; if only deleting old ones fails, all
- * ranks throw as well, and the new one stays. Memory: the largest box of a tensor with `readInto`; of others,
- * whatever `read` takes.
+ * ranks throw as well, and the new one stays. Memory: the largest box of a tensor with `readInto`; for
+ * others, that of `read`.
  *
  * @throws CheckpointError MTL_NOT_FINITE when a value is NaN or infinite (see `requireFinite`)
  * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process
@@ -50,7 +50,9 @@ export interface SaveOptions {
   /** Directory of checkpoints, made when missing; the checkpoint is `iter_0000123` in it. */
   readonly directory: string;
   readonly iteration: number;
-  /** What this rank holds. All ranks together must give every element of every tensor once as replica 0. */
+  /**
+   * The tensors of this rank. All ranks together must give every element of every tensor once as replica 0.
+   */
   readonly tensors: readonly LogicalTensor[];
   /** Everything else that a resume needs; rank 0's is stored. */
   readonly state: JsonObject;
@@ -60,14 +62,14 @@ export interface SaveOptions {
    */
   readonly keepLast?: number;
   /**
-   * Of rank 0: the save directory, or one above it, which the run owns. Ownership is checked before anything
-   * is written and again before the checkpoint is published. Without it, a directory that a running process
-   * owns is refused.
+   * Passed by rank 0: the save directory, or one above it, which the run owns. Ownership is checked before
+   * anything is written and again before the checkpoint is published. Without it, a directory that a running
+   * process owns is refused.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * Called on rank 0 when the directory is there, before anything is written: to put back what belongs next
-   * to the checkpoints and was deleted with the directory. What it throws fails the save.
+   * Called on rank 0 when the directory is there, before anything is written, to write files that belong next
+   * to the checkpoints and were deleted with the directory. An error that it throws fails the save.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
   readonly rank?: number;
@@ -81,11 +83,11 @@ export interface SaveOptions {
   readonly requireFinite?: boolean;
   /** A tensor's box is never split; 4 GiB by default. */
   readonly maxShardBytes?: number;
-  /** For tests. */
+  /** The operations on files; tests pass others than the machine's. */
   readonly fileSystem?: FileSystem;
 }
 
-/** What a save did. */
+/** The result of a save. */
 export interface SaveResult {
   readonly path: string;
   /** Bytes that this rank wrote into shards. */
@@ -94,7 +96,7 @@ export interface SaveResult {
   readonly deleted: readonly number[];
 }
 
-/** Where a rank writes its shards, and how. */
+/** The place of the shards of a rank, and how they are written. */
 export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
@@ -128,7 +130,7 @@ export class CheckpointSave {
     });
   }
 
-  /** Where this rank's shards belong, once all ranks have begun. */
+  /** Returns the place of this rank's shards, once all ranks have begun. */
   async shardsPlace(): Promise<ShardsPlace> {
     const {
       rank,
@@ -208,7 +210,10 @@ export class CheckpointSave {
     );
   }
 
-  /** What stays is cleaned by the next save, so this must not hide the error that led here. */
+  /**
+   * Removes the files of this save. The next save cleans what stays, so this must not hide the error that led
+   * here.
+   */
   async #removeTraces(): Promise<void> {
     const { directory, fileSystem } = this.#options;
     await fileSystem.rm(this.#saving, { recursive: true, force: true }).catch(() => undefined);
@@ -233,7 +238,7 @@ function checkOptions(options: ResolvedOptions): void {
   if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
 }
 
-/** The token of the save that rank 0 has begun. */
+/** Reads the token of the save that rank 0 has begun. */
 async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
   const path = join(saving, ownerName);
   return await withIoErrors({ action: 'read', path }, async () => {

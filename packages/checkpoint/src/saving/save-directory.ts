@@ -51,7 +51,7 @@ export async function prepareSaveDirectory(options: {
   );
 }
 
-/** The tracker is replaced by a rename, which no directory is. */
+/** Refuses a directory at the path of the tracker, which is replaced by a rename. */
 async function refuseDirectory(path: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() !== true) return;
@@ -69,8 +69,8 @@ export const preparedTrackerName = `${trackerName}.saving`;
 /** Tokens of the saves that this process is doing right now. */
 export const savesUnderWay = new Set<string>();
 
-// An unfinished save of another machine cannot be asked whether it lives. Writing touches its files all the
-// time; an hour without is longer than any file system takes to swallow a buffer.
+// Nothing tells whether the process of an unfinished save of another machine lives. Writing touches its files
+// all the time; an hour without is longer than any file system takes to write a buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
@@ -129,7 +129,7 @@ function busy(path: string): CheckpointError {
   });
 }
 
-/** Whether someone writes the unfinished save at `path`: surely, perhaps, or no more. */
+/** Returns whether a process writes the unfinished save at `path`: surely, perhaps, or no more. */
 async function useOf(options: {
   readonly path: string;
   readonly fileSystem: FileSystem;
@@ -155,7 +155,7 @@ async function useOf(options: {
   return Date.now() - newest > staleAfterMs ? 'stale' : 'perhaps';
 }
 
-/** Name of the directory in which an iteration is written until it is published. */
+/** Returns the path of the directory in which an iteration is written until it is published. */
 export function savingPath(directory: string, iteration: number): string {
   return join(directory, unfinishedName(iteration, 'saving'));
 }

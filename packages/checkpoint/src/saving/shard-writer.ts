@@ -11,13 +11,13 @@ export interface TensorCopy
   readonly memory: SharedArrayBuffer;
 }
 
-/** What the thread is started with. */
+/** The data that the thread is started with. */
 export interface ShardWriterData {
   readonly place: ShardsPlace;
   readonly copies: readonly TensorCopy[];
 }
 
-/** What it wrote, or why it did not. */
+/** The part that the thread wrote, or the error that it ended with. */
 export type ShardWriterReply = { readonly part: RankPart } | { readonly error: ErrorMessage };
 
 const { place, copies } = workerData as ShardWriterData;

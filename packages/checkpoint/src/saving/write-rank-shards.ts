@@ -8,7 +8,7 @@ import { inAlignedOrder } from '../tensors/dtype.js';
 import type { ValueCheck } from '../tensors/finite-values.js';
 import { bytesOfSlices, type LogicalTensor } from '../tensors/logical-tensor.js';
 
-/** What one rank wrote; shard numbers count its own files. */
+/** The shards and tensors that one rank wrote; shard numbers count its own files. */
 export interface RankPart {
   readonly token: string;
   readonly rank: number;
@@ -19,7 +19,7 @@ export interface RankPart {
 export interface RankShardsOptions {
   /** The directory that is being saved. */
   readonly path: string;
-  /** Of the save that rank 0 has begun. */
+  /** The token of the save that rank 0 has begun. */
   readonly token: string;
   readonly rank: number;
   readonly iteration: number;
@@ -30,12 +30,12 @@ export interface RankShardsOptions {
   readonly fileSystem: FileSystem;
 }
 
-/** File in which a rank tells the publishing rank what it wrote. */
+/** Returns the name of the file in which a rank lists its shards for the publishing rank. */
 export function partName(rank: number): string {
   return `part-${String(rank).padStart(5, '0')}.json`;
 }
 
-/** Whether this rank is the one that writes the tensor's box: replica 0, and something in it. */
+/** Returns whether this rank writes the tensor's box: replica 0, with something in it. */
 export function isWritten(tensor: LogicalTensor): boolean {
   if ((tensor.replica ?? 0) !== 0) return false;
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
@@ -69,7 +69,7 @@ function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): Val
   };
 }
 
-/** Reads tensors one after the other; what comes of one is overwritten by the next. */
+/** Makes a function that reads tensors one after the other; the bytes of one are overwritten by the next. */
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],
 ): (tensor: LogicalTensor) => Promise<Uint8Array> {

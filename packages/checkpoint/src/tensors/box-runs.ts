@@ -10,13 +10,13 @@ import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
 export interface RunPlan {
   readonly runs: number;
   readonly runBytes: number;
-  /** Byte at which run `run` starts in the source box. */
+  /** Returns the byte at which run `run` starts in the source box. */
   sourceOffset(run: number): number;
-  /** Byte at which run `run` starts in the target box. */
+  /** Returns the byte at which run `run` starts in the target box. */
   targetOffset(run: number): number;
 }
 
-/** Byte strides of a row-major array. */
+/** Returns the byte strides of a row-major array. */
 function stridesOf(shape: readonly number[], elementBytes: number): number[] {
   const strides = new Array<number>(shape.length);
   let stride = elementBytes;

@@ -11,22 +11,24 @@ export function slicesFromStored(stored: readonly StoredSlice[]): Slice[] {
   return stored.map(([start, end]) => ({ start, end }));
 }
 
-/** The box that is the whole tensor of `shape`. */
+/** Returns the box that is the whole tensor of `shape`. */
 export function wholeSlices(shape: readonly number[]): Slice[] {
   return shape.map((size) => ({ start: 0, end: size }));
 }
 
-/** The extents of a box: its local shape. */
+/** Returns the extents of a box: its local shape. */
 export function shapeOfSlices(slices: readonly Slice[]): number[] {
   return slices.map(({ start, end }) => end - start);
 }
 
-/** Number of elements of a shape; 1 for a scalar (no dimensions). */
+/** Returns the number of elements of a shape; 1 for a scalar (no dimensions). */
 export function volumeOfShape(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** The box common to `a` and `b` (same number of dimensions), or undefined when they share no element. */
+/**
+ * Returns the box common to `a` and `b` (same number of dimensions), or undefined when they share no element.
+ */
 export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice[] | undefined {
   const common: Slice[] = [];
   for (let dim = 0; dim < a.length; dim++) {
@@ -38,12 +40,12 @@ export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice
   return common;
 }
 
-/** A box as people write it: `[0:4, 8:16]`. */
+/** Formats a box as people write it: `[0:4, 8:16]`. */
 export function formatSlices(slices: readonly Slice[]): string {
   return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
 }
 
-/** What is wrong with `slices` as a box inside a tensor of `shape`, or undefined when nothing is. */
+/** Says what is wrong with `slices` as a box inside a tensor of `shape`; undefined when nothing is. */
 export function slicesDefect(slices: readonly Slice[], shape: readonly number[]): string | undefined {
   if (slices.length !== shape.length) {
     return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
@@ -58,7 +60,8 @@ export function slicesDefect(slices: readonly Slice[], shape: readonly number[])
 }
 
 /**
- * What is wrong with `shape` (sizes must be non-negative integers with a countable product), or undefined.
+ * Says what is wrong with `shape` (sizes must be non-negative integers with a countable product); undefined
+ * when nothing is.
  */
 export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
@@ -73,7 +76,7 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
 }
 
 /**
- * Why `pieces` do not cover a tensor of `shape` exactly once, or undefined when they do.
+ * Says why `pieces` do not cover a tensor of `shape` exactly once; undefined when they do.
  * Boxes inside the tensor that do not overlap and have its volume cover it.
  */
 export function coverDefect(
@@ -101,8 +104,8 @@ export function coverDefect(
   return volume === total ? undefined : `${total - volume} of ${total} elements are in no piece`;
 }
 
-/** One box of a flat range: where it lies in the global tensor and where its bytes lie in the range. */
-export interface FlatRangePart {
+/** One box of a flat range: its place in the global tensor, and that of its bytes in the range. */
+interface FlatRangePart {
   readonly slices: readonly Slice[];
   /** First element of this box, counted from the start of the range. */
   readonly offset: number;

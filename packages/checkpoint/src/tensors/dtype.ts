@@ -22,13 +22,13 @@ export const dtypeBytes = {
 /** A dtype by its safetensors name. Bytes are little-endian; BOOL is one byte of 0 or 1. */
 export type Dtype = keyof typeof dtypeBytes;
 
-/** Whether `value` is the safetensors name of a supported dtype. */
+/** Returns whether `value` is the safetensors name of a supported dtype. */
 export function isDtype(value: unknown): value is Dtype {
   return typeof value === 'string' && Object.hasOwn(dtypeBytes, value);
 }
 
 /**
- * Tensors with wide dtypes first, otherwise in the order given: written in this order, each starts at a
+ * Sorts tensors with wide dtypes first, otherwise in the order given: written in this order, each starts at a
  * multiple of its element size in the file.
  */
 export function inAlignedOrder<Tensor extends { readonly dtype: Dtype }>(

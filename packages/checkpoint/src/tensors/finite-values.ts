@@ -3,16 +3,16 @@ import type { Slice } from '@mtl/kernels';
 import { type Dtype, dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
-/** What a tensor may hold, and what an error reports about one that holds something else. */
+/** The values that a tensor may have, and the parts of the error about one that has others. */
 export interface ValueCheck {
-  /** Where the tensor is, before its name: `iteration 12`, a file. */
+  /** The place of the tensor, before its name: `iteration 12`, a file. */
   readonly place: string;
   readonly name: string;
   /** The box of the tensor that is checked. */
   readonly slices: readonly Slice[];
   /** F32 only: the smallest magnitude that is refused, and why. Default: infinity. */
   readonly limit?: ValueLimit | undefined;
-  /** What follows from it: `the checkpoint was not published`. */
+  /** The consequence of a refused value: `the checkpoint was not published`. */
   readonly outcome?: string;
   readonly remedy: string;
   /** 2 while input is checked. Default: 1. */
@@ -26,7 +26,7 @@ export interface ValueLimit {
   readonly why: string;
 }
 
-/** The error for a value that may not be in a tensor. */
+/** Makes the error for a value that may not be in a tensor. */
 export function notFinite(
   { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
   { index, value }: FoundValue,
@@ -90,7 +90,7 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
 };
 
 type Scan = (numBytes: number, mask: bigint, addend: bigint, sign: bigint) => number;
-/** The types of Node do not have it. */
+/** WebAssembly, which the types of Node do not have. */
 interface WithWebAssembly {
   readonly WebAssembly: {
     readonly Module: new (bytes: Uint8Array) => object;
@@ -112,7 +112,7 @@ function openScanner(): NonNullable<typeof scanner> {
   return scanner;
 }
 
-/** A number of `bytes` bytes, repeated over 8. */
+/** Repeats a number of `bytes` bytes over 8. */
 function repeated(value: bigint, bytes: number): bigint {
   let lanes = value;
   for (let width = bytes; width < 8; width *= 2) lanes |= lanes << BigInt(8 * width);
@@ -146,7 +146,7 @@ export class ValueScan {
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
 
-  /** The first of them. */
+  /** The first such value. */
   get found(): FoundValue | undefined {
     return this.#found;
   }
@@ -168,7 +168,7 @@ export class ValueScan {
     this.#numBytes += bytes.length;
   }
 
-  /** The first value of `part` that is refused; there is one. */
+  /** Finds the first value of `part` that is refused; there is one. */
   #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
     const view = new DataView(part.buffer, part.byteOffset, part.length);

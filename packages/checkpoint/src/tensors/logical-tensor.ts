@@ -16,11 +16,13 @@ export interface LogicalTensor {
   readonly slices: readonly Slice[];
   /** 0 (the default) for the copy that a save writes; another number for copies on further ranks. */
   readonly replica?: number;
-  /** The bytes to save. They must stay as they are until the save asks for the next tensor or ends. */
+  /**
+   * Returns the bytes to save. They must stay as they are until the save asks for the next tensor or ends.
+   */
   read(): Uint8Array | Promise<Uint8Array>;
   /**
-   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. Where it is
-   * there, a save uses it in place of `read`, with one buffer for all tensors: what `read` allocates waits
+   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. A save uses it in
+   * place of `read`, where there is one, with one buffer for all tensors: memory that `read` allocates waits
    * for the garbage collector, and adds up.
    */
   readInto?(target: Uint8Array): void | Promise<void>;
@@ -35,13 +37,13 @@ export interface LogicalTensor {
   readonly memory?: Uint8Array;
 }
 
-/** Bytes of the box that a rank holds. */
+/** Returns the number of bytes of the box that a rank holds. */
 export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {
   return volumeOfShape(shapeOfSlices(slices)) * dtypeBytes[dtype];
 }
 
 /**
- * A logical tensor over host memory.
+ * Makes a logical tensor over host memory.
  *
  * @param options.memory the bytes of the box, in place: a load overwrites them
  * @param options.slices the whole tensor by default
@@ -65,7 +67,8 @@ export function hostTensor(options: {
 }
 
 /**
- * Checks what callers hand to save and load: names, dtypes, shapes, slices, and that no box is given twice.
+ * Checks the tensors of callers that save and load: names, dtypes, shapes, slices, and that no box is given
+ * twice.
  *
  * @throws UsageError MTL_CHECKPOINT_TENSOR
  */

@@ -27,7 +27,7 @@ const sized = (bytes: readonly number[]): number[] => [
 ];
 const section = (id: number, bytes: readonly number[]): number[] => [id, ...sized(bytes)];
 
-/** `((16 bytes at offset + start) & mask) + addend`, on the stack. */
+/** Returns the code that puts `((16 bytes at offset + start) & mask) + addend` on the stack. */
 function vectorAt(start: number): number[] {
   const { v128Load, v128And, i32x4Add } = opcodes;
   // 4: aligned to 2^4 bytes
@@ -54,7 +54,8 @@ function scanBody(): number[] {
 }
 
 /**
- * The bytes of a WebAssembly module with one page of memory (64 KiB), exported as `memory`, and the function
+ * Returns the bytes of a WebAssembly module with one page of memory (64 KiB), exported as `memory`, and the
+ * function
  *
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *

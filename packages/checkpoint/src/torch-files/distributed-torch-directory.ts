@@ -23,7 +23,7 @@ import { readTorchPickle, torchDtype } from './torch-pickle.js';
 import { TorchTensor } from './torch-tensor.js';
 
 export const distributedMetadataName = '.metadata';
-/** Some hundred bytes for each box of a tensor. */
+/** A larger file is no metadata: they take some hundred bytes for each box of a tensor. */
 const maxMetadataBytes = 1 << 28;
 
 /**
@@ -34,9 +34,9 @@ const maxMetadataBytes = 1 << 28;
 export class DistributedTorchDirectory {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** What is no tensor, by name; `readObject` reads it. */
+  /** Items that are no tensors, by name; `readObject` reads them. */
   readonly objects: ReadonlyMap<string, StoredItem>;
-  /** Where the values of items that were read before are. */
+  /** The places of the values of items that were read before. */
   readonly #located = new Map<StoredItem, { readonly offset: number; readonly bytes: number }>();
 
   private constructor(path: string, { tensors, objects }: DistributedMetadata) {
@@ -46,6 +46,8 @@ export class DistributedTorchDirectory {
   }
 
   /**
+   * Opens a checkpoint: reads its metadata, and checks that its files contain the items.
+   *
    * @throws CheckpointError MTL_TORCH_FILE_INVALID when the metadata break the format
    * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when they cannot be read
    */
@@ -107,7 +109,7 @@ export class DistributedTorchDirectory {
     return target;
   }
 
-  /** What an object is, as data; the name is one of `objects`. */
+  /** Reads an object as data; the name is one of `objects`. */
   async readObject(name: string): Promise<unknown> {
     const item = this.objects.get(name);
     if (item === undefined) throw torchFileInvalid(this.path, `it has no object ${name}`);
@@ -131,7 +133,7 @@ export class DistributedTorchDirectory {
     );
   }
 
-  /** Where the values of a chunk are in its file. */
+  /** Returns the place of the values of a chunk in its file. */
   async #locate(
     range: FileRange,
     { tensor, chunk }: { readonly tensor: DistributedTensor; readonly chunk: StoredChunk },
@@ -162,7 +164,7 @@ export class DistributedTorchDirectory {
   }
 }
 
-/** Every item must lie inside of its file, before memory of its size is taken. */
+/** Checks that every item lies inside of its file, before memory of its size is taken. */
 async function checkFiles(path: string, { tensors, objects }: DistributedMetadata): Promise<void> {
   const chunks = [...tensors.values()].flatMap((tensor) => tensor.chunks.map(({ item }) => item));
   const ends = new Map<string, number>();
@@ -174,7 +176,7 @@ async function checkFiles(path: string, { tensors, objects }: DistributedMetadat
   }
 }
 
-/** Opens a file for a while. */
+/** Opens a file while `body` runs. */
 async function withRange<Result>(path: string, body: (range: FileRange) => Promise<Result>): Promise<Result> {
   try {
     await using handle = await openRegularFile(path);
@@ -204,7 +206,7 @@ interface DistributedTensor {
   readonly shape: readonly number[];
   /** Undefined for one that cannot be read. */
   readonly dtype: Dtype | undefined;
-  /** What PyTorch calls the dtype. */
+  /** PyTorch's name of the dtype. */
   readonly torchDtype: string;
   readonly chunks: readonly StoredChunk[];
 }
@@ -212,15 +214,15 @@ interface DistributedTensor {
 /** The table of contents of a distributed checkpoint. */
 interface DistributedMetadata {
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** What is no tensor, by name. */
+  /** Items that are no tensors, by name. */
   readonly objects: ReadonlyMap<string, StoredItem>;
 }
 
 const classes = 'torch.distributed.checkpoint.metadata.';
 
 /**
- * What the `.metadata` of torch.distributed.checkpoint states, from its pickle: sizes, boxes and files are
- * checked; every tensor is covered by its boxes.
+ * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Sizes, boxes and files are checked;
+ * every tensor is covered by its boxes.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */
@@ -247,7 +249,7 @@ function parseDistributedMetadata(content: unknown, path: string): DistributedMe
   return { tensors, objects };
 }
 
-/** A name and an offset as one key. */
+/** Joins a name and an offset into one key. */
 const keyOf = (name: string, offsets: readonly number[] | undefined): string =>
   JSON.stringify([name, offsets ?? null]);
 

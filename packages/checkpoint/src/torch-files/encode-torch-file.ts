@@ -13,13 +13,13 @@ interface TensorToEncode {
   readonly bytes: Uint8Array;
 }
 
-/** The bytes of a file that torch.load reads as these values, in parts. */
+/** Returns the bytes of a file that torch.load reads as these values, in parts. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * The bytes of a file that torch.load reads as this tensor, in parts.
+ * Returns the bytes of a file that torch.load reads as this tensor, in parts.
  *
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype that torch.save has no storage for
  */
@@ -73,12 +73,12 @@ interface ZipPlan {
   /** The bytes before those of each entry: padding and header. */
   readonly headers: readonly Buffer[];
   readonly directory: Buffer;
-  /** Of the whole file. */
+  /** The number of bytes of the whole file. */
   readonly bytes: number;
 }
 
 const limit = 0xffffffff;
-/** As torch.save aligns storages. */
+/** The alignment of storages, as torch.save has it. */
 const alignment = 64;
 const storedVersion = 20;
 const zip64Version = 45;

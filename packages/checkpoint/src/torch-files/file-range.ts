@@ -21,7 +21,7 @@ export class FileRange {
     this.length = options.length;
   }
 
-  /** A part of it, whose bytes are counted from its own start. */
+  /** Returns a part of the range, whose bytes are counted from its own start. */
   part(start: number, length: number): FileRange {
     this.#check(start, length);
     return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
@@ -51,7 +51,7 @@ export class FileRange {
   }
 }
 
-/** The error for a file of PyTorch that breaks its format, or has what is not read. */
+/** Makes the error for a file of PyTorch that breaks its format, or has content that is not read. */
 export function torchFileInvalid(
   path: string,
   problem: string,

@@ -4,7 +4,7 @@ import { type FileRange, torchFileInvalid } from './file-range.js';
 import { readTorchPickle } from './torch-pickle.js';
 import { maxPickleBytes, type TorchFileParts } from './torch-tensor.js';
 
-/** Reads the structure of what torch.save writes since version 1.6. */
+/** Reads the structure of a file of torch.save since version 1.6. */
 export async function readTorchZip(range: FileRange): Promise<TorchFileParts> {
   const { path } = range;
   const entries = await readZipEntries(range);
@@ -51,7 +51,7 @@ interface ZipEntry {
   readonly bytes: number;
   /** CRC-32 of its bytes; 0 where the writer left it out. */
   readonly checksum: number;
-  /** Of the header before its bytes, within the zip file. */
+  /** The start of the header before its bytes, within the zip file. */
   readonly headerStart: number;
 }
 
@@ -68,7 +68,7 @@ const localSignature = 0x04034b50;
 const localBytes = 30;
 const maxCommentBytes = 0xffff;
 const inZip64 = 0xffffffff;
-/** A directory of more is no file of PyTorch: it takes about 100 bytes a tensor. */
+/** A larger directory is of no file of PyTorch: it takes about 100 bytes a tensor. */
 const maxDirectoryBytes = 1 << 28;
 
 interface Directory {
@@ -78,7 +78,7 @@ interface Directory {
 }
 
 /**
- * The entries of a zip file, from its central directory, by name.
+ * Reads the entries of a zip file, from its central directory, by name.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID for anything but a zip file with stored entries that lie
  *   inside of it
@@ -110,7 +110,7 @@ async function readZipEntries(range: FileRange): Promise<ReadonlyMap<string, Zip
   return entries;
 }
 
-/** Where the bytes of an entry begin, within the zip file. */
+/** Returns the start of the bytes of an entry, within the zip file. */
 async function startOfEntry(range: FileRange, entry: ZipEntry): Promise<number> {
   const header = await range.read(entry.headerStart, localBytes);
   if (header.readUInt32LE(0) !== localSignature) {
@@ -191,7 +191,7 @@ function parseEntry(
   return { ...entry, headerStart: wideField(headerStart) };
 }
 
-/** The 64-bit fields of an entry, in their order. */
+/** Returns the 64-bit fields of an entry, in their order. */
 function wideFields(extra: Buffer): bigint[] {
   let position = 0;
   while (position + 4 <= extra.length) {
@@ -207,7 +207,7 @@ function wideFields(extra: Buffer): bigint[] {
   return [];
 }
 
-/** Why a file has no zip directory. */
+/** Makes the error for a file without a zip directory. */
 async function notZip(range: FileRange) {
   const first = await range.read(0, Math.min(range.length, 4));
   const isZip = first.length === 4 && first.readUInt32LE(0) === localSignature;

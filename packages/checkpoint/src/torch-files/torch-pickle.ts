@@ -9,7 +9,7 @@ import {
 } from './read-pickle.js';
 import { type TorchStorage, TorchTensor } from './torch-tensor.js';
 
-/** How pickles of PyTorch are read. */
+/** Returns the options of `readPickle` for pickles of PyTorch. */
 export function torchPickleOptions(path: string): ReadPickleOptions {
   const invalid = (problem: string) => torchFileInvalid(path, problem);
   return {
@@ -59,17 +59,17 @@ const storageDtypes: Readonly<Record<string, Dtype>> = {
   'torch.storage.UntypedStorage': 'U8',
 };
 
-/** The dtype that a pickle names as `torch.float32`; undefined for anything else. */
+/** Returns the dtype that a pickle names as `torch.float32`; undefined for anything else. */
 export function torchDtype(value: unknown): Dtype | undefined {
   if (!(value instanceof PickledGlobal) || value.module !== 'torch') return undefined;
   return Object.hasOwn(dtypes, value.name) ? dtypes[value.name] : undefined;
 }
 
-/** PyTorch's name of a dtype, such as `float32`. */
+/** Returns PyTorch's name of a dtype, such as `float32`. */
 export const torchNameOf = (dtype: Dtype): string | undefined =>
   Object.entries(dtypes).find(([, known]) => known === dtype)?.[0];
 
-/** The class of the storages of a dtype, in the module `torch`. */
+/** Returns the class of the storages of a dtype, in the module `torch`. */
 export const storageClassOf = (dtype: Dtype): string | undefined =>
   Object.entries(storageDtypes)
     .find(([path, known]) => known === dtype && /^torch\.[A-Z]/.test(path))?.[0]
@@ -87,7 +87,8 @@ export class StorageReference {
 type Invalid = (problem: string) => Error;
 
 /**
- * The storage that a persistent identifier of torch.save names; an opaque object for one of another dtype.
+ * Returns the storage that a persistent identifier of torch.save names; an opaque object for one of another
+ * dtype.
  */
 function storageOf(identifier: unknown, invalid: Invalid): unknown {
   const [kind, type, key, , numElements] = Array.isArray(identifier) ? (identifier as unknown[]) : [];
@@ -100,7 +101,10 @@ function storageOf(identifier: unknown, invalid: Invalid): unknown {
   return new StorageReference({ key, dtype, numElements: numElements as number });
 }
 
-/** Collections, tensors and byte strings: all that is made of calls in files of PyTorch. */
+/**
+ * Returns the constructors of collections, tensors and byte strings: of all calls in files of PyTorch that
+ * make values.
+ */
 function torchConstructors(invalid: Invalid): PickleConstructors {
   const tensor = (parameters: readonly unknown[], dtype?: Dtype): unknown => {
     const [reference, offset, shape, strides] = parameters;

@@ -35,7 +35,7 @@ export class TorchTensor {
     return volumeOfShape(this.shape);
   }
 
-  /** Whether its elements are row-major, without gaps. */
+  /** True if its elements are row-major, without gaps. */
   get isContiguous(): boolean {
     let expected = 1;
     for (let dim = this.shape.length - 1; dim >= 0; dim--) {
@@ -45,7 +45,7 @@ export class TorchTensor {
     return true;
   }
 
-  /** What is wrong with it as a view of its storage, or undefined. */
+  /** The defect of it as a view of its storage, or undefined. */
   get defect(): string | undefined {
     const { shape, strides, offset, storage } = this;
     const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -61,7 +61,7 @@ export class TorchTensor {
   }
 }
 
-/** Where the bytes of a storage are in its file. */
+/** The place of the bytes of a storage in its file. */
 export interface StoredStorage {
   readonly start: number;
   readonly bytes: number;
@@ -69,12 +69,16 @@ export interface StoredStorage {
   readonly check?: (bytes: Uint8Array) => void;
 }
 
-/** @throws CheckpointError MTL_TORCH_FILE_INVALID where it is not there, or has another size */
+/**
+ * Finds the place of a storage.
+ *
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID where it is not there, or has another size
+ */
 export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
 
-/** What a file of torch.save consists of. */
+/** The parts of a file of torch.save. */
 export interface TorchFileParts {
-  /** What was saved. */
+  /** The value that was saved. */
   readonly content: unknown;
   readonly find: FindStorage;
 }

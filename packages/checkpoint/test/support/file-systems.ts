@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import * as promises from 'node:fs/promises';
 import { basename } from 'node:path';
-import type { FileSystem } from '../../src/index.js';
+import type { FileSystem } from '../../src/files/file-system.js';
 
 /**
  * A file system whose operation number `failAt` (counted over everything that changes the disk, from 0) fails
