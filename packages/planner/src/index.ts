@@ -1,4 +1,9 @@
-export { loadProfile, profileNames } from './load-profile.js';
+export {
+  type EstimateSecondsOptions,
+  estimateSeconds,
+  type LayoutEstimate,
+  ListedEstimates,
+} from './estimates.js';
 export {
   type CommunicatorBytesOptions,
   communicatorBytes,
@@ -8,13 +13,18 @@ export { type ListedMemory, listedMemory } from './memory/listed-memory.js';
 export {
   calibratedProfilePath,
   isProfileKnown,
+  loadProfile,
   type OpenProfileOptions,
   openProfile,
+  profileNames,
 } from './open-profile.js';
-export { attentionBackward, attentionForward } from './operations/attention-operations.js';
-export type { Block } from './operations/block-sizes.js';
-export { layerBackward, layerForward } from './operations/layer-operations.js';
-export type { LayerShape, Recomputation } from './operations/layer-shape.js';
+export {
+  attentionBackward,
+  attentionForward,
+  layerBackward,
+  layerForward,
+} from './operations/layer-operations.js';
+export type { Block, LayerShape, ModelSize, Recomputation } from './operations/model-size.js';
 export type {
   CollectiveOperation,
   ComputeDtype,
@@ -27,32 +37,37 @@ export type {
   StartOperation,
   WaitOperation,
 } from './operations/operation.js';
-export type { ModelSize } from './operations/parameter-counts.js';
 export {
   type GpuProfile,
   gpuProfile,
   type HardwareProfile,
   hardwareProfile,
+  type MeasuredProfile,
+  type MeasuredRates,
+  measuredProfile,
 } from './profiles/hardware-profile.js';
-export { type MeasuredProfile, type MeasuredRates, measuredProfile } from './profiles/measured-profile.js';
-export { parseProfile } from './profiles/parse-profile.js';
-export { type ListedProfile, listedProfile, type Profile } from './profiles/profile.js';
 export {
+  type ListedProfile,
   type ListedSoftware,
+  listedProfile,
+  type Profile,
+  parseProfile,
   type SoftwareProfile,
   softwareProfile,
-} from './profiles/software-profile.js';
-export { type EstimateSecondsOptions, estimateSeconds } from './search/estimate-seconds.js';
-export { type LayoutEstimate, ListedEstimates } from './search/listed-estimates.js';
-export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-operations.js';
-export { type DataCollectives, exposedSeconds } from './step/exposed-seconds.js';
+} from './profiles/profile.js';
+export { type ChunkOperations, chunkOperations, type RepeatedOperations } from './step/chunk-passes.js';
+export { type Layout, type StepOptions, scheduleOfLayout } from './step/layout.js';
 export {
+  type DataCollectives,
+  exposedSeconds,
   type PredictRecordedOptions,
   predictRecordedStep,
   profileOfRun,
   type RecordedEnd,
+  type RecordedMessage,
   type RecordedPasses,
   type RecordedStep,
+  recordedMessageSeconds,
 } from './step/predict-recorded-step.js';
 export {
   type PredictOptions,
@@ -60,10 +75,6 @@ export {
   type StepBreakdown,
   type StepPrediction,
 } from './step/predict-step-time.js';
-export { type RecordedMessage, recordedMessageSeconds } from './step/recorded-message-seconds.js';
-export { scheduleOfLayout } from './step/schedule-of-layout.js';
-export type { Layout, StepOptions } from './step/step-options.js';
 export { collectiveSeconds } from './timing/collective-seconds.js';
-export { matmulBytes } from './timing/matmul-seconds.js';
+export { matmulBytes, peakFlops } from './timing/hardware-times.js';
 export { operationsSeconds, type PassSeconds, passSeconds } from './timing/operations-seconds.js';
-export { peakFlops } from './timing/peak-flops.js';

@@ -1,4 +1,11 @@
-import type { Layout, ModelSize } from '../src/index.js';
+import {
+  type Layout,
+  type ListedProfile,
+  listedProfile,
+  loadProfile,
+  type ModelSize,
+  type StepOptions,
+} from '../src/index.js';
 
 /** A measured step and the settings that its source states. */
 export interface MeasuredRow {
@@ -16,4 +23,29 @@ export interface MeasuredRow {
   readonly scattersMessages?: boolean;
   readonly fusesKernels?: boolean;
   readonly shardsParameters?: boolean;
+}
+
+/** The step of a measured row, with the profile it names or with another that stands for it. */
+export function stepOfRow(
+  row: MeasuredRow,
+  profile: ListedProfile = listedProfile(loadProfile(row.profile)),
+): StepOptions {
+  const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
+  const software = {
+    ...profile.software,
+    ...(scattersMessages === undefined ? {} : { scattersMessages }),
+    ...(fusesKernels === undefined ? {} : { fusesKernels }),
+    ...(shardsParameters === undefined ? {} : { shardsParameters }),
+  };
+  return { model, layout, profile: { ...profile, software } };
+}
+
+export interface PredictedRow extends MeasuredRow {
+  readonly predicted: number;
+}
+
+/** Mean and largest error of predictions, as parts of what was measured. */
+export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
+  const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
+  return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };
 }

@@ -1,8 +1,8 @@
 import { type Layout, listedProfile, loadProfile, type ModelSize, predictStepTime } from '../src/index.js';
-import { gpt } from './gpt.js';
+import { gpt } from './paper-rows.js';
 
 /** What a paper states of a figure that was not read point by point. */
-export interface PaperOrder {
+interface PaperOrder {
   readonly figure: string;
   readonly statement: string;
   /** What is predicted, by setting. */

@@ -1,7 +1,26 @@
 import type { Layout, ModelSize } from '../src/index.js';
-import { gpt } from './gpt.js';
 import type { MeasuredRow } from './measured-row.js';
-import { modelFlops, paperFlops } from './paper-flops.js';
+
+/** A GPT of Narayanan et al. 2021 and Korthikanti et al. 2022: sequences of 2048 tokens, 51,200 words. */
+export const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
+  numLayers,
+  hiddenSize,
+  numHeads,
+  sequenceLength: 2048,
+  vocabularySize: 51_200,
+});
+
+/** FLOPs of an iteration with full recomputation, as Narayanan et al. 2021 count them (equation 3). */
+function paperFlops(model: ModelSize, globalBatchSize: number): number {
+  const { numLayers: l, hiddenSize: h, sequenceLength: s, vocabularySize: v } = model;
+  return 96 * globalBatchSize * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+}
+
+/** FLOPs of a sample without recomputation, attention in full (Korthikanti et al. 2022, equation 7). */
+function modelFlops(model: ModelSize): number {
+  const { numLayers: l, hiddenSize: h, sequenceLength: s, vocabularySize: v } = model;
+  return 72 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h));
+}
 
 interface Sizes {
   readonly t?: number;

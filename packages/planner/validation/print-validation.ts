@@ -2,10 +2,9 @@
 // the predicted time goes.
 // Usage: npm run validate
 import { predictStepTime, type StepBreakdown } from '../src/index.js';
-import { errorsOf } from './errors-of.js';
+import { errorsOf, stepOfRow } from './measured-row.js';
 import { paperOrders } from './paper-orders.js';
 import { paperRows } from './paper-rows.js';
-import { stepOfRow } from './step-of-row.js';
 
 const kinds = {
   matmuls: 'matmuls',

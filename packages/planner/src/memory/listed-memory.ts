@@ -1,7 +1,6 @@
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
-import { blockSizes } from '../operations/block-sizes.js';
-import { parameterCounts } from '../operations/parameter-counts.js';
-import type { StepOptions } from '../step/step-options.js';
+import { blockSizes, parameterCounts } from '../operations/model-size.js';
+import type { StepOptions } from '../step/layout.js';
 
 /**
  * Letters of this file, those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a heads, L

@@ -1,4 +1,4 @@
-import type { LayerShape } from './layer-shape.js';
+import type { LayerShape } from './model-size.js';
 import type { Operation } from './operation.js';
 import { OperationMaker, overlap } from './operation-maker.js';
 

@@ -1,11 +1,9 @@
-import { parameterCounts } from '../operations/parameter-counts.js';
-import { collectiveSeconds } from '../timing/collective-seconds.js';
-import { overlappedSeconds } from '../timing/overlapped-seconds.js';
-import { dataGroup } from './data-group.js';
-import type { StepOptions } from './step-options.js';
+import { parameterCounts } from '../operations/model-size.js';
+import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
+import { dataGroup, type StepOptions } from './layout.js';
 
 /** What follows the passes of a step, on the rank with the most parameters. */
-export interface EndOfStep {
+interface EndOfStep {
   /** Reduction of gradients and gathering of parameters: what nothing hides, and the cost of hiding. */
   readonly dataCommunication: number;
   /** Sum of the gradients of the embedding, which the first and the last stage share. */

@@ -1,12 +1,10 @@
 import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
-import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
 import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
-import { type DataCollectives, exposedSeconds } from './exposed-seconds.js';
 import type { StepPrediction } from './predict-step-time.js';
-import { type RecordedMessage, recordedMessageSeconds } from './recorded-message-seconds.js';
 
 /** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
@@ -198,4 +196,43 @@ function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds
 function scaled(seconds: PassSeconds, factor: number): PassSeconds {
   const entries = Object.entries(seconds).map(([key, value]: [string, number]) => [key, value * factor]);
   return Object.fromEntries(entries) as unknown as PassSeconds;
+}
+
+/** Collectives of data-parallel ranks, and whether passes can hide them. */
+export interface DataCollectives {
+  readonly operations: readonly CollectiveOperation[];
+  readonly isOverlapped: boolean;
+}
+
+/** Part of a reduction that the end of backward leaves: its last bucket, where there are several. */
+const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
+
+/**
+ * What passes that take `behind` seconds do not hide of collectives, and what hiding the others costs them.
+ */
+export function exposedSeconds(
+  { operations, isOverlapped }: DataCollectives,
+  { behind, profile }: { readonly behind: number; readonly profile: Profile },
+): number {
+  const seconds = operations.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
+  if (!isOverlapped) return seconds;
+  return overlappedSeconds(seconds, { behind, last: lastBucket(operations), profile });
+}
+
+/** The message of a micro-batch between stages. */
+export interface RecordedMessage {
+  /** That one rank sends. */
+  readonly bytes: number;
+  /** With which the receivers put their parts together. */
+  readonly gather?: CollectiveOperation | undefined;
+  /** Whether it stays within a node. */
+  readonly isInside: boolean;
+}
+
+/** Time of the message alone; 0 without a pipeline. */
+export function recordedMessageSeconds(message: RecordedMessage | undefined, profile: Profile): number {
+  if (message === undefined) return 0;
+  const { bytes, isInside } = message;
+  const group = { axis: 'pipeline', size: 2, perNode: isInside ? 2 : 1 } as const;
+  return collectiveSeconds({ collective: 'message', bytes, group }, profile);
 }

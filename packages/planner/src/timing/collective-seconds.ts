@@ -1,8 +1,8 @@
+import { ConfigurationError } from '@mtl/errors';
 import type { CollectiveOperation } from '../operations/operation.js';
-import type { HardwareProfile } from '../profiles/hardware-profile.js';
+import type { HardwareProfile, Link } from '../profiles/hardware-profile.js';
 import type { Profile } from '../profiles/profile.js';
-import { linkOf } from './link-of.js';
-import { secondsOfBytes } from './seconds-of-bytes.js';
+import { secondsOfBytes } from './interpolation.js';
 
 /** What processes of one machine communicate. */
 type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> & {
@@ -60,4 +60,35 @@ export function collectiveSeconds(
   }
   const steps = isInside ? group.size - 1 : group.size / group.perNode - 1;
   return rounds * ((((group.size - 1) / group.size) * bytes) / bandwidth + steps * latency);
+}
+
+/**
+ * The link inside a node or between nodes.
+ *
+ * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
+ */
+export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
+  const link = isInside ? hardware.linkInside : hardware.linkBetween;
+  if (link !== undefined) return link;
+  throw new ConfigurationError('MTL_PROFILE', `${hardware.name}: no link between machines was measured`, {
+    expected: `at most ${hardware.gpusPerNode.value} processes, those of one machine`,
+    remedy: 'add linkBetween to the profile',
+  });
+}
+
+interface OverlappedSecondsOptions {
+  /** Seconds of the computation that can hide it. */
+  readonly behind: number;
+  /** Part of the communication that begins when the computation has ended. Default 0. */
+  readonly last?: number;
+  readonly profile: Pick<Profile, 'hardware'>;
+}
+
+/** What communication of so many seconds adds to computation: what is not hidden, and what hiding costs. */
+export function overlappedSeconds(
+  seconds: number,
+  { behind, last = 0, profile }: OverlappedSecondsOptions,
+): number {
+  const waiting = Math.max(last * seconds, seconds - behind);
+  return waiting + (seconds - waiting) * profile.hardware.overlapCost.value;
 }

@@ -1,8 +1,18 @@
-import type { ComputeDtype } from '../operations/operation.js';
-import type { MeasuredProfile, MeasuredRates } from '../profiles/measured-profile.js';
-import { localRegression, type RegressionPoint } from './local-regression.js';
-import type { OperationTimes } from './operation-times.js';
-import { secondsOfBytes } from './seconds-of-bytes.js';
+import type {
+  ComputeDtype,
+  FusedAttentionOperation,
+  KernelOperation,
+  MatmulOperation,
+} from '../operations/operation.js';
+import type { MeasuredProfile, MeasuredRates } from '../profiles/hardware-profile.js';
+import { localRegression, type RegressionPoint, secondsOfBytes } from './interpolation.js';
+
+/** Seconds of operations on one GPU or in one process. */
+export interface OperationTimes {
+  matmul(operation: MatmulOperation): number;
+  kernel(operation: KernelOperation): number;
+  attention(operation: FusedAttentionOperation): number;
+}
 
 interface Named {
   readonly name: string;
@@ -45,7 +55,7 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
 }
 
 /** What ranks of a run share a machine with. */
-export interface SharedMachine {
+interface SharedMachine {
   readonly numProcesses: number;
   /** Of each process. Default: as many as were measured. */
   readonly numThreads?: number | undefined;

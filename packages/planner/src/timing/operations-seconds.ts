@@ -2,7 +2,7 @@ import type { CollectiveOperation, Operation } from '../operations/operation.js'
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { hardwareTimes } from './hardware-times.js';
-import type { OperationTimes } from './operation-times.js';
+import type { OperationTimes } from './measured-times.js';
 
 /** Seconds of a pass by what they are spent on. */
 export interface PassSeconds {

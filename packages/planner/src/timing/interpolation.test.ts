@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { localRegression, type RegressionPoint } from './local-regression.js';
+import { localRegression, type RegressionPoint } from './interpolation.js';
 
 const grid = (at: (x: number, y: number) => number): RegressionPoint[] =>
   [0, 1, 2, 3].flatMap((x) => [0, 1, 2, 3].map((y) => ({ position: [x, y], value: at(x, y) })));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from './load-profile.js';
-import { parseProfile } from './profiles/parse-profile.js';
+import { loadProfile } from './open-profile.js';
+import { parseProfile } from './profiles/profile.js';
 
 const names = [
   'a100-80gb-megatron',
