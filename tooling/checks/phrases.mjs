@@ -55,6 +55,7 @@ const foldersWithSubjects = [
   'packages/configuration/',
   'packages/dashboard/',
   'packages/models/',
+  'packages/planner/',
   'platforms/',
   'tooling/',
 ];

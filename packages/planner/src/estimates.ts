@@ -6,22 +6,23 @@ import type { Layout, StepOptions } from './step/layout.js';
 import { messageSeconds, shardedPasses } from './step/pass-communication.js';
 import { passSeconds } from './timing/operations-seconds.js';
 
-export interface EstimateSecondsOptions {
+interface EstimateSecondsOptions {
   /** Seconds of forward and backward of one micro-batch on each chunk, in the order of the model. */
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
   /** Part of a micro-batch that the bubble of the schedule counts: 1, or less with halves of backward. */
   readonly bubble: number;
-  /** Of a message from one stage to the next. */
+  /** Seconds of a message from one stage to the next. */
   readonly message: number;
-  /** After the passes. */
+  /** Seconds after the passes. */
   readonly end: number;
 }
 
 /**
- * Time of a step of 1F1B or the interleaved schedule, from its slowest rank: m micro-batches on it, and the
- * passes of all other ranks while the pipeline fills and empties (Narayanan et al. 2021, section 2.2).
+ * Estimates the time of a step of 1F1B or the interleaved schedule, from its slowest rank: m micro-batches on
+ * it, and the passes of all other ranks while the pipeline fills and empties (Narayanan et al. 2021, section
+ * 2.2).
  */
 export function estimateSeconds(options: EstimateSecondsOptions): number {
   const { chunks, pipeline: p, numMicroBatches: m, bubble, message, end } = options;
@@ -34,16 +35,16 @@ export function estimateSeconds(options: EstimateSecondsOptions): number {
   return m * slowest + (bubble * (all - slowest)) / v + 2 * (p - 1) * message + end;
 }
 
-/** What a layout takes, near enough to leave out those that cannot be among the best. */
+/** Time and memory of a layout, near enough to leave out those that cannot be among the best. */
 export interface LayoutEstimate {
   readonly seconds: number;
-  /** Of the fullest rank. */
+  /** Memory of the fullest rank. */
   readonly memoryBytes: number;
 }
 
 /** Estimates steps whose operations are listed, without their schedules on a clock. */
 export class ListedEstimates {
-  /** By what they depend on: the layouts of a search share few. */
+  /** Schedules by the sizes that they depend on: the layouts of a search share few. */
   readonly #schedules = new Map<string, PipelineSchedule>();
 
   estimate(options: StepOptions): LayoutEstimate {
@@ -78,7 +79,7 @@ export class ListedEstimates {
     return { seconds, memoryBytes: Math.max(...bytes) };
   }
 
-  /** A schedule with as many micro-batches as there are in flight at most. */
+  /** Returns a schedule with as many micro-batches as there are in flight at most. */
   #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
     const { pipelineParallelSize: numStages, numChunks = 1 } = layout;
     if (numStages === 1) return oneStage(1);

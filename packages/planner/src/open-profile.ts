@@ -12,7 +12,7 @@ const profileList = z.strictObject({
 });
 
 /**
- * A shipped profile by its name, such as `a100-80gb-megatron`.
+ * Reads a shipped profile by its name, such as `a100-80gb-megatron`.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` with the names there are
  */
@@ -33,7 +33,7 @@ export function loadProfile(name: string): Profile {
   };
 }
 
-/** Their names. */
+/** Lists the names of the shipped profiles. */
 export function profileNames(): readonly string[] {
   return Object.keys(profileList.parse(read('profiles')).profiles);
 }
@@ -42,26 +42,31 @@ function read(path: string): unknown {
   return JSON.parse(readFileSync(new URL(`../profiles/${path}.json`, import.meta.url), 'utf8'));
 }
 
-/** Where the calibrated profile of this machine is: in `$MTL_PROFILE`, or in the user's configuration. */
+/**
+ * Returns the path of the calibrated profile of this machine: `$MTL_PROFILE`, or one in the user's
+ * configuration.
+ */
 export function calibratedProfilePath(variables: Readonly<Record<string, string | undefined>>): string {
   const { MTL_PROFILE, XDG_CONFIG_HOME } = variables;
   return MTL_PROFILE ?? join(XDG_CONFIG_HOME ?? join(homedir(), '.config'), 'mtl', 'profile.json');
 }
 
-export interface OpenProfileOptions {
-  /** A shipped profile, or a file: what ends in .json. Default: the calibrated profile of this machine. */
+interface OpenProfileOptions {
+  /**
+   * A shipped profile, or a file, whose name ends in .json. Default: the calibrated profile of this machine.
+   */
   readonly name?: string | undefined;
   /** The environment. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Whether a profile is named, or this machine was calibrated. */
+/** Returns whether a profile is named, or this machine was calibrated. */
 export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
   return name !== undefined || existsSync(calibratedProfilePath(variables));
 }
 
 /**
- * The profile of that name or in that file, or the calibrated one of this machine.
+ * Opens the profile of that name or in that file, or the calibrated one of this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name where
  *   nothing was calibrated; `MTL_PROFILE` for a file that cannot be read or is no profile

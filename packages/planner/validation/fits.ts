@@ -1,10 +1,11 @@
-import { type ListedProfile, listedProfile, loadProfile, predictStepTime } from '../src/index.js';
+import { listedProfile, loadProfile, predictStepTime } from '../src/index.js';
+import type { ListedProfile } from '../src/profiles/profile.js';
 import { type MeasuredRow, stepOfRow } from './measured-row.js';
 import { paperRows } from './paper-rows.js';
 
-/** Constants of a profile that are fitted, and on what. */
+/** Constants of a profile that are fitted, and the rows for it. */
 interface Fit {
-  /** Relative to profiles/, without .json. */
+  /** Path of the profile relative to profiles/, without .json. */
   readonly file: string;
   readonly rows: readonly MeasuredRow[];
   readonly description: string;
@@ -56,7 +57,7 @@ export const fits: readonly Fit[] = [
   },
 ];
 
-/** What a fit makes small: errors of its rows, and the distance from the start. */
+/** Returns the cost that a fit makes small: errors of its rows, and the distance from the start. */
 export function costOf(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
@@ -93,15 +94,15 @@ export function setConstant(constants: Constants, keys: readonly string[], value
   parent[keys.at(-1)!] = value;
 }
 
-/** A constant of a minimum: where the search starts, and what it cannot exceed. */
+/** A constant of a minimum: the start of the search, and its upper limit. */
 interface Range {
   readonly start: number;
   readonly most?: number;
 }
 
 /**
- * The smallest value of a function near the start: one coordinate after the other, in steps that become
- * smaller. Deterministic.
+ * Finds the smallest value of a function near the start: one coordinate after the other, in steps that become
+ * smaller. It is deterministic.
  */
 export function minimize(ranges: readonly Range[], cost: (point: readonly number[]) => number): number[] {
   let best = ranges.map(({ start }) => start);

@@ -1,11 +1,5 @@
-import {
-  type Layout,
-  type ListedProfile,
-  listedProfile,
-  loadProfile,
-  type ModelSize,
-  type StepOptions,
-} from '../src/index.js';
+import { type Layout, listedProfile, loadProfile, type ModelSize, type StepOptions } from '../src/index.js';
+import type { ListedProfile } from '../src/profiles/profile.js';
 
 /** A measured step and the settings that its source states. */
 export interface MeasuredRow {
@@ -15,9 +9,9 @@ export interface MeasuredRow {
   readonly model: ModelSize;
   readonly layout: Layout;
   readonly seconds: number;
-  /** Of a GPU, as the source states it, where seconds are computed from it. */
+  /** Speed of a GPU, as the source states it, where seconds are computed from it. */
   readonly teraflops?: number;
-  /** Constants are fitted on it. */
+  /** True if constants are fitted on it. */
   readonly fitted: boolean;
   /** Settings of the software that differ from the profile's. */
   readonly scattersMessages?: boolean;
@@ -25,7 +19,7 @@ export interface MeasuredRow {
   readonly shardsParameters?: boolean;
 }
 
-/** The step of a measured row, with the profile it names or with another that stands for it. */
+/** Returns the step of a measured row, with the profile that it names or with another in its place. */
 export function stepOfRow(
   row: MeasuredRow,
   profile: ListedProfile = listedProfile(loadProfile(row.profile)),
@@ -44,7 +38,7 @@ export interface PredictedRow extends MeasuredRow {
   readonly predicted: number;
 }
 
-/** Mean and largest error of predictions, as parts of what was measured. */
+/** Returns the mean and the largest error of predictions, as parts of the measured seconds. */
 export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
   const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
   return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };

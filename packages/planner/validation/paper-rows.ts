@@ -60,6 +60,7 @@ function korthikanti(): MeasuredRow[] {
   });
 }
 
+/** Makes the row of a speed of a GPU. */
 const ofTeraflops = (
   row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
 ): MeasuredRow => {
@@ -69,7 +70,7 @@ const ofTeraflops = (
   return { ...row, seconds, fitted: false };
 };
 
-/** The same where the source counts no recomputation. */
+/** Makes the row of a speed of a GPU where the source counts no recomputation. */
 const ofModelTeraflops = (row: Parameters<typeof ofTeraflops>[0]): MeasuredRow => {
   const counted = ofTeraflops(row);
   return { ...counted, seconds: counted.seconds * (modelFlops(row.model) / paperFlops(row.model, 1)) };

@@ -68,7 +68,7 @@ function percent(part: number): string {
   return `${(100 * part).toFixed(1)} %`;
 }
 
-/** Columns of equal width, as the formatter of the repository writes them. */
+/** Prints columns of equal width, as the formatter of the repository writes them. */
 function printTable(titles: readonly string[], lines: readonly (readonly string[])[]): void {
   const widths = titles.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const print = (cells: readonly string[]) =>

@@ -2,7 +2,7 @@ import { blockSizes, type LayerShape } from './model-size.js';
 import type { MatmulOperation, Operation } from './operation.js';
 import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
-/** Operations of a layer on one rank, forward. */
+/** Lists the operations of a layer on one rank, forward. */
 export function layerForward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tensorParallelSize: t, sequenceParallel, software } = shape;
   const { ffn, qkv, fc1 } = blockSizes(shape);
@@ -26,7 +26,10 @@ export function layerForward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** The bias of queries, keys and values, or the rotation of queries and keys; the same bytes in backward. */
+/**
+ * Lists the bias of queries, keys and values, or the rotation of queries and keys; their backward moves as
+ * many bytes.
+ */
 function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
   const make = new OperationMaker(shape);
@@ -53,7 +56,7 @@ function activationBackward(shape: LayerShape): Operation[] {
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
-/** Its backward, and what it recomputes before. */
+/** Lists the operations of its backward, after those of its recomputation. */
 export function layerBackward(shape: LayerShape): Operation[] {
   const { recomputation } = shape;
   return [
@@ -97,8 +100,9 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Without sequence parallelism, the sum of input gradients can run behind the weight gradient. With it, the
- * inputs are gathered again behind the input gradient, and the sum is scattered behind the weight gradient.
+ * Lists the backward of a column-parallel matmul. Without sequence parallelism, the sum of input gradients
+ * can run behind the weight gradient. With it, the inputs are gathered again behind the input gradient, and
+ * the sum is scattered behind the weight gradient.
  */
 function columnParallelBackward(
   shape: LayerShape,
@@ -123,7 +127,7 @@ function gatherOfGradients(shape: LayerShape, matmul: MatmulOperation): Operatio
   return overlap(shape.software.tensorOverlap === 'all', gather, matmul);
 }
 
-/** Bias, dropout and residual connection. */
+/** Lists bias, dropout and residual connection. */
 function residualForward(shape: LayerShape): Operation[] {
   const { hiddenSize, software } = shape;
   const make = new OperationMaker(shape);
@@ -146,7 +150,7 @@ function residualBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Norm backward, and the sum of its gradient with that of the residual connection. */
+/** Lists the backward of a norm, and the sum of its gradient with that of the residual connection. */
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -157,8 +161,8 @@ function normBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Attention between the QKV matmul and the output projection, forward. */
-export function attentionForward(shape: LayerShape): Operation[] {
+/** Lists the operations of attention between the QKV matmul and the output projection, forward. */
+function attentionForward(shape: LayerShape): Operation[] {
   const { sequenceLength: s, software } = shape;
   const { make, scores, headSize, ownHidden } = sizes(shape);
   if (software.attention === 'flash') return [fused(shape, 'attention', 1)];
@@ -178,8 +182,8 @@ export function attentionForward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Its backward. */
-export function attentionBackward(shape: LayerShape): Operation[] {
+/** Lists the operations of its backward. */
+function attentionBackward(shape: LayerShape): Operation[] {
   const { sequenceLength: s, software } = shape;
   const { make, scores, headSize, ownHidden } = sizes(shape);
   if (software.attention === 'flash') return [fused(shape, 'attention backward', 2.5)];
@@ -210,10 +214,13 @@ function sizes(shape: LayerShape) {
   };
 }
 
-/** Causal: half of the 4 n s h/t FLOPs, times the matmuls of backward over those of forward. */
+/**
+ * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times the matmuls of backward over
+ * those of forward.
+ */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
-  // Queries and the result, keys and values.
+  // queries and the result, keys and values
   const { keysAndValues } = blockSizes(shape);
   const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tensorParallelSize);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;

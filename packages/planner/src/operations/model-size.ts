@@ -1,13 +1,13 @@
 import type { ListedSoftware } from '../profiles/profile.js';
 import type { RankGroup } from './operation.js';
 
-/** What is in a layer, apart from its hidden size and heads. */
-export interface Block {
+/** The parts of a layer, apart from its hidden size and heads. */
+interface Block {
   /**
    * `gpt`: biases, GeLU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default `gpt`.
    */
   readonly block?: 'gpt' | 'llama';
-  /** Heads of keys and values. Default: as many as of queries. */
+  /** Number of heads of keys and values. Default: as many as heads of queries. */
   readonly numQueryGroups?: number;
   /** F. Default: 4 times the hidden size. */
   readonly ffnHiddenSize?: number;
@@ -19,7 +19,7 @@ interface BlockSizes {
   readonly ffn: number;
   /** Outputs of the matmul that makes queries, keys and values. */
   readonly qkv: number;
-  /** Keys and values alone. */
+  /** Outputs for keys and values alone. */
   readonly keysAndValues: number;
   /** Outputs of the first matmul of the feed-forward network: gate and up, where there is a gate. */
   readonly fc1: number;
@@ -34,7 +34,10 @@ export function blockSizes(
   return { isLlama, ffn, qkv: hiddenSize + keysAndValues, keysAndValues, fc1: isLlama ? 2 * ffn : ffn };
 }
 
-/** What recomputation repeats: nothing, attention between QKV and output projection, or whole layers. */
+/**
+ * The computation that backward repeats: nothing, attention between QKV and output projection, or whole
+ * layers.
+ */
 export type Recomputation = 'none' | 'selective' | 'full';
 
 /** Sizes of a transformer layer on one tensor-parallel rank. */
@@ -56,27 +59,30 @@ export interface ModelSize extends Block {
   readonly hiddenSize: number;
   readonly numHeads: number;
   readonly sequenceLength: number;
-  /** With padding. */
+  /** Number of words, with padding. */
   readonly vocabularySize: number;
-  /** Whether the output head is the embedding of tokens. Default: of `gpt`. */
+  /** True if the output head is the embedding of tokens. Default: for `gpt`. */
   readonly tiedEmbeddings?: boolean;
-  /** Whether positions have learned embeddings. Default: of `gpt`. */
+  /** True if positions have learned embeddings. Default: for `gpt`. */
   readonly positionEmbeddings?: boolean;
 }
 
-/** Parameters of a rank by where they are. */
+/** Parameters of a rank by their place in the model. */
 interface ParameterCounts {
-  /** Of one layer. */
+  /** Parameters of one layer. */
   readonly layer: number;
-  /** Of the embedding of tokens, and of an output head of its own. */
+  /** Parameters of the embedding of tokens, or of an output head of its own. */
   readonly table: number;
-  /** Of the embedding of positions. */
+  /** Parameters of the embedding of positions. */
   readonly positions: number;
-  /** Whether the output head is the embedding of tokens. */
+  /** True if the output head is the embedding of tokens. */
   readonly isTied: boolean;
 }
 
-/** Biases are counted whole: next to the matrices it makes no difference where they are sharded. */
+/**
+ * Counts the parameters of a rank, biases whole: next to the matrices it makes no difference where they are
+ * sharded.
+ */
 export function parameterCounts(model: ModelSize, tensorParallelSize: number): ParameterCounts {
   const { hiddenSize: h, vocabularySize, sequenceLength } = model;
   const { isLlama, qkv, fc1, ffn } = blockSizes(model);

@@ -1,19 +1,19 @@
 import { z } from 'zod';
 
-/** A positive number with where it comes from; `fitted` where a script chose it on named rows. */
+/** A positive number with its source; `fitted` where a script chose it on named rows. */
 export const constant = z.strictObject({
   value: z.number().positive(),
   source: z.string().min(1),
   fitted: z.boolean().optional(),
 });
 
-/** What ranks communicate over. */
+/** A link that ranks communicate over. */
 const link = z.strictObject({
-  /** Of one GPU, in one direction. */
+  /** Bandwidth of one GPU, in one direction. */
   bytesPerSecond: constant,
   /** Part of it that large transfers reach. */
   efficiency: constant,
-  /** Of one step of a ring. */
+  /** Latency of one step of a ring. */
   latencySeconds: constant,
 });
 
@@ -32,15 +32,15 @@ const entry = z.strictObject({
   variant: z.string().optional(),
 });
 
-/** What one process measured while `numProcesses` processes of the machine ran the same at the same time. */
+/** Measurements of one process while `numProcesses` processes of the machine measured at the same time. */
 const rates = z.strictObject({
   numProcesses: z.int().positive(),
-  /** Of each process. */
+  /** Threads of each process. */
   numThreads: z.int().positive(),
-  /** Of each process. Absent: that of the profile. */
+  /** Memory of each process. Absent: that of the profile. */
   memoryBytes: z.number().positive().optional(),
   /**
-   * Matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
+   * Points of matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
    * `linear_weight_gradient`.
    */
   matmuls: z
@@ -91,23 +91,23 @@ const rates = z.strictObject({
       }),
     )
     .optional(),
-  /** What the host does besides operations: in every pass, and once a step. Absent: nothing. */
+  /** Time of the host besides operations: in every pass, and once a step. Absent: none. */
   host: z
     .strictObject({ passSeconds: z.number().nonnegative(), stepSeconds: z.number().nonnegative() })
     .optional(),
 });
 
-/** What a machine can do, as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
-export const measuredProfile = z.strictObject({
+/** A machine as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
+const measuredProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
   device: z.string(),
   state: z.literal('measured'),
-  /** Of one process. */
+  /** Memory of one process. */
   memoryBytes: constant,
   /** Processes of one machine: ranks beyond them are on another. */
   gpusPerNode: constant,
-  /** For each number of processes that share the machine, and of their threads, at least for one. */
+  /** Rates for each number of processes that share the machine, and of their threads, at least for one. */
   rates: z.array(rates).min(1),
   linkInside: link,
   /** Absent where nothing was measured between machines. */
@@ -118,7 +118,7 @@ export const measuredProfile = z.strictObject({
 export type MeasuredProfile = z.infer<typeof measuredProfile>;
 export type MeasuredRates = z.infer<typeof rates>;
 
-/** What a GPU and the machines around it can do: a model with few constants. */
+/** A model of a GPU and the machines around it, with few constants. */
 export const gpuProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
@@ -134,7 +134,7 @@ export const gpuProfile = z.strictObject({
     efficiency: constant,
     /** Start and end of a tile, as steps of its depth. */
     tileOverheadDepth: constant,
-    /** What one multiprocessor computes at a time; rates relative to the best tile. */
+    /** Tiles that one multiprocessor computes at a time; rates relative to the best tile. */
     tiles: z
       .array(
         z.strictObject({
@@ -153,7 +153,8 @@ export const gpuProfile = z.strictObject({
     /** Part of it that a kernel reaches on large tensors. */
     efficiency: constant,
     /**
-     * The same of kernels on attention scores, which reduce rows, draw random numbers or multiply by batches.
+     * Part of it that kernels on attention scores reach, which reduce rows, draw random numbers or multiply
+     * by batches.
      */
     scoresEfficiency: constant,
   }),
@@ -164,22 +165,22 @@ export const gpuProfile = z.strictObject({
   linkBetween: link,
   /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
   overlapCost: constant,
-  /** What a communicator of NCCL takes outside of the program's allocator. */
+  /** Memory that a communicator of NCCL takes outside of the program's allocator. */
   communicator: z
     .strictObject({
-      /** Rings of a collective within a node. */
+      /** Number of rings of a collective within a node. */
       channelsInside: constant,
-      /** The same between nodes. */
+      /** Number of rings of a collective between nodes. */
       channelsBetween: constant,
       /** Buffers of a connection from which a rank receives, for each channel. */
       receiveBytes: constant,
-      /** What it sends over: within a node to the receiver's buffers, between nodes from ones of its own. */
+      /** Buffers that a rank sends over: within a node the receiver's, between nodes ones of its own. */
       sendBytes: constant,
     })
     .optional(),
 });
 
-/** A model of a GPU, or what was measured on a machine. */
+/** A model of a GPU, or the measurements of a machine. */
 export const hardwareProfile = z.discriminatedUnion('state', [gpuProfile, measuredProfile]);
 
 export type GpuProfile = z.infer<typeof gpuProfile>;

@@ -6,7 +6,7 @@ const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
-  /** Of the settings that are no numbers. */
+  /** The source of the settings that are no numbers. */
   source: z.string(),
   /** Time of the host for one operation: a pass takes at least that of its operations. */
   hostSecondsPerOperation: constant,
@@ -14,41 +14,41 @@ const common = {
   linkFactor: constant,
 };
 
-/** The programs of this repository: what they fuse, store and overlap, a dry run records. */
+/** The programs of this repository: dry runs record what they fuse, store and overlap. */
 const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
 
-/** Another program, of whose operations there are lists made by hand: what it fuses, stores and overlaps. */
+/** Another program, whose operations are listed by hand: what it fuses, stores and overlaps. */
 const listedSoftware = z.strictObject({
   ...common,
   operations: z.literal('listed'),
   /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
   attention: z.enum(['stored-scores', 'flash']),
-  /** Scale, mask and softmax in one kernel; bias and GeLU; bias, dropout and residual. */
+  /** True if one kernel has scale, mask and softmax; bias and GeLU; bias, dropout and residual. */
   fusesKernels: z.boolean(),
   hasDropout: z.boolean(),
-  /** Of one element of the accumulated gradients, which are also what is reduced. */
+  /** Bytes of one element of the accumulated gradients, which are also reduced as such. */
   gradientBytes: z.union([z.literal(2), z.literal(4)]),
-  /** Whether matmuls of weight gradients add to the accumulated gradients themselves. */
+  /** True if matmuls of weight gradients add to the accumulated gradients themselves. */
   fusesGradientAccumulation: z.boolean(),
   /**
-   * Which tensor-parallel collectives run behind matmuls: those of backward that another matmul can hide, or
-   * also those of a matmul's own operands and result, in parts.
+   * The tensor-parallel collectives that run behind matmuls: those of backward that another matmul can hide,
+   * or also those of a matmul's own operands and result, in parts.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
-  /** Whether a rank waits for its messages, or computes meanwhile. */
+  /** Says if a rank waits for its messages, or computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
-  /** Whether each tensor-parallel rank sends its part of a message only. */
+  /** True if each tensor-parallel rank sends its part of a message only. */
   scattersMessages: z.boolean(),
-  /** When the reduction of gradients runs behind backward. */
+  /** Says when the reduction of gradients runs behind backward. */
   dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
-  /** Whether gradients are reduced in large buckets, or each tensor by itself. */
+  /** True if gradients are reduced in large buckets, false if each tensor is by itself. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
-  /** Whether ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
+  /** True if ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
   shardsParameters: z.boolean().optional(),
-  /** Which layouts the program has: a search offers no others. */
+  /** The layouts that the program has: a search offers no others. */
   layouts: z.strictObject({
-    /** Of pipelines; none where the program has no pipeline. */
+    /** Schedules of pipelines; none where the program has no pipeline. */
     schedules: z.array(z.enum(['1f1b', 'interleaved'])),
     /** Fewest stages that the interleaved schedule takes. */
     leastInterleavedStages: z.int().min(2),
@@ -63,7 +63,7 @@ const listedSoftware = z.strictObject({
 export const softwareProfile = z.discriminatedUnion('operations', [recordedSoftware, listedSoftware]);
 
 export type ListedSoftware = z.infer<typeof listedSoftware>;
-export type SoftwareProfile = z.infer<typeof softwareProfile>;
+type SoftwareProfile = z.infer<typeof softwareProfile>;
 
 /** A machine with the program that runs on it. */
 export interface Profile {
@@ -79,7 +79,7 @@ export interface ListedProfile extends Profile {
 }
 
 /**
- * The profile, if its operations are listed.
+ * Returns the profile, if its operations are listed.
  *
  * @throws ConfigurationError `MTL_PROFILE` if they have to be recorded
  */

@@ -12,19 +12,19 @@ import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operat
 import type { StepOptions } from './layout.js';
 
 /** Operations that a pass runs so many times, such as those of a layer. */
-export interface RepeatedOperations {
+interface RepeatedOperations {
   readonly times: number;
   readonly forward: readonly Operation[];
-  /** With what is recomputed before. */
+  /** Operations of backward, after those that are recomputed for it. */
   readonly backward: readonly Operation[];
 }
 
-/** What the passes of one micro-batch on a chunk of the model run on one rank. */
+/** The operations of the passes of one micro-batch on a chunk of the model, on one rank. */
 export type ChunkOperations = readonly RepeatedOperations[];
 
 /**
- * The operations of every chunk, in the order of the model, made by hand for GPT. What a dry run records can
- * take their place: see `operations` of `predictStepTime`.
+ * Lists the operations of every chunk, in the order of the model, made by hand for GPT. Those that a dry run
+ * records can take their place: see `operations` of `predictStepTime`.
  */
 export function chunkOperations({ model, layout, profile }: StepOptions): ChunkOperations[] {
   const { hardware, software } = profile;
@@ -57,13 +57,13 @@ export function chunkOperations({ model, layout, profile }: StepOptions): ChunkO
   ]);
 }
 
-/** Seconds of the passes of one micro-batch on a chunk of the model, by what they are spent on. */
+/** Seconds of the passes of one micro-batch on a chunk of the model, by their use. */
 export interface ChunkPasses {
   readonly forward: PassSeconds;
   readonly backward: PassSeconds;
 }
 
-/** Of every chunk. Operations that several chunks share are timed once. */
+/** Times the passes of every chunk. Operations that several chunks share are timed once. */
 export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile): ChunkPasses[] {
   const known = new Map<RepeatedOperations, ChunkPasses>();
   const passesOf = (operations: RepeatedOperations): ChunkPasses => {

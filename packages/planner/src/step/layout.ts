@@ -10,13 +10,14 @@ import type { RankGroup } from '../operations/operation.js';
 import type { ListedProfile } from '../profiles/profile.js';
 
 /**
- * How GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then pipeline.
+ * The sizes by which GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then
+ * pipeline.
  */
 export interface Layout {
   readonly tensorParallelSize: number;
   readonly pipelineParallelSize: number;
   readonly dataParallelSize: number;
-  /** v, chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
+  /** The number v of chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
   readonly numChunks?: number;
   /**
    * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
@@ -77,7 +78,7 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
 }
 
 /**
- * The schedule of a layout.
+ * Returns the schedule of a layout.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for one with halves of backward passes, of which there are no
  *   lists; the errors of `buildSchedule`
@@ -104,8 +105,8 @@ function withWholeBackward(schedule: PipelineSchedule): PipelineSchedule {
 }
 
 /**
- * The data-parallel group of a rank. Single tensors are small messages, for which NCCL uses few channels: one
- * adapter of a node. Buckets use those of all ranks of the group.
+ * Returns the data-parallel group of a rank. Single tensors are small messages, for which NCCL uses few
+ * channels: one adapter of a node. Buckets use those of all ranks of the group.
  */
 export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'profile'>): RankGroup {
   const { hardware, software } = profile;

@@ -6,9 +6,9 @@ import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
 /**
- * Time of the activations, or their gradients, of a micro-batch from one stage to the next. With
- * scatter/gather (Narayanan et al. 2021, section 4.1) each tensor-parallel rank sends its part, and the
- * receivers gather them; with sequence parallelism the parts are what they work on.
+ * Returns the time of a message with the activations, or their gradients, of a micro-batch from one stage to
+ * the next. With scatter/gather (Narayanan et al. 2021, section 4.1) each tensor-parallel rank sends its
+ * part, and the receivers gather them; with sequence parallelism they work on the parts.
  */
 export function messageSeconds({ model, layout, profile }: StepOptions): number {
   const { hardware, software } = profile;
@@ -36,10 +36,10 @@ interface ShardedPass {
 const matricesOfLayer = 4;
 
 /**
- * What sharded parameters cost (ZeRO-3): forward and backward gather each layer, and backward scatters the
- * sum of its gradients, three times the parameters in all (Rajbhandari et al. 2020, section 7.2.2). The next
- * layer is gathered behind the computation of this one, so that a pass waits for what its computation does
- * not cover. Zero for programs whose ranks have all parameters.
+ * Returns the cost of sharded parameters (ZeRO-3): forward and backward gather each layer, and backward
+ * scatters the sum of its gradients, three times the parameters in all (Rajbhandari et al. 2020, section
+ * 7.2.2). The next layer is gathered behind the computation of this one, so that a pass waits only for the
+ * part that its computation does not cover. It is zero for programs whose ranks have all parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;
@@ -76,7 +76,7 @@ interface SentPart {
   readonly parameters: number;
 }
 
-/** Of collectives with so many `bytes` for each parameter. */
+/** Returns the seconds of collectives with so many `bytes` for each parameter. */
 function secondsOf(
   parts: readonly SentPart[],
   { bytes, ...collective }: { collective: 'all-gather' | 'reduce-scatter'; bytes: number; group: RankGroup },

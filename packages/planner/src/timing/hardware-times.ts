@@ -4,7 +4,7 @@ import { measuredTimes, type OperationTimes } from './measured-times.js';
 
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
-/** The times of a profile. Of measured rates the first are taken, see `ratesFor`. */
+/** Returns the times of a profile. The first of measured rates are taken, see `ratesFor`. */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
     known.get(hardware) ??
@@ -13,7 +13,7 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   return times;
 }
 
-/** Times of the model of a GPU. */
+/** Returns the times of the model of a GPU. */
 function gpuTimes(hardware: GpuProfile): OperationTimes {
   const { memory, matmul, attention, kernelStartSeconds } = hardware;
   const start = kernelStartSeconds.value;
@@ -33,9 +33,9 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
 const splits = [1, 2, 4, 8];
 
 /**
- * Time of a matmul. The result is cut into tiles, one on each multiprocessor at a
+ * Returns the time of a matmul. The result is cut into tiles, one on each multiprocessor at a
  * time, so that the time of the tiles is a whole number of waves; the best of the library's tiles is taken.
- * Not less than the time of the bytes of operands and result.
+ * It is not less than the time of the bytes of operands and result.
  */
 export function matmulSeconds(
   operation: MatmulOperation,
@@ -63,7 +63,7 @@ export function matmulSeconds(
   return best + kernelStartSeconds.value;
 }
 
-/** Bytes that a matmul reads and writes, each operand once. */
+/** Returns the bytes that a matmul reads and writes, each operand once. */
 export function matmulBytes({
   batch,
   rows,
@@ -77,8 +77,8 @@ export function matmulBytes({
 }
 
 /**
- * FLOPs per second that a GPU or a process has at most: those of the data sheet, or of the fastest matmul
- * that was measured in the dtype.
+ * Returns the FLOPs per second that a GPU or a process has at most: those of the data sheet, or of the
+ * fastest matmul that was measured in the dtype.
  */
 export function peakFlops(hardware: HardwareProfile, dtype: ComputeDtype): number {
   if (hardware.state !== 'measured') return hardware.matmul.peakFlops[dtype].value;

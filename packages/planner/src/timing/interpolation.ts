@@ -8,8 +8,8 @@ export interface RegressionPoint {
 const ridge = 0.02;
 
 /**
- * The value at a position by a plane through the points around it: least squares, weighted by the inverse
- * fourth power of their distances. It does not leave the range of the values.
+ * Returns the value at a position by a plane through the points around it: least squares, weighted by the
+ * inverse fourth power of their distances. It does not leave the range of the values.
  */
 export function localRegression(points: readonly RegressionPoint[], position: readonly number[]): number {
   const numColumns = position.length + 1;
@@ -37,7 +37,7 @@ export function localRegression(points: readonly RegressionPoint[], position: re
   return Math.min(Math.max(solve(rows)[0]!, Math.min(...values)), Math.max(...values));
 }
 
-/** Gaussian elimination of a positive definite system; the last column is the right-hand side. */
+/** Solves a positive definite system by Gaussian elimination; the last column is the right-hand side. */
 function solve(rows: readonly Float64Array[]): number[] {
   const size = rows.length;
   for (let pivot = 0; pivot < size; pivot++) {
@@ -57,15 +57,15 @@ function solve(rows: readonly Float64Array[]): number[] {
   return solution;
 }
 
-/** What so many bytes took. */
+/** A measured time of so many bytes. */
 interface BytesPoint {
   readonly bytes: number;
   readonly seconds: number;
 }
 
 /**
- * Seconds of so many bytes: in logarithms linear between the two points around them; those of the smallest
- * below it, and in proportion to the bytes above the largest.
+ * Returns the seconds of so many bytes: linear in logarithms between the two points around them; those of the
+ * smallest below it, and in proportion to the bytes above the largest.
  */
 export function secondsOfBytes(points: readonly BytesPoint[], bytes: number): number {
   const sorted = [...points].sort((a, b) => a.bytes - b.bytes);
