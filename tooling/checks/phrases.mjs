@@ -54,8 +54,11 @@ const foldersWithSubjects = [
   'packages/cli/',
   'packages/configuration/',
   'packages/dashboard/',
+  'packages/data/',
+  'packages/formats/',
   'packages/models/',
   'packages/planner/',
+  'packages/saved-models/',
   'platforms/',
   'tooling/',
 ];
