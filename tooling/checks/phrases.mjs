@@ -50,10 +50,15 @@ export function checkPhrases(path, text) {
  */
 const foldersWithSubjects = [
   '.ci/',
+  'packages/checkpoint/',
   'packages/cli/',
   'packages/configuration/',
   'packages/dashboard/',
+  'packages/data/',
+  'packages/formats/',
   'packages/models/',
+  'packages/planner/',
+  'packages/saved-models/',
   'platforms/',
   'tooling/',
 ];

@@ -1,30 +1,35 @@
-export type { Slice } from '@mtl/kernels';
-export { BackgroundSaver } from './background/background-saver.js';
-export { Checkpoint } from './checkpoint.js';
-export { checkpointName, trackerName } from './checkpoint-names.js';
-export type { SaveBarrier, SaveOptions, SaveResult } from './checkpoint-save.js';
-export { copyBox } from './copy-box.js';
-export { type Dtype, dtypeBytes, isDtype } from './dtype.js';
-export type { FileSystem } from './file-system.js';
-export { type FoundCheckpoint, findCheckpoint } from './find-checkpoint.js';
-export { inAlignedOrder } from './in-aligned-order.js';
-export { jobOfCheckpoint } from './job-of-checkpoint.js';
-export type { JsonObject, JsonValue } from './json-state.js';
-export { type CheckpointListing, listCheckpoints, type SkippedCheckpoint } from './list-checkpoints.js';
-export { type LoadResult, loadCheckpoint } from './load-checkpoint.js';
-export { hostTensor, type LogicalTensor } from './logical-tensor.js';
-export type { Manifest, PieceRecord, ShardRecord, TensorRecord } from './manifest.js';
-export { type OwnDirectoryOptions, OwnedDirectory } from './owned-directory.js';
-export { prepareSaveDirectory } from './prepare-save-directory.js';
-export { SafetensorsDirectory } from './safetensors-directory.js';
-export { SafetensorsFile } from './safetensors-file.js';
-export type { SafetensorsEntry, TensorDeclaration } from './safetensors-header.js';
-export { SafetensorsWriter, type WrittenSafetensors, type WrittenTensor } from './safetensors-writer.js';
-export { saveCheckpoint } from './save-checkpoint.js';
-export { type FlatRangePart, slicesOfFlatRange } from './slices-of-flat-range.js';
+export { Checkpoint } from './checkpoints/checkpoint.js';
+export {
+  type CheckpointListing,
+  checkpointName,
+  listCheckpoints,
+  type SkippedCheckpoint,
+  trackerName,
+} from './checkpoints/checkpoint-directory.js';
+export type { JsonObject, JsonValue, TensorRecord } from './checkpoints/manifest.js';
+export { OwnedDirectory } from './checkpoints/owned-directory.js';
+export { jobOfCheckpoint } from './checkpoints/save-owner.js';
+export { findCheckpoint } from './loading/find-checkpoint.js';
+export { loadCheckpoint } from './loading/load-checkpoint.js';
+export { verifyCheckpoint } from './loading/verify-checkpoint.js';
+export { SafetensorsDirectory, verifySafetensorsDirectory } from './safetensors/safetensors-directory.js';
+export { SafetensorsFile } from './safetensors/safetensors-file.js';
+export {
+  type TensorSource,
+  writeSafetensorsDirectory,
+  writeSafetensorsFile,
+} from './safetensors/safetensors-writer.js';
+export { BackgroundSaver } from './saving/background-saver.js';
+export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
+export { prepareSaveDirectory } from './saving/save-directory.js';
+export { copyBox } from './tensors/box-runs.js';
+export { slicesOfFlatRange } from './tensors/boxes.js';
+export { type Dtype, dtypeBytes } from './tensors/dtype.js';
+export { checkValues, type ValueLimit } from './tensors/finite-values.js';
+export { hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
 export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
 export { encodeTorchObject } from './torch-files/encode-torch-file.js';
-export { PickledGlobal, PickledObject } from './torch-files/pickled-object.js';
+export { PickledGlobal, PickledObject } from './torch-files/read-pickle.js';
 export { TorchFile } from './torch-files/torch-file.js';
 export { TorchTensor } from './torch-files/torch-tensor.js';
 export {
@@ -32,11 +37,3 @@ export {
   writeDistributedTorchDirectory,
 } from './torch-files/write-distributed-torch-directory.js';
 export { PickledTuple, type PickleValue } from './torch-files/write-pickle.js';
-export { checkValues, type ValueCheck, type ValueLimit } from './value-check.js';
-export { verifyCheckpoint } from './verify-checkpoint.js';
-export { verifySafetensorsDirectory } from './verify-safetensors-directory.js';
-export {
-  type TensorSource,
-  writeSafetensorsDirectory,
-  writeSafetensorsFile,
-} from './write-safetensors-directory.js';

@@ -9,7 +9,7 @@ import {
   saveCheckpoint,
 } from '../src/index.js';
 import { inProcessBarriers } from './support/in-process-barriers.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

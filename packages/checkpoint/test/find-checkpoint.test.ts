@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { Checkpoint, findCheckpoint, listCheckpoints, loadCheckpoint, saveCheckpoint } from '../src/index.js';
 import { mutate } from './support/mutate.js';
 import { Random } from './support/random.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();
@@ -16,7 +16,7 @@ function save(iteration: number, more: Partial<Parameters<typeof saveCheckpoint>
   return saveCheckpoint({ directory: temporary.path, iteration, tensors, state: { iteration }, ...more });
 }
 
-/** What is found, as an iteration or a reason, and the notices. */
+/** Returns the result, as an iteration or a reason, and the notices. */
 async function find(step?: number): Promise<{ outcome: number | string; notices: string[] }> {
   const notices: string[] = [];
   const found = await findCheckpoint({

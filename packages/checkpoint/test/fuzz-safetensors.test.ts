@@ -8,7 +8,7 @@ import { mutate } from './support/mutate.js';
 import { Random } from './support/random.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
-const fixtures = fileURLToPath(new URL('../fixtures/', import.meta.url));
+const fixtures = fileURLToPath(new URL('../fixtures', import.meta.url));
 const malformed = join(fixtures, 'malformed');
 const temporary = temporaryDirectory();
 

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { encodeManifest, type Manifest } from '../src/checkpoints/manifest.js';
 import {
   Checkpoint,
   findCheckpoint,
@@ -11,8 +12,7 @@ import {
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
-import { encodeManifest, type Manifest } from '../src/manifest.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();
@@ -30,7 +30,7 @@ async function save(iteration: number): Promise<string> {
   return (await saveCheckpoint(options)).path;
 }
 
-/** What is found, as an iteration, and the notices. */
+/** Returns the result, as an iteration, and the notices. */
 async function find() {
   const notices: string[] = [];
   const onNotice = (notice: string): void => void notices.push(notice.replaceAll(`${temporary.path}/`, ''));

@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ownerName, parseSaveOwner } from '../src/checkpoints/save-owner.js';
 import { findCheckpoint, loadCheckpoint, saveCheckpoint } from '../src/index.js';
-import { ownerName, parseSaveOwner } from '../src/save-owner.js';
 import { bundle } from './support/bundle.js';
-import { largeStateOfIteration } from './support/large-state-of-iteration.js';
 import { Random } from './support/random.js';
+import { largeStateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const kills = numberInRuns({ whole: 20, fast: 5 });

@@ -8,10 +8,10 @@ import { createInterface } from 'node:readline';
 import type { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { livenessOf, newSaveOwner, parseSaveOwner, type SaveOwner } from '../src/checkpoints/save-owner.js';
 import { Checkpoint, jobOfCheckpoint, OwnedDirectory, saveCheckpoint } from '../src/index.js';
-import { livenessOf, newSaveOwner, parseSaveOwner, type SaveOwner } from '../src/save-owner.js';
 import { bundle } from './support/bundle.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

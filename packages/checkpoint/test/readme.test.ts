@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { bundle } from './support/bundle.js';
 
-const packagePath = fileURLToPath(new URL('../', import.meta.url));
+const packagePath = fileURLToPath(new URL('..', import.meta.url));
 
 it('the example of the README prints what the README says', async () => {
   const readme = await readFile(join(packagePath, 'README.md'), 'utf8');

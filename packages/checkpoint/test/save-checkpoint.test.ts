@@ -12,10 +12,9 @@ import {
   saveCheckpoint,
 } from '../src/index.js';
 import { directorySnapshot } from './support/directory-snapshot.js';
-import { failingFileSystem } from './support/failing-file-system.js';
+import { failingFileSystem, recordingFileSystem } from './support/file-systems.js';
 import { inProcessBarriers } from './support/in-process-barriers.js';
-import { recordingFileSystem } from './support/recording-file-system.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

@@ -7,7 +7,7 @@ import {
   verifySafetensorsDirectory,
   writeSafetensorsDirectory,
 } from '../src/index.js';
-import { stateOfIteration } from './support/state-of-iteration.js';
+import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

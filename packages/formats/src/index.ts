@@ -1,25 +1,14 @@
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export type { HuggingFaceOrigin } from './huggingface/huggingface-origin.js';
-export {
-  type GptTypeName,
-  type HuggingFaceModelKind,
-  type ModelTypeName,
-  modelTypesOf,
-} from './huggingface/model-types.js';
+export { modelTypesOf } from './huggingface/model-types.js';
 export { huggingFaceModelKind } from './huggingface/open-huggingface-directory.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
-export {
-  type HuggingFaceBert,
-  type HuggingFaceBertForTask,
-  readHuggingFaceBert,
-  readHuggingFaceBertForTask,
-} from './huggingface/read-huggingface-bert.js';
-export { type HuggingFaceGpt, readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
+export { readHuggingFaceBert, readHuggingFaceBertForTask } from './huggingface/read-huggingface-bert.js';
+export { readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
 export { asStatedBy } from './huggingface/statable-models.js';
 export { tokenizerFilesIn } from './huggingface/tokenizer-files-in.js';
 export {
   huggingFaceTaskClass,
-  type WriteHuggingFaceBertForTaskOptions,
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
   writeHuggingFaceBertForTask,
@@ -27,10 +16,10 @@ export {
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export { type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from './huggingface/write-huggingface-gpt.js';
 export { isAdapter, type LoraConfiguration } from './lora/lora-configuration.js';
-export { type LoraModule, loraModules, loraSpecificationOf } from './lora/lora-modules.js';
+export { loraModules, loraSpecificationOf } from './lora/lora-modules.js';
 export { mergedWeights } from './lora/merged-weights.js';
 export { readLoraConfiguration } from './lora/read-lora-configuration.js';
 export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';
 export { type WriteLoraDirectoryOptions, writeLoraDirectory } from './lora/write-lora-directory.js';
-export { type MegatronModel, type MegatronOptimizer, readMegatron } from './megatron/read-megatron.js';
-export { type WriteMegatronOptions, writeMegatron } from './megatron/write-megatron.js';
+export { type MegatronModel, readMegatron } from './megatron/read-megatron.js';
+export { writeMegatron } from './megatron/write-megatron.js';

@@ -5,7 +5,9 @@ import type { DType } from '@mtl/kernels';
 import { GptLanguageModel, GptStage } from '@mtl/models';
 import { parameterTensors, readHuggingFaceGpt } from '../src/index.js';
 
-/** What tooling/fixtures/huggingface-gpt2.py and huggingface-llama.py wrote next to each model. */
+/**
+ * The results that tooling/fixtures/huggingface-gpt2.py and huggingface-llama.py wrote next to each model.
+ */
 export interface Expected {
   readonly tokens: number[][];
   readonly logits: number[][][];

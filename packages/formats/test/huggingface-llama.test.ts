@@ -188,7 +188,7 @@ it('reads the configuration of a Llama', async () => {
   });
 });
 
-/** What reading says of a fixture whose config.json is changed; undefined takes a field out. */
+/** Reads a fixture whose config.json is changed; undefined takes a field out. */
 async function readChanged(name: FixtureName, change: Fields) {
   const config = await configOf(fixtureDirectory(name));
   await cp(fixtureDirectory(name), scratch, { recursive: true });

@@ -122,8 +122,8 @@ describe.each(['torch-bert', 'torch-dist-bert'])('%s', (name) => {
 });
 
 /**
- * What torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, with experts on 2026-11-27, every
- * value as in the fixture of this name: `tooling/fixtures/megatron.py --check`.
+ * The files that torch.distributed.checkpoint of PyTorch 2.13.0 read on 2026-11-24, with experts on
+ * 2026-11-27, every value as in the fixture of this name: `tooling/fixtures/megatron.py --check`.
  */
 const checked = {
   'huggingface-gpt2': '586342b88c37b711c2c7127882c4144b7386a9a2fe6cb413ffbbdd57a6b42bb1',

@@ -7,7 +7,7 @@ import { type FixtureName, fixtureDirectory, loadModel } from './huggingface-fix
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What tooling/fixtures/rope-scaling.py wrote. */
+/** The results of tooling/fixtures/rope-scaling.py. */
 const { models } = JSON.parse(
   readFileSync(new URL('../fixtures/rope-scaling.json', import.meta.url), 'utf8'),
 ) as {

@@ -1,31 +1,72 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { ConfigurationError } from '@mtl/errors';
-import { loadProfile, profileNames } from './load-profile.js';
-import { parseProfile } from './profiles/parse-profile.js';
-import type { Profile } from './profiles/profile.js';
+import { ConfigurationError, nearestName } from '@mtl/errors';
+import { z } from 'zod';
+import { hardwareProfile } from './profiles/hardware-profile.js';
+import { type Profile, parseProfile, softwareProfile } from './profiles/profile.js';
 
-/** Where the calibrated profile of this machine is: in `$MTL_PROFILE`, or in the user's configuration. */
+const profileList = z.strictObject({
+  version: z.literal(1),
+  profiles: z.record(z.string(), z.strictObject({ hardware: z.string(), software: z.string() })),
+});
+
+/**
+ * Reads a shipped profile by its name, such as `a100-80gb-megatron`.
+ *
+ * @throws ConfigurationError `MTL_PROFILE_NAME` with the names there are
+ */
+export function loadProfile(name: string): Profile {
+  const { profiles } = profileList.parse(read('profiles'));
+  if (!Object.hasOwn(profiles, name)) {
+    const near = nearestName(name, Object.keys(profiles));
+    throw new ConfigurationError('MTL_PROFILE_NAME', `unknown profile ${name}`, {
+      expected: `one of ${Object.keys(profiles).join(', ')}`,
+      ...(near === undefined ? {} : { remedy: `did you mean ${near}?` }),
+    });
+  }
+  const { hardware, software } = profiles[name]!;
+  return {
+    name,
+    hardware: hardwareProfile.parse(read(`hardware/${hardware}`)),
+    software: softwareProfile.parse(read(`software/${software}`)),
+  };
+}
+
+/** Lists the names of the shipped profiles. */
+export function profileNames(): readonly string[] {
+  return Object.keys(profileList.parse(read('profiles')).profiles);
+}
+
+function read(path: string): unknown {
+  return JSON.parse(readFileSync(new URL(`../profiles/${path}.json`, import.meta.url), 'utf8'));
+}
+
+/**
+ * Returns the path of the calibrated profile of this machine: `$MTL_PROFILE`, or one in the user's
+ * configuration.
+ */
 export function calibratedProfilePath(variables: Readonly<Record<string, string | undefined>>): string {
   const { MTL_PROFILE, XDG_CONFIG_HOME } = variables;
   return MTL_PROFILE ?? join(XDG_CONFIG_HOME ?? join(homedir(), '.config'), 'mtl', 'profile.json');
 }
 
-export interface OpenProfileOptions {
-  /** A shipped profile, or a file: what ends in .json. Default: the calibrated profile of this machine. */
+interface OpenProfileOptions {
+  /**
+   * A shipped profile, or a file, whose name ends in .json. Default: the calibrated profile of this machine.
+   */
   readonly name?: string | undefined;
   /** The environment. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Whether a profile is named, or this machine was calibrated. */
+/** Returns whether a profile is named, or this machine was calibrated. */
 export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
   return name !== undefined || existsSync(calibratedProfilePath(variables));
 }
 
 /**
- * The profile of that name or in that file, or the calibrated one of this machine.
+ * Opens the profile of that name or in that file, or the calibrated one of this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name where
  *   nothing was calibrated; `MTL_PROFILE` for a file that cannot be read or is no profile

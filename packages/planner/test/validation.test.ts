@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ListedEstimates, loadProfile, predictStepTime } from '../src/index.js';
-import { errorsOf, type PredictedRow } from '../validation/errors-of.js';
 import { costOf, fits } from '../validation/fits.js';
+import { errorsOf, type PredictedRow, stepOfRow } from '../validation/measured-row.js';
 import { paperOrders } from '../validation/paper-orders.js';
 import { paperRows } from '../validation/paper-rows.js';
-import { stepOfRow } from '../validation/step-of-row.js';
 
 const rows: readonly PredictedRow[] = paperRows.map((row) => ({
   ...row,

@@ -3,9 +3,7 @@
 // nothing.
 // Usage: npm run fit
 import { readFileSync, writeFileSync } from 'node:fs';
-import { costOf, fits } from './fits.js';
-import { minimize } from './minimize.js';
-import { type Constant, type Constants, setConstant } from './set-constant.js';
+import { type Constant, type Constants, costOf, fits, minimize, setConstant } from './fits.js';
 
 /** Constants of GPUs without measured rows are those of A100. */
 const copies = {

@@ -1,12 +1,11 @@
-import { type ListedProfile, listedProfile, loadProfile, predictStepTime } from '../src/index.js';
-import type { MeasuredRow } from './measured-row.js';
+import { listedProfile, loadProfile, predictStepTime } from '../src/index.js';
+import type { ListedProfile } from '../src/profiles/profile.js';
+import { type MeasuredRow, stepOfRow } from './measured-row.js';
 import { paperRows } from './paper-rows.js';
-import { type Constants, setConstant } from './set-constant.js';
-import { stepOfRow } from './step-of-row.js';
 
-/** Constants of a profile that are fitted, and on what. */
-export interface Fit {
-  /** Relative to profiles/, without .json. */
+/** Constants of a profile that are fitted, and the rows for it. */
+interface Fit {
+  /** Path of the profile relative to profiles/, without .json. */
   readonly file: string;
   readonly rows: readonly MeasuredRow[];
   readonly description: string;
@@ -58,7 +57,7 @@ export const fits: readonly Fit[] = [
   },
 ];
 
-/** What a fit makes small: errors of its rows, and the distance from the start. */
+/** Returns the cost that a fit makes small: errors of its rows, and the distance from the start. */
 export function costOf(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
@@ -79,4 +78,45 @@ function withValues(profile: ListedProfile, fit: Fit, point: readonly number[]):
     setConstant(part as unknown as Constants, keys, { value: point[i]!, source: 'trial', fitted: true });
   }
   return changed;
+}
+
+export type Constants = Record<string, unknown>;
+
+export interface Constant {
+  readonly value: number;
+  readonly source: string;
+  readonly fitted?: boolean;
+}
+
+/** Replaces a constant of a profile. */
+export function setConstant(constants: Constants, keys: readonly string[], value: Constant): void {
+  const parent = keys.slice(0, -1).reduce((part, key) => part[key] as Constants, constants);
+  parent[keys.at(-1)!] = value;
+}
+
+/** A constant of a minimum: the start of the search, and its upper limit. */
+interface Range {
+  readonly start: number;
+  readonly most?: number;
+}
+
+/**
+ * Finds the smallest value of a function near the start: one coordinate after the other, in steps that become
+ * smaller. It is deterministic.
+ */
+export function minimize(ranges: readonly Range[], cost: (point: readonly number[]) => number): number[] {
+  let best = ranges.map(({ start }) => start);
+  let lowest = cost(best);
+  for (let step = 0.5; step > 1e-4; ) {
+    const before = lowest;
+    for (const [i, { most = Number.POSITIVE_INFINITY }] of ranges.entries()) {
+      for (const factor of [1 + step, 1 / (1 + step)]) {
+        const point = best.map((value, k) => (k === i ? Math.min(most, value * factor) : value));
+        const value = cost(point);
+        if (value < lowest) [best, lowest] = [point, value];
+      }
+    }
+    if (lowest > before - 1e-9) step /= 2;
+  }
+  return best;
 }

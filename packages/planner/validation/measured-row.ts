@@ -1,4 +1,5 @@
-import type { Layout, ModelSize } from '../src/index.js';
+import { type Layout, listedProfile, loadProfile, type ModelSize, type StepOptions } from '../src/index.js';
+import type { ListedProfile } from '../src/profiles/profile.js';
 
 /** A measured step and the settings that its source states. */
 export interface MeasuredRow {
@@ -8,12 +9,37 @@ export interface MeasuredRow {
   readonly model: ModelSize;
   readonly layout: Layout;
   readonly seconds: number;
-  /** Of a GPU, as the source states it, where seconds are computed from it. */
+  /** Speed of a GPU, as the source states it, where seconds are computed from it. */
   readonly teraflops?: number;
-  /** Constants are fitted on it. */
+  /** True if constants are fitted on it. */
   readonly fitted: boolean;
   /** Settings of the software that differ from the profile's. */
   readonly scattersMessages?: boolean;
   readonly fusesKernels?: boolean;
   readonly shardsParameters?: boolean;
+}
+
+/** Returns the step of a measured row, with the profile that it names or with another in its place. */
+export function stepOfRow(
+  row: MeasuredRow,
+  profile: ListedProfile = listedProfile(loadProfile(row.profile)),
+): StepOptions {
+  const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
+  const software = {
+    ...profile.software,
+    ...(scattersMessages === undefined ? {} : { scattersMessages }),
+    ...(fusesKernels === undefined ? {} : { fusesKernels }),
+    ...(shardsParameters === undefined ? {} : { shardsParameters }),
+  };
+  return { model, layout, profile: { ...profile, software } };
+}
+
+export interface PredictedRow extends MeasuredRow {
+  readonly predicted: number;
+}
+
+/** Returns the mean and the largest error of predictions, as parts of the measured seconds. */
+export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
+  const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
+  return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };
 }

@@ -1,11 +1,11 @@
 import { type Layout, listedProfile, loadProfile, type ModelSize, predictStepTime } from '../src/index.js';
-import { gpt } from './gpt.js';
+import { gpt } from './paper-rows.js';
 
-/** What a paper states of a figure that was not read point by point. */
-export interface PaperOrder {
+/** A statement of a paper about a figure that was not read point by point. */
+interface PaperOrder {
   readonly figure: string;
   readonly statement: string;
-  /** What is predicted, by setting. */
+  /** The predicted speeds, by setting. */
   readonly predicted: Readonly<Record<string, number>>;
   readonly holds: boolean;
 }
@@ -22,7 +22,7 @@ const base: Layout = {
   recomputation: 'full',
 };
 
-/** Samples per second. */
+/** Returns samples per second. */
 function speed(
   model: ModelSize,
   layout: Partial<Layout>,
@@ -37,7 +37,7 @@ function speed(
   return whole.globalBatchSize / seconds;
 }
 
-/** The speeds of settings by their names. */
+/** Returns the speeds of settings by their names. */
 function speeds(
   values: readonly number[],
   { name, of }: { readonly name: string; readonly of: (value: number) => number },
@@ -53,7 +53,9 @@ const isFalling = (predicted: Readonly<Record<string, number>>): boolean => {
 const bestOf = (predicted: Readonly<Record<string, number>>): string =>
   Object.entries(predicted).reduce((best, each) => (each[1] > best[1] ? each : best))[0];
 
-/** Narayanan et al. 2021, sections 5.4 to 5.6, with the settings of examples/sc21. */
+/**
+ * Returns the statements of Narayanan et al. 2021, sections 5.4 to 5.6, with the settings of examples/sc21.
+ */
 export function paperOrders(): PaperOrder[] {
   const widths = [2, 4, 8, 16, 32];
   const large = gpt(32, 20_480, 128);
@@ -110,7 +112,7 @@ export function paperOrders(): PaperOrder[] {
   return [...tensorAndPipeline, ...pipelineAndData, ...tensorAndData, ...microBatches, recomputation()];
 }
 
-/** The additional forward pass of recomputation costs small batches up to 33 %. */
+/** Returns the statement about recomputation: its additional forward pass costs small batches up to 33 %. */
 function recomputation(): PaperOrder {
   const model = gpt(80, 12_288, 96);
   const layout = { tensorParallelSize: 8, pipelineParallelSize: 16, globalBatchSize: 1 };

@@ -1,7 +1,26 @@
 import type { Layout, ModelSize } from '../src/index.js';
-import { gpt } from './gpt.js';
 import type { MeasuredRow } from './measured-row.js';
-import { modelFlops, paperFlops } from './paper-flops.js';
+
+/** A GPT of Narayanan et al. 2021 and Korthikanti et al. 2022: sequences of 2048 tokens, 51,200 words. */
+export const gpt = (numLayers: number, hiddenSize: number, numHeads: number): ModelSize => ({
+  numLayers,
+  hiddenSize,
+  numHeads,
+  sequenceLength: 2048,
+  vocabularySize: 51_200,
+});
+
+/** FLOPs of an iteration with full recomputation, as Narayanan et al. 2021 count them (equation 3). */
+function paperFlops(model: ModelSize, globalBatchSize: number): number {
+  const { numLayers: l, hiddenSize: h, sequenceLength: s, vocabularySize: v } = model;
+  return 96 * globalBatchSize * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+}
+
+/** FLOPs of a sample without recomputation, attention in full (Korthikanti et al. 2022, equation 7). */
+function modelFlops(model: ModelSize): number {
+  const { numLayers: l, hiddenSize: h, sequenceLength: s, vocabularySize: v } = model;
+  return 72 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h));
+}
 
 interface Sizes {
   readonly t?: number;
@@ -41,6 +60,7 @@ function korthikanti(): MeasuredRow[] {
   });
 }
 
+/** Makes the row of a speed of a GPU. */
 const ofTeraflops = (
   row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
 ): MeasuredRow => {
@@ -50,7 +70,7 @@ const ofTeraflops = (
   return { ...row, seconds, fitted: false };
 };
 
-/** The same where the source counts no recomputation. */
+/** Makes the row of a speed of a GPU where the source counts no recomputation. */
 const ofModelTeraflops = (row: Parameters<typeof ofTeraflops>[0]): MeasuredRow => {
   const counted = ofTeraflops(row);
   return { ...counted, seconds: counted.seconds * (modelFlops(row.model) / paperFlops(row.model, 1)) };

@@ -2,10 +2,9 @@
 // the predicted time goes.
 // Usage: npm run validate
 import { predictStepTime, type StepBreakdown } from '../src/index.js';
-import { errorsOf } from './errors-of.js';
+import { errorsOf, stepOfRow } from './measured-row.js';
 import { paperOrders } from './paper-orders.js';
 import { paperRows } from './paper-rows.js';
-import { stepOfRow } from './step-of-row.js';
 
 const kinds = {
   matmuls: 'matmuls',
@@ -69,7 +68,7 @@ function percent(part: number): string {
   return `${(100 * part).toFixed(1)} %`;
 }
 
-/** Columns of equal width, as the formatter of the repository writes them. */
+/** Prints columns of equal width, as the formatter of the repository writes them. */
 function printTable(titles: readonly string[], lines: readonly (readonly string[])[]): void {
   const widths = titles.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const print = (cells: readonly string[]) =>

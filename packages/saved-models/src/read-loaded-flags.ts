@@ -73,7 +73,7 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
   return checkpoint === undefined ? undefined : fromCheckpoint(checkpoint, flags);
 }
 
-/** The checkpoint that will be loaded, by its manifest alone: loading checks its bytes. */
+/** Returns the checkpoint that will be loaded, by its manifest alone: loading checks its bytes. */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
   const { save, 'ckpt-step': step } = values;
   const listing = await listCheckpoints(load);
@@ -136,7 +136,7 @@ function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition 
   return { iteration, consumedSamples };
 }
 
-/** Where a run that goes on in its own folder goes on to write its curves. */
+/** Flags of the places where a run that goes on in its own folder goes on to write its curves. */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

@@ -21,7 +21,7 @@ import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { weightTensors } from '@mtl/trainer';
 import { afterAll, describe, expect, it } from 'vitest';
 
-/** What tooling/fixtures/lora.py wrote next to adapters. */
+/** The results that tooling/fixtures/lora.py wrote next to adapters. */
 interface Expected {
   readonly tokens: readonly (readonly number[])[];
   readonly logits: readonly (readonly (readonly number[])[])[];

@@ -1,34 +1,29 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
+import { openRegularFile } from '../files/file-system.js';
+import { ioError } from '../files/io-error.js';
+import { RunReader } from '../files/run-reader.js';
+import { planRuns } from '../tensors/box-runs.js';
 import {
+  coverDefect,
   formatSlices,
   intersectSlices,
+  shapeDefect,
   shapeOfSlices,
   slicesDefect,
   volumeOfShape,
   wholeSlices,
-} from '../boxes.js';
-import { dtypeBytes } from '../dtype.js';
-import { ioError } from '../io-error.js';
-import { openRegularFile } from '../open-regular-file.js';
-import { planRuns } from '../run-plan.js';
-import { RunReader } from '../run-reader.js';
-import {
-  type DistributedMetadata,
-  type DistributedTensor,
-  parseDistributedMetadata,
-  type StoredChunk,
-  type StoredItem,
-} from './distributed-metadata.js';
-import { FileRange } from './file-range.js';
-import { readTorchPickle } from './read-torch-pickle.js';
+} from '../tensors/boxes.js';
+import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { FileRange, torchFileInvalid } from './file-range.js';
+import { PickledObject } from './read-pickle.js';
 import { TorchFile } from './torch-file.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
+import { readTorchPickle, torchDtype } from './torch-pickle.js';
 import { TorchTensor } from './torch-tensor.js';
 
 export const distributedMetadataName = '.metadata';
-/** Some hundred bytes for each box of a tensor. */
+/** A larger file is no metadata: they take some hundred bytes for each box of a tensor. */
 const maxMetadataBytes = 1 << 28;
 
 /**
@@ -39,9 +34,9 @@ const maxMetadataBytes = 1 << 28;
 export class DistributedTorchDirectory {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** What is no tensor, by name; `readObject` reads it. */
+  /** Items that are no tensors, by name; `readObject` reads them. */
   readonly objects: ReadonlyMap<string, StoredItem>;
-  /** Where the values of items that were read before are. */
+  /** The places of the values of items that were read before. */
   readonly #located = new Map<StoredItem, { readonly offset: number; readonly bytes: number }>();
 
   private constructor(path: string, { tensors, objects }: DistributedMetadata) {
@@ -51,6 +46,8 @@ export class DistributedTorchDirectory {
   }
 
   /**
+   * Opens a checkpoint: reads its metadata, and checks that its files contain the items.
+   *
    * @throws CheckpointError MTL_TORCH_FILE_INVALID when the metadata break the format
    * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when they cannot be read
    */
@@ -112,7 +109,7 @@ export class DistributedTorchDirectory {
     return target;
   }
 
-  /** What an object is, as data; the name is one of `objects`. */
+  /** Reads an object as data; the name is one of `objects`. */
   async readObject(name: string): Promise<unknown> {
     const item = this.objects.get(name);
     if (item === undefined) throw torchFileInvalid(this.path, `it has no object ${name}`);
@@ -136,7 +133,7 @@ export class DistributedTorchDirectory {
     );
   }
 
-  /** Where the values of a chunk are in its file. */
+  /** Returns the place of the values of a chunk in its file. */
   async #locate(
     range: FileRange,
     { tensor, chunk }: { readonly tensor: DistributedTensor; readonly chunk: StoredChunk },
@@ -167,7 +164,7 @@ export class DistributedTorchDirectory {
   }
 }
 
-/** Every item must lie inside of its file, before memory of its size is taken. */
+/** Checks that every item lies inside of its file, before memory of its size is taken. */
 async function checkFiles(path: string, { tensors, objects }: DistributedMetadata): Promise<void> {
   const chunks = [...tensors.values()].flatMap((tensor) => tensor.chunks.map(({ item }) => item));
   const ends = new Map<string, number>();
@@ -179,7 +176,7 @@ async function checkFiles(path: string, { tensors, objects }: DistributedMetadat
   }
 }
 
-/** Opens a file for a while. */
+/** Opens a file while `body` runs. */
 async function withRange<Result>(path: string, body: (range: FileRange) => Promise<Result>): Promise<Result> {
   try {
     await using handle = await openRegularFile(path);
@@ -188,4 +185,160 @@ async function withRange<Result>(path: string, body: (range: FileRange) => Promi
   } catch (error) {
     throw ioError(error, { action: 'read', path, exitCode: 2 });
   }
+}
+
+/** An item of a data file: a file of torch.save inside of it. */
+interface StoredItem {
+  readonly file: string;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** A box of a tensor, and where it is stored. */
+interface StoredChunk {
+  readonly slices: readonly Slice[];
+  readonly item: StoredItem;
+}
+
+/** A tensor of a distributed checkpoint, whole. */
+interface DistributedTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** Undefined for one that cannot be read. */
+  readonly dtype: Dtype | undefined;
+  /** PyTorch's name of the dtype. */
+  readonly torchDtype: string;
+  readonly chunks: readonly StoredChunk[];
+}
+
+/** The table of contents of a distributed checkpoint. */
+interface DistributedMetadata {
+  readonly tensors: ReadonlyMap<string, DistributedTensor>;
+  /** Items that are no tensors, by name. */
+  readonly objects: ReadonlyMap<string, StoredItem>;
+}
+
+const classes = 'torch.distributed.checkpoint.metadata.';
+
+/**
+ * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Sizes, boxes and files are checked;
+ * every tensor is covered by its boxes.
+ *
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID
+ */
+function parseDistributedMetadata(content: unknown, path: string): DistributedMetadata {
+  const invalid = (problem: string) => torchFileInvalid(path, problem);
+  if (!(content instanceof PickledObject) || content.path !== `${classes}Metadata`) {
+    throw invalid('it is not the metadata of torch.distributed.checkpoint');
+  }
+  const items = storedItems(content.attribute('storage_data'), path);
+  const described = content.attribute('state_dict_metadata');
+  if (!(described instanceof Map)) throw invalid('it lists no tensors');
+  const tensors = new Map<string, DistributedTensor>();
+  const objects = new Map<string, StoredItem>();
+  for (const [name, value] of described as ReadonlyMap<unknown, unknown>) {
+    if (typeof name !== 'string' || !(value instanceof PickledObject))
+      throw invalid('it lists what has no name');
+    if (value.path === `${classes}TensorStorageMetadata`) {
+      tensors.set(name, parseTensor({ name, value, items }, path));
+    } else {
+      const item = items.get(keyOf(name, undefined));
+      if (item !== undefined) objects.set(name, item);
+    }
+  }
+  return { tensors, objects };
+}
+
+/** Joins a name and an offset into one key. */
+const keyOf = (name: string, offsets: readonly number[] | undefined): string =>
+  JSON.stringify([name, offsets ?? null]);
+
+const isCounts = (value: unknown): value is readonly number[] =>
+  Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && (size as number) >= 0);
+
+function storedItems(storage: unknown, path: string): ReadonlyMap<string, StoredItem> {
+  if (!(storage instanceof Map)) throw torchFileInvalid(path, 'it lists no storage');
+  const items = new Map<string, StoredItem>();
+  for (const [index, info] of storage as ReadonlyMap<unknown, unknown>) {
+    const isItem = index instanceof PickledObject && info instanceof PickledObject;
+    const name = isItem ? index.attribute('fqn') : undefined;
+    const offsets = isItem ? (index.attribute('offset') ?? undefined) : undefined;
+    if (!isItem || typeof name !== 'string' || !(offsets === undefined || isCounts(offsets))) {
+      throw torchFileInvalid(path, 'its list of storage is damaged');
+    }
+    const [file, offset, length] = ['relative_path', 'offset', 'length'].map((key) => info.attribute(key));
+    // an item is in a file next to it: anything else could read other files of the user's
+    if (typeof file !== 'string' || file !== basename(file) || /^\.{0,2}$|[\\\0]/.test(file)) {
+      throw torchFileInvalid(
+        path,
+        `${name} is stored in ${JSON.stringify(file)}, which is no file next to it`,
+      );
+    }
+    if (!isCounts([offset, length])) throw torchFileInvalid(path, `${name} is stored at no place`);
+    const transforms = info.attribute('transform_descriptors') ?? [];
+    if (!Array.isArray(transforms) || transforms.length > 0) {
+      throw torchFileInvalid(path, `${name} is stored compressed or encrypted`, {
+        expected: 'a checkpoint that was saved without storage extensions',
+      });
+    }
+    items.set(keyOf(name, offsets), { file, offset: offset as number, length: length as number });
+  }
+  return items;
+}
+
+function parseTensor(
+  options: {
+    readonly name: string;
+    readonly value: PickledObject;
+    readonly items: ReadonlyMap<string, StoredItem>;
+  },
+  path: string,
+): DistributedTensor {
+  const { name, value, items } = options;
+  const invalid = (problem: string) => torchFileInvalid(path, `${name}: ${problem}`);
+  const shape = value.attribute('size');
+  if (!isCounts(shape)) throw invalid('it has no shape');
+  const defect = shapeDefect(shape);
+  if (defect !== undefined) throw invalid(defect);
+  const chunks = value.attribute('chunks');
+  if (!Array.isArray(chunks)) throw invalid('it has no chunks');
+  const stored = (chunks as unknown[]).map((chunk) => {
+    const [offsets, sizes] = ['offsets', 'sizes'].map((key) =>
+      chunk instanceof PickledObject ? chunk.attribute(key) : undefined,
+    );
+    if (!isCounts(offsets) || !isCounts(sizes) || offsets.length !== sizes.length)
+      throw invalid('a chunk is no box');
+    const slices = offsets.map((start, dim) => ({ start, end: start + sizes[dim]! }));
+    const outside = slicesDefect(slices, shape);
+    if (outside !== undefined) throw invalid(outside);
+    const item = items.get(keyOf(name, offsets)) ?? items.get(keyOf(name, undefined));
+    if (item === undefined) throw invalid(`its chunk at [${offsets.join(', ')}] is not stored`);
+    return { slices, item };
+  });
+  const gap = coverDefect(
+    shape,
+    stored.map(({ slices }) => slices),
+  );
+  if (gap !== undefined) throw invalid(gap);
+  // a tuple: dtype, layout, requires_grad, memory format, pinned
+  const properties = value.attribute('properties');
+  const state = properties instanceof PickledObject ? properties.state : undefined;
+  const type = Array.isArray(state)
+    ? (state as unknown[])[0]
+    : state instanceof Map
+      ? state.get('dtype')
+      : undefined;
+  const dtype = torchDtype(type);
+  const bytes = [...new Set(stored.map(({ item }) => item))].reduce((sum, { length }) => sum + length, 0);
+  // items are not compressed: a tensor takes at least its bytes
+  if (dtype !== undefined && volumeOfShape(shape) * dtypeBytes[dtype] > bytes) {
+    throw invalid(`its shape [${shape.join(', ')}] has more bytes than are stored`);
+  }
+  return {
+    name,
+    shape,
+    dtype,
+    torchDtype: String((type as { path?: string } | undefined)?.path),
+    chunks: stored,
+  };
 }

@@ -1,26 +1,25 @@
 import { crc32 } from 'node:zlib';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '../boxes.js';
-import type { Dtype } from '../dtype.js';
-import { PickledGlobal, PickledObject } from './pickled-object.js';
-import { planZip } from './plan-zip.js';
-import { storageClassOf } from './torch-constructors.js';
+import { volumeOfShape } from '../tensors/boxes.js';
+import type { Dtype } from '../tensors/dtype.js';
+import { PickledGlobal, PickledObject } from './read-pickle.js';
+import { storageClassOf } from './torch-pickle.js';
 import { PersistentIdentifier, PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
 /** A tensor to write: its bytes are little-endian and row-major. */
-export interface TensorToEncode {
+interface TensorToEncode {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
 }
 
-/** The bytes of a file that torch.load reads as these values, in parts. */
+/** Returns the bytes of a file that torch.load reads as these values, in parts. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * The bytes of a file that torch.load reads as this tensor, in parts.
+ * Returns the bytes of a file that torch.load reads as this tensor, in parts.
  *
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype that torch.save has no storage for
  */
@@ -59,4 +58,131 @@ function encodeEntries(
     all.map(([name, bytes]) => ({ name: `archive/${name}`, bytes: bytes.length, checksum: crc32(bytes) })),
   );
   return [...all.flatMap(([, bytes], index) => [plan.headers[index]!, bytes]), plan.directory];
+}
+
+/** An entry of a zip file to write, whose bytes are elsewhere. */
+interface PlannedEntry {
+  readonly name: string;
+  readonly bytes: number;
+  /** CRC-32 of the bytes. */
+  readonly checksum: number;
+}
+
+/** The parts of a zip file in their order: what is before each entry, and the directory after the last. */
+interface ZipPlan {
+  /** The bytes before those of each entry: padding and header. */
+  readonly headers: readonly Buffer[];
+  readonly directory: Buffer;
+  /** The number of bytes of the whole file. */
+  readonly bytes: number;
+}
+
+const limit = 0xffffffff;
+/** The alignment of storages, as torch.save has it. */
+const alignment = 64;
+const storedVersion = 20;
+const zip64Version = 45;
+
+/**
+ * Lays out a zip file with stored entries (APPNOTE.TXT of PKWARE, section 4.3), those of 4 GB and more by the
+ * fields of zip64. Bytes of entries begin at multiples of 64, as in files of torch.save.
+ */
+export function planZip(entries: readonly PlannedEntry[]): ZipPlan {
+  const headers: Buffer[] = [];
+  const records: Buffer[] = [];
+  let position = 0;
+  for (const entry of entries) {
+    const header = localHeader(entry, position);
+    headers.push(header);
+    records.push(centralRecord(entry, position));
+    position += header.length + entry.bytes;
+  }
+  const central = Buffer.concat(records);
+  const directory = Buffer.concat([
+    central,
+    ...ends({ numEntries: entries.length, bytes: central.length, start: position }),
+  ]);
+  return { headers, directory, bytes: position + directory.length };
+}
+
+const extraField = (id: number, content: Buffer): Buffer => {
+  const header = Buffer.alloc(4);
+  header.writeUInt16LE(id, 0);
+  header.writeUInt16LE(content.length, 2);
+  return Buffer.concat([header, content]);
+};
+
+function wide(...values: readonly number[]): Buffer {
+  if (values.length === 0) return Buffer.alloc(0);
+  const content = Buffer.alloc(8 * values.length);
+  for (const [index, value] of values.entries()) content.writeBigUInt64LE(BigInt(value), 8 * index);
+  return extraField(1, content);
+}
+
+function localHeader({ name, bytes, checksum }: PlannedEntry, start: number): Buffer {
+  const isWide = bytes >= limit;
+  const encoded = Buffer.from(name, 'utf8');
+  const sizes = isWide ? wide(bytes, bytes) : Buffer.alloc(0);
+  const end = start + 30 + encoded.length + sizes.length + 4;
+  // "FB" is the padding of torch.save
+  const padding = extraField(0x4246, Buffer.alloc((alignment - (end % alignment)) % alignment, 'Z'));
+  const header = Buffer.alloc(30);
+  header.writeUInt32LE(0x04034b50, 0);
+  header.writeUInt16LE(isWide ? zip64Version : storedVersion, 4);
+  header.writeUInt32LE(checksum, 14);
+  header.writeUInt32LE(isWide ? limit : bytes, 18);
+  header.writeUInt32LE(isWide ? limit : bytes, 22);
+  header.writeUInt16LE(encoded.length, 26);
+  header.writeUInt16LE(sizes.length + padding.length, 28);
+  return Buffer.concat([header, encoded, sizes, padding]);
+}
+
+function centralRecord({ name, bytes, checksum }: PlannedEntry, start: number): Buffer {
+  const [isWide, isFar] = [bytes >= limit, start >= limit];
+  const encoded = Buffer.from(name, 'utf8');
+  const extra = wide(...(isWide ? [bytes, bytes] : []), ...(isFar ? [start] : []));
+  const record = Buffer.alloc(46);
+  record.writeUInt32LE(0x02014b50, 0);
+  record.writeUInt16LE(isWide || isFar ? zip64Version : storedVersion, 4);
+  record.writeUInt16LE(isWide || isFar ? zip64Version : storedVersion, 6);
+  record.writeUInt32LE(checksum, 16);
+  record.writeUInt32LE(isWide ? limit : bytes, 20);
+  record.writeUInt32LE(isWide ? limit : bytes, 24);
+  record.writeUInt16LE(encoded.length, 28);
+  record.writeUInt16LE(extra.length, 30);
+  record.writeUInt32LE(isFar ? limit : start, 42);
+  return Buffer.concat([record, encoded, extra]);
+}
+
+function ends({
+  numEntries,
+  bytes,
+  start,
+}: {
+  readonly numEntries: number;
+  readonly bytes: number;
+  readonly start: number;
+}): readonly Buffer[] {
+  const isFar = start >= limit;
+  const end = Buffer.alloc(22);
+  end.writeUInt32LE(0x06054b50, 0);
+  end.writeUInt16LE(numEntries, 8);
+  end.writeUInt16LE(numEntries, 10);
+  end.writeUInt32LE(bytes, 12);
+  end.writeUInt32LE(isFar ? limit : start, 16);
+  if (!isFar) return [end];
+  const record = Buffer.alloc(56);
+  record.writeUInt32LE(0x06064b50, 0);
+  record.writeBigUInt64LE(44n, 4);
+  record.writeUInt16LE(zip64Version, 12);
+  record.writeUInt16LE(zip64Version, 14);
+  record.writeBigUInt64LE(BigInt(numEntries), 24);
+  record.writeBigUInt64LE(BigInt(numEntries), 32);
+  record.writeBigUInt64LE(BigInt(bytes), 40);
+  record.writeBigUInt64LE(BigInt(start), 48);
+  const locator = Buffer.alloc(20);
+  locator.writeUInt32LE(0x07064b50, 0);
+  locator.writeBigUInt64LE(BigInt(start + bytes), 8);
+  locator.writeUInt32LE(1, 16);
+  return [record, locator, end];
 }

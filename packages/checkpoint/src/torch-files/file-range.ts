@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
-import { readFully } from '../run-reader.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
+import { CheckpointError } from '@mtl/errors';
+import { readFully } from '../files/run-reader.js';
 
 /** Bytes [start, start + length) of an open file: a whole file, or an item of one. */
 export class FileRange {
@@ -21,7 +21,7 @@ export class FileRange {
     this.length = options.length;
   }
 
-  /** A part of it, whose bytes are counted from its own start. */
+  /** Returns a part of the range, whose bytes are counted from its own start. */
   part(start: number, length: number): FileRange {
     this.#check(start, length);
     return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
@@ -49,4 +49,18 @@ export class FileRange {
       `it refers to bytes ${start} to ${start + length} of ${this.length}: it was cut off, or is damaged`,
     );
   }
+}
+
+/** Makes the error for a file of PyTorch that breaks its format, or has content that is not read. */
+export function torchFileInvalid(
+  path: string,
+  problem: string,
+  { expected, remedy }: { readonly expected?: string; readonly remedy?: string } = {},
+): CheckpointError {
+  return new CheckpointError('MTL_TORCH_FILE_INVALID', `${path}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy: remedy ?? 'copy the checkpoint again, all of its files together',
+    details: { path },
+    exitCode: 2,
+  });
 }

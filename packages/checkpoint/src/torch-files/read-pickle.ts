@@ -1,13 +1,49 @@
-import { PickledGlobal, PickledObject } from './pickled-object.js';
+/** A class or a function by name. It is never imported and never called. */
+export class PickledGlobal {
+  readonly module: string;
+  readonly name: string;
 
-/** What is made of calls; all others are opaque objects. They are pure functions of this package. */
+  constructor(module: string, name: string) {
+    this.module = module;
+    this.name = name;
+  }
+
+  /** `torch.float32` */
+  get path(): string {
+    return `${this.module}.${this.name}`;
+  }
+}
+
+/** An object that a pickle would make by a call, as data: the callee, its arguments, and the state. */
+export class PickledObject {
+  /** The path of the class or function; empty where the pickle computes it. */
+  readonly path: string;
+  readonly parameters: readonly unknown[];
+  /** The attributes of an instance: mostly a Map by name. */
+  state: unknown = undefined;
+
+  constructor(path: string, parameters: readonly unknown[]) {
+    this.path = path;
+    this.parameters = parameters;
+  }
+
+  /** Returns an attribute of its state. */
+  attribute(name: string): unknown {
+    return this.state instanceof Map ? this.state.get(name) : undefined;
+  }
+}
+
+/**
+ * Functions that make values of calls; the results of all other calls are opaque objects. They are pure
+ * functions of this package.
+ */
 export type PickleConstructors = ReadonlyMap<string, (parameters: readonly unknown[]) => unknown>;
 
 export interface ReadPickleOptions {
   readonly constructors: PickleConstructors;
-  /** What an identifier outside of the pickle stands for. */
+  /** Returns the value for an identifier of an object outside of the pickle. */
   persistent(identifier: unknown): unknown;
-  /** The error for bytes that are no pickle. */
+  /** Makes the error for bytes that are no pickle. */
   invalid(problem: string): Error;
 }
 
@@ -16,7 +52,7 @@ export interface ReadPickleOptions {
  * tuples become arrays, dictionaries Maps, calls a {@link PickledObject}. The reader does not recurse, and
  * takes memory in proportion to the bytes.
  *
- * @throws what `invalid` returns
+ * @throws the error of `invalid`
  */
 export function readPickle(bytes: Buffer, options: ReadPickleOptions): unknown {
   return new PickleReader(bytes, options).read();
@@ -26,7 +62,7 @@ export function readPickle(bytes: Buffer, options: ReadPickleOptions): unknown {
  * Reads pickles that follow each other.
  *
  * @returns the values, and where the last one ends
- * @throws what `invalid` returns
+ * @throws the error of `invalid`
  */
 export function readPickles(
   bytes: Buffer,
@@ -83,7 +119,7 @@ class PickleReader {
     return taken;
   }
 
-  /** The bytes behind a length of 1, 2, 4 or 8 bytes. */
+  /** Reads the bytes after a length of 1, 2, 4 or 8 bytes. */
   takeCounted(lengthBytes: 1 | 4 | 8): Buffer {
     const length = this.take(lengthBytes);
     return this.take(
@@ -109,14 +145,14 @@ class PickleReader {
     return this.stack.pop();
   }
 
-  /** The last value, which stays. */
+  /** Returns the last value, which stays. */
   last(): unknown {
     const value = this.pop();
     this.stack.push(value);
     return value;
   }
 
-  /** All values above the last mark. */
+  /** Removes and returns all values above the last mark. */
   popMarked(): unknown[] {
     const height = this.marks.pop();
     if (height === undefined) throw this.invalid('its pickle ends a list that was not begun');
@@ -136,7 +172,7 @@ class PickleReader {
     this.push(this.memo.get(index));
   }
 
-  /** Integers beyond 2^53 stay bigints. */
+  /** Reads an integer; one beyond 2^53 stays a bigint. */
   integer(bytes: Buffer): number | bigint {
     if (bytes.length > maxIntegerBytes)
       throw this.invalid(`its pickle has an integer of ${bytes.length} bytes`);
@@ -146,7 +182,7 @@ class PickleReader {
     return BigInt.asIntN(54, signed) === signed ? Number(signed) : signed;
   }
 
-  /** What calling it would make. */
+  /** Returns the value in place of the result of a call. */
   call(callee: unknown, parameters: unknown): unknown {
     const list = Array.isArray(parameters) ? (parameters as unknown[]) : [];
     const path = callee instanceof PickledGlobal ? callee.path : '';
@@ -165,7 +201,7 @@ class PickleReader {
     for (const value of values) target.push(value);
   }
 
-  /** Keys and values in turn. */
+  /** Sets items from keys and values in turn. */
   setItems(items: readonly unknown[]): void {
     const target = this.last();
     if (target instanceof PickledObject) return;
@@ -192,7 +228,7 @@ class PickleReader {
 const stop = 0x2e;
 const code = (character: string): number => character.charCodeAt(0);
 const text = (bytes: Buffer): string => bytes.toString('utf8');
-/** Strings of Python 2. */
+/** Decodes a string of Python 2. */
 const latin = (bytes: Buffer): string => bytes.toString('latin1');
 
 /** Opcodes of the pickle module of Python (Lib/pickletools.py), protocols 2 to 5. */

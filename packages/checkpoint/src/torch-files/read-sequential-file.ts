@@ -1,28 +1,29 @@
 import { MtlError } from '@mtl/errors';
-import { dtypeBytes } from '../dtype.js';
-import type { FileRange } from './file-range.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import { type FileRange, torchFileInvalid } from './file-range.js';
 import { readPickles } from './read-pickle.js';
-import { torchPickleOptions } from './read-torch-pickle.js';
-import { StorageReference } from './torch-constructors.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
-import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-file-parts.js';
+import { StorageReference, torchPickleOptions } from './torch-pickle.js';
+import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-tensor.js';
 
 /**
  * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),
  * pickled.
  */
 const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
-/** Magic number, version of the format, properties of the machine, what was saved, keys of storages. */
+/**
+ * The number of pickles: magic number, version of the format, properties of the machine, content, keys of
+ * storages.
+ */
 const numPickles = 5;
 const version = 1001;
 
-/** Whether a file is of torch.save before version 1.6. */
+/** Returns whether a file is of torch.save before version 1.6. */
 export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
   return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
 }
 
 /**
- * Reads the structure of what torch.save wrote before version 1.6: pickles, then for each storage the number
+ * Reads the structure of a file of torch.save before version 1.6: pickles, then for each storage the number
  * of its elements and their bytes.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
@@ -55,7 +56,7 @@ export async function readSequentialFile(range: FileRange): Promise<TorchFilePar
 
 type Storages = ReadonlyMap<string, StorageReference>;
 
-/** Pickles do not state their length: more is read until they are whole. */
+/** Reads the pickles. They do not state their length: more is read until they are whole. */
 async function readStructure(range: FileRange) {
   const { path } = range;
   for (let length = 1 << 20; ; length *= 4) {
@@ -86,7 +87,7 @@ async function readStructure(range: FileRange) {
   }
 }
 
-/** Where the bytes of each storage are; they are in the order of the keys. */
+/** Returns the places of the bytes of each storage; they are in the order of the keys. */
 async function placesOf(options: {
   readonly range: FileRange;
   readonly keys: readonly unknown[];

@@ -1,22 +1,20 @@
-import { dtypeBytes } from '../dtype.js';
-import { ioError } from '../io-error.js';
-import { openRegularFile } from '../open-regular-file.js';
-import { FileRange } from './file-range.js';
+import { openRegularFile } from '../files/file-system.js';
+import { ioError } from '../files/io-error.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import { FileRange, torchFileInvalid } from './file-range.js';
 import { beginsSequentialFile, readSequentialFile } from './read-sequential-file.js';
 import { readTorchZip } from './read-torch-zip.js';
-import { torchFileInvalid } from './torch-file-invalid.js';
-import type { FindStorage, StoredStorage, TorchFileParts } from './torch-file-parts.js';
-import type { TorchTensor } from './torch-tensor.js';
+import type { FindStorage, StoredStorage, TorchFileParts, TorchTensor } from './torch-tensor.js';
 
 /**
- * What torch.save wrote: a zip file with a pickle and the bytes of the tensors, or as before version 1.6
- * pickles and these bytes one after the other. Of the pickle nothing is executed: it is read as data (Maps,
+ * A file of torch.save: a zip file with a pickle and the bytes of the tensors, or as before version 1.6
+ * pickles and these bytes one after the other. Nothing of the pickle is executed: it is read as data (Maps,
  * arrays, numbers, strings, {@link TorchTensor}), and every class that is not known becomes a
  * `PickledObject`. Values of tensors are read when asked for.
  */
 export class TorchFile {
   readonly path: string;
-  /** What was saved. */
+  /** The value that was saved. */
   readonly content: unknown;
   readonly #range: FileRange;
   readonly #find: FindStorage;
@@ -35,6 +33,8 @@ export class TorchFile {
   }
 
   /**
+   * Opens a file and reads its pickle.
+   *
    * @throws CheckpointError MTL_TORCH_FILE_INVALID when it breaks the format
    * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
    */
@@ -53,7 +53,7 @@ export class TorchFile {
     }
   }
 
-  /** A file inside of another one, which stays its caller's. */
+  /** Reads a file inside of another one, which the caller closes. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
     const isSequential = await beginsSequentialFile(range);
     const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));
@@ -69,7 +69,7 @@ export class TorchFile {
     await this.#place(tensor);
   }
 
-  /** Where the elements of a tensor that is contiguous lie in the file. */
+  /** Returns the place of the elements of a contiguous tensor in the file. */
   async locate(tensor: TorchTensor): Promise<{ readonly offset: number; readonly bytes: number }> {
     const size = dtypeBytes[tensor.dtype];
     const { start } = await this.#place(tensor);

@@ -1,5 +1,5 @@
-import { shapeDefect, volumeOfShape } from '../boxes.js';
-import { type Dtype, dtypeBytes } from '../dtype.js';
+import { shapeDefect, volumeOfShape } from '../tensors/boxes.js';
+import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
 
 /** A block of memory that torch.save stored: an entry of the zip file. */
 export interface TorchStorage {
@@ -35,7 +35,7 @@ export class TorchTensor {
     return volumeOfShape(this.shape);
   }
 
-  /** Whether its elements are row-major, without gaps. */
+  /** True if its elements are row-major, without gaps. */
   get isContiguous(): boolean {
     let expected = 1;
     for (let dim = this.shape.length - 1; dim >= 0; dim--) {
@@ -45,7 +45,7 @@ export class TorchTensor {
     return true;
   }
 
-  /** What is wrong with it as a view of its storage, or undefined. */
+  /** The defect of it as a view of its storage, or undefined. */
   get defect(): string | undefined {
     const { shape, strides, offset, storage } = this;
     const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -60,3 +60,28 @@ export class TorchTensor {
     return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
   }
 }
+
+/** The place of the bytes of a storage in its file. */
+export interface StoredStorage {
+  readonly start: number;
+  readonly bytes: number;
+  /** Compares all bytes with their checksum, where there is one. */
+  readonly check?: (bytes: Uint8Array) => void;
+}
+
+/**
+ * Finds the place of a storage.
+ *
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID where it is not there, or has another size
+ */
+export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
+
+/** The parts of a file of torch.save. */
+export interface TorchFileParts {
+  /** The value that was saved. */
+  readonly content: unknown;
+  readonly find: FindStorage;
+}
+
+/** The structure of a file takes some hundred bytes a tensor; what is larger is no checkpoint. */
+export const maxPickleBytes = 1 << 28;

@@ -1,14 +1,14 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '../boxes.js';
-import { type Dtype, dtypeBytes } from '../dtype.js';
-import { withIoErrors } from '../io-error.js';
-import { checkValues, type ValueCheck } from '../value-check.js';
+import { withIoErrors } from '../files/io-error.js';
+import { volumeOfShape } from '../tensors/boxes.js';
+import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { checkValues, type ValueCheck } from '../tensors/finite-values.js';
 import { distributedMetadataName } from './distributed-torch-directory.js';
 import { encodeTorchTensor } from './encode-torch-file.js';
-import { PickledGlobal, PickledObject } from './pickled-object.js';
-import { torchNameOf } from './torch-constructors.js';
+import { PickledGlobal, PickledObject } from './read-pickle.js';
+import { torchNameOf } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
 /** A tensor to write, in boxes that cover it: their bytes are asked for one after the other. */
@@ -19,9 +19,9 @@ export interface DistributedTensorSource {
   readonly chunks: readonly {
     readonly offsets: readonly number[];
     readonly sizes: readonly number[];
-    /** Which values are refused. Default: none. */
+    /** The check of its values. Default: none. */
     readonly check?: ValueCheck | undefined;
-    /** The bytes must stay as they are until the next box is asked for. */
+    /** Returns the bytes, which must stay as they are until the next box is asked for. */
     read(): Uint8Array | Promise<Uint8Array>;
   }[];
 }
@@ -38,7 +38,7 @@ const dataFile = '__0_0.distcp';
 
 /**
  * Writes tensors as one process of torch.distributed.checkpoint saves them: a data file and `.metadata`, into
- * a directory that exists. Memory: of the largest box.
+ * a directory that exists. Memory: that of the largest box.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
  * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE when a box has other bytes than declared
@@ -97,7 +97,7 @@ function instance(path: string, attributes: Readonly<Record<string, PickleValue>
 const sizeOf = (sizes: readonly number[]): PickledObject =>
   new PickledObject('torch.Size', [new PickledTuple(sizes)]);
 
-/** `Metadata` of torch.distributed.checkpoint, as its attributes. */
+/** Returns `Metadata` of torch.distributed.checkpoint, as its attributes. */
 function metadataOf(
   tensors: readonly DistributedTensorSource[],
   written: readonly WrittenChunk[],

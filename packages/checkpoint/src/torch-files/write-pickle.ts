@@ -1,4 +1,4 @@
-import { PickledGlobal, PickledObject } from './pickled-object.js';
+import { PickledGlobal, PickledObject } from './read-pickle.js';
 
 /** A tuple; arrays are lists. */
 export class PickledTuple {
@@ -9,7 +9,7 @@ export class PickledTuple {
   }
 }
 
-/** What is outside of the pickle, such as a storage. */
+/** An object outside of the pickle, such as a storage. */
 export class PersistentIdentifier {
   readonly identifier: PickleValue;
 
@@ -19,8 +19,8 @@ export class PersistentIdentifier {
 }
 
 /**
- * What a pickle can contain: dictionaries are Maps, instances of classes a {@link PickledObject} whose
- * parameters and state are such values.
+ * A value that a pickle can contain: dictionaries are Maps, instances of classes a {@link PickledObject}
+ * whose parameters and state are such values.
  */
 export type PickleValue =
   | null
@@ -76,7 +76,10 @@ function writeTuple(items: readonly PickleValue[], parts: Buffer[]): void {
   parts.push(opcode(items.length > 0 ? 't' : ')'));
 }
 
-/** A function is called; an instance of a class is made without its constructor, and gets its state. */
+/**
+ * Writes an object: a function is called; an instance of a class is made without its constructor, and gets
+ * its state.
+ */
 function writeObject({ path, parameters, state }: PickledObject, parts: Buffer[]): void {
   const dot = path.lastIndexOf('.');
   const name = path.slice(dot + 1);

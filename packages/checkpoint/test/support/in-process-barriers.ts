@@ -1,4 +1,4 @@
-import type { SaveBarrier } from '../../src/index.js';
+import type { SaveBarrier } from '../../src/saving/save-checkpoint.js';
 
 /** Barriers for `worldSize` ranks that live in one process, one per rank. */
 export function inProcessBarriers(worldSize: number): SaveBarrier[] {

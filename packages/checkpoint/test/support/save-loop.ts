@@ -2,7 +2,7 @@
 // iterations one after another until it is killed, printing `saved N` after each.
 import { writeSync } from 'node:fs';
 import { findCheckpoint, saveCheckpoint } from '../../src/index.js';
-import { largeStateOfIteration } from './large-state-of-iteration.js';
+import { largeStateOfIteration } from './states.js';
 
 const directory = process.argv[2]!;
 const found = await findCheckpoint({ directory, onNotice: () => undefined });

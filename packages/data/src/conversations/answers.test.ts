@@ -19,7 +19,7 @@ async function readLine(line: string) {
 
 const template = (text: string): ChatTemplate => new ChatTemplate({ name: 'chat.jinja', text });
 
-/** What of a line is learnt. */
+/** Returns the texts of a line that are learnt. */
 async function learnt(line: object, text: string, endOfTurn = '<e>'): Promise<readonly string[]> {
   const conversation = await readLine(JSON.stringify(line));
   const { text: whole, spans } = assistantSpans({ conversation, template: template(text), endOfTurn });

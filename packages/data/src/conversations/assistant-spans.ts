@@ -15,10 +15,10 @@ export interface AssistantText {
 }
 
 /**
- * Where the answers that are learnt are in the text of a conversation: what the template marks with
- * `{% generation %}`, or else what an answer adds to the text of the messages before it, from the generation
- * prompt to the end of its turn. Where a template writes it otherwise when others follow, it is looked for in
- * the text of all.
+ * Finds the answers that are learnt in the text of a conversation: the spans that the template marks with
+ * `{% generation %}`, or else the text that an answer adds to that of the messages before it, from the
+ * generation prompt to the end of its turn. Where a template writes it otherwise when others follow, it is
+ * looked for in the text of all.
  *
  * @throws DataError MTL_DATA_CONVERSATION where an answer has no place of its own in the text, such as one
  *   that the template leaves out; MTL_CHAT_TEMPLATE
@@ -115,11 +115,11 @@ const words = ['gxqvzwk', 'kwzvqxg'];
 const comparedBefore = 16;
 
 /**
- * Where an answer is in the text of a conversation whose template writes a message in another way when others
- * follow it (such as without its reasoning). What changes in the text when other words take the place of the
- * answer is the answer's content; it begins behind its generation prompt, or behind as much of it as the text
- * has there, and ends as the same answer does when it is the last one. Undefined where the text has no such
- * place, or more than one could be meant.
+ * Finds an answer in the text of a conversation whose template writes a message in another way when others
+ * follow it (such as without its reasoning). The part of the text that changes when other words take the
+ * place of the answer is the answer's content; it begins behind its generation prompt, or behind as much of
+ * it as the text has there, and ends as the same answer does when it is the last one. Returns undefined where
+ * the text has no such place, or more than one could be meant.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -137,7 +137,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   return { start, end: content.end + tail.length };
 }
 
-/** A message that says something else, and thinks it where it has a thought. */
+/** Returns a message that says something else, and thinks it where it has a thought. */
 function withContent(message: ChatMessage, word: string): ChatMessage {
   const thoughts = ['reasoning_content', 'reasoning', 'thinking'].filter(
     (name) => typeof message[name] === 'string' && message[name] !== '',
@@ -165,7 +165,7 @@ function commonEnd(one: string, other: string): number {
   return count;
 }
 
-/** Where the answer begins, whose content begins at a place. */
+/** Returns the start of the answer whose content begins at a place. */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
   content: number,
@@ -200,7 +200,7 @@ function tailOf(
   return content === undefined ? undefined : upToEnd(through.slice(content.end), endOfTurn);
 }
 
-/** A text up to the token that ends a turn, where nothing but white space follows it. */
+/** Returns a text up to the token that ends a turn, where nothing but white space follows it. */
 function upToEnd(text: string, endOfTurn: string | undefined): string {
   if (endOfTurn === undefined) return text;
   const end = text.lastIndexOf(endOfTurn);

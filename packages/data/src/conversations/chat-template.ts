@@ -68,7 +68,10 @@ export class ChatTemplate {
     }
   }
 
-  /** The template that renders a conversation with these functions: this one, or the one for functions. */
+  /**
+   * Returns the template that renders a conversation with these functions: this one, or the one for
+   * functions.
+   */
   forTools(tools: readonly unknown[] | undefined): ChatTemplate {
     return (tools === undefined ? undefined : this.#toolUse) ?? this;
   }

@@ -24,8 +24,8 @@ interface EndOfTurn {
 const answer = 'gxqvzwk';
 
 /**
- * The special token by which a chat template ends an answer of the assistant, such as `<|im_end|>`; undefined
- * where it has none.
+ * Returns the special token by which a chat template ends an answer of the assistant, such as `<|im_end|>`;
+ * undefined where it has none.
  */
 export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTurn | undefined {
   const messages = [
@@ -82,19 +82,20 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
   return { tokens, isInSpan, splitsTokens: places.some(({ count, through }) => count < through) };
 }
 
-/** Where a character is among the tokens of the whole text. */
+/** The place of a character among the tokens of the whole text. */
 interface Place {
   /** Tokens that are wholly before it. */
   readonly count: number;
-  /** The same, with those on both sides of it. */
+  /** Number of tokens up to it, with those on both sides of it. */
   readonly through: number;
 }
 
 const whole = (count: number): Place => ({ count, through: count });
 
 /**
- * Tokens up to each of the ends, where the pieces between them give together the tokens of the whole text:
- * mostly, since special tokens are at the ends of messages. Cheaper than encoding all that is before each.
+ * Returns tokens up to each of the ends, where the pieces between them give together the tokens of the whole
+ * text: mostly, since special tokens are at the ends of messages. Cheaper than encoding all that is before
+ * each.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -115,8 +116,9 @@ function countsByPieces(options: {
 }
 
 /**
- * Where the texts `before` and `after` a character meet in the tokens of both together: where one of them has
- * the tokens that it has in the whole, there; else somewhere in the tokens that neither has.
+ * Returns the place where the texts `before` and `after` a character meet in the tokens of both together:
+ * where one of them has the tokens that it has in the whole, there; else somewhere in the tokens that neither
+ * has.
  */
 function placeOf(
   all: ArrayLike<number>,

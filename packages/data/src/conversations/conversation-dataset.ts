@@ -84,14 +84,14 @@ export class ConversationDataset implements SampleDataset {
     return assembleBatch(this, [sample]);
   }
 
-  /** Numbers of conversations among those that are learnt from. */
+  /** Returns numbers of conversations among those that are learnt from. */
   documentsOf(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);
     return { source: 'conversations', documents: [...conversations] };
   }
 
-  /** Nothing is open. */
+  /** Does nothing: no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

@@ -45,7 +45,11 @@ export interface ConversationDatasets {
   readonly validationCounts: ConversationCounts | undefined;
 }
 
-/** Reads, encodes and packs the conversations of a fine-tuning run. @throws those of `encodeConversations` */
+/**
+ * Reads, encodes and packs the conversations of a fine-tuning run.
+ *
+ * @throws those of `encodeConversations`
+ */
 export async function conversationDatasets(
   options: ConversationDatasetsOptions,
 ): Promise<ConversationDatasets> {

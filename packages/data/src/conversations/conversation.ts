@@ -18,7 +18,7 @@ export interface Conversation {
   readonly tools?: readonly unknown[] | undefined;
   /** Messages at the start whose answers are given, not learnt. */
   readonly numGiven: number;
-  /** Where it came from, for messages: `chats.jsonl, line 3`. */
+  /** The place that it came from, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
@@ -28,17 +28,17 @@ export function isLearnt({ messages, numGiven }: Conversation, index: number): b
   return index >= numGiven && role === 'assistant' && numberOf(weight) !== 0 && train !== false;
 }
 
-/** A number of JSON, however it is spelt. */
+/** Returns a number of JSON, however it is spelt. */
 export const numberOf = (value: unknown): unknown => (value instanceof PythonFloat ? value.value : value);
 
-/** The text of a part of a content; undefined for images and the like. */
+/** Returns the text of a part of a content; undefined for images and the like. */
 function textOfPart(part: unknown): string | undefined {
   if (typeof part !== 'object' || part === null) return undefined;
   const { type, text } = (part instanceof Map ? Object.fromEntries(part) : part) as Record<string, unknown>;
   return type === 'text' && typeof text === 'string' ? text : undefined;
 }
 
-/** The texts in contents that are lists of parts; undefined where no content is a list. */
+/** Returns the texts in contents that are lists of parts; undefined where no content is a list. */
 export function textParts(messages: readonly ChatMessage[]): readonly string[] | undefined {
   const lists = messages.flatMap(({ content }) => (Array.isArray(content) ? [content as unknown[]] : []));
   if (lists.length === 0) return undefined;
@@ -46,8 +46,8 @@ export function textParts(messages: readonly ChatMessage[]): readonly string[] |
 }
 
 /**
- * The messages with one text for each content that is a list of texts; undefined where a list has other
- * parts.
+ * Returns the messages with one text for each content that is a list of texts; undefined where a list has
+ * other parts.
  */
 export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
   const joined: ChatMessage[] = [];
@@ -60,7 +60,7 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
   return joined;
 }
 
-/** A content for people: its text, with the kind of each part that is none. */
+/** Returns a content for people: its text, with the kind of each part that is none. */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
@@ -73,7 +73,7 @@ export function contentForPeople(content: unknown): string {
     .join('');
 }
 
-/** The error of a conversation that cannot be trained on. */
+/** Returns the error of a conversation that cannot be trained on. */
 export function conversationError(
   where: string,
   what: string,

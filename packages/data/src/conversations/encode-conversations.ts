@@ -19,7 +19,7 @@ interface EncodeConversationsOptions {
   readonly long: LongConversationRule;
 }
 
-/** How conversations became tokens. */
+/** Counts of the conversations that became tokens. */
 export interface ConversationCounts {
   /** Conversations that were read. */
   read: number;

@@ -8,9 +8,9 @@ import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokeni
 import { ChatTemplate } from './chat-template.js';
 
 /**
- * The chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or the
- * `chat_template` of tokenizer_config.json next to its tokenizer.json. Of several (a list there, or files in
- * `additional_chat_templates`) it is the one called `default`, and `tool_use` for conversations that have
+ * Returns the chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or
+ * the `chat_template` of tokenizer_config.json next to its tokenizer.json. Of several (a list there, or files
+ * in `additional_chat_templates`) it is the one called `default`, and `tool_use` for conversations that have
  * functions.
  *
  * @throws DataError MTL_CHAT_TEMPLATE where it has none; those of `findChatTemplate`
@@ -30,7 +30,7 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
 
 /**
- * The chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
+ * Returns the chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
  *
  * @throws DataError MTL_CHAT_TEMPLATE for one that cannot be used; MTL_DATA_TOKENIZER for files that cannot
  *   be read
@@ -55,7 +55,7 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   });
 }
 
-/** The end of a document in templates, unless files name it. */
+/** Returns the end of a document in templates, unless files name it. */
 function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Record<string, string>> {
   if (specialIds === undefined) return { bos_token: endOfText, eos_token: endOfText };
   return { eos_token: decode([eod]) };
@@ -78,7 +78,7 @@ function named(options: TokenizerOptions | undefined): UsedTemplates | undefined
   return path === undefined ? undefined : { template: { text: readTextFile(path), name: path } };
 }
 
-/** The folder of the tokenizer's files, where it has one. */
+/** Returns the folder of the tokenizer's files, where it has one. */
 function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
@@ -86,7 +86,7 @@ function directoryOfTokenizer(options: TokenizerOptions | undefined): string | u
   return isDirectory ? tokenizerModel : dirname(tokenizerModel);
 }
 
-/** As the transformers library chooses: files before tokenizer_config.json. */
+/** Finds the templates as the transformers library does: files before tokenizer_config.json. */
 function templatesIn(
   directory: string,
   config: Readonly<Record<string, unknown>>,
@@ -102,7 +102,7 @@ function templatesIn(
   return { template: { text: legacy, name: join(directory, 'chat_template.json') } };
 }
 
-/** The templates that are files, by their names: `default` is chat_template.jinja. */
+/** Returns the templates that are files, by their names: `default` is chat_template.jinja. */
 function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   const folder = join(directory, 'additional_chat_templates');
   const others =
@@ -120,7 +120,7 @@ function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   );
 }
 
-/** The templates of a list in tokenizer_config.json, by their names. */
+/** Returns the templates of a list in tokenizer_config.json, by their names. */
 function listedTemplates(templates: unknown, where: string): ReadonlyMap<string, TemplateText> {
   const list = (Array.isArray(templates) ? templates : []) as ({
     name?: unknown;
@@ -154,7 +154,7 @@ function settingsIn(directory: string, name: string): Readonly<Record<string, un
   throw tokenizerError(path, 'is not a JSON object');
 }
 
-/** `bos_token` and the like, which are texts or objects with one. */
+/** Returns `bos_token` and the like, which are texts or objects with one. */
 function specialTokens(settings: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   const entries = Object.entries(settings).flatMap(([name, value]) => {
     if (!name.endsWith('_token')) return [];

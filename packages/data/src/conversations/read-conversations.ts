@@ -55,7 +55,7 @@ function parseConversation(text: string, where: string): Conversation {
 
 const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
 
-/** A line and its messages as objects; what is inside their fields stays as it is. */
+/** Returns a line and its messages as objects; what is inside their fields stays as it is. */
 function lineOf(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
   const objectOf = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
   return Object.fromEntries(
@@ -126,7 +126,7 @@ function problemOf(message: unknown): string | undefined {
   return content === undefined ? 'has no "content"' : '"content" is not a text';
 }
 
-/** A list, or its JSON in a text, as tables of texts have it. */
+/** Returns a list, or its JSON in a text, as tables of texts have it. */
 function toolsOf(
   { tools }: Readonly<Record<string, unknown>>,
   where: string,
@@ -163,7 +163,7 @@ const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * A line of ShareGPT's or Alpaca's form as one with `messages`; other lines are left as they are.
+ * Returns a line of ShareGPT's or Alpaca's form as one with `messages`; other lines are left as they are.
  *
  * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`; `system` may come with it. A
  *   list of `{"role", "content"}` under that name is one of messages.
@@ -235,7 +235,7 @@ function systemOf({ system }: JsonObject, where: string): readonly ChatMessage[]
   throw conversationError(where, '"system" is not a text', { expected: '"system": "..."' });
 }
 
-/** Remedy for messages without one of the assistant. */
+/** Returns remedy for messages without one of the assistant. */
 function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
   const roles = [...new Set(messages.map(({ role }) => role))];
   const others = roles.filter((role) => !['user', 'assistant', 'system', 'tool'].includes(role));
@@ -247,7 +247,11 @@ function remedyWithoutAssistant(messages: readonly ChatMessage[]): string {
   return `rename the roles of the file: ${known.map(([from, to]) => `"${from}" is "${to}"`).join(', ')}`;
 }
 
-/** @throws DataError MTL_DATA_CONVERSATION for a Parquet file: conversations are read from JSON */
+/**
+ * Refuses Parquet files: conversations are read from JSON.
+ *
+ * @throws DataError MTL_DATA_CONVERSATION
+ */
 function checkIsJson(path: string): void {
   if (!path.toLowerCase().endsWith('.parquet')) return;
   const lines = path.replace(/\.parquet$/i, '.jsonl');

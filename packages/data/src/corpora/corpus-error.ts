@@ -9,7 +9,9 @@ export function reportBadLine(error: DataError, onBadLine: OnBadLine | undefined
   onBadLine(error);
 }
 
-/** Where a record is, for messages: the line, and the element of an array, both counted from 1. */
+/**
+ * Describes the place of a record for messages: the line, and the element of an array, both counted from 1.
+ */
 export function placeInCorpus(at: {
   readonly path: string;
   readonly line?: number | undefined;
@@ -23,7 +25,7 @@ export function placeInCorpus(at: {
   );
 }
 
-/** The error of a corpus file, with the line (counted from 1) where it is. */
+/** Returns the error of a corpus file, with the line (counted from 1) where it is. */
 export function corpusError(options: {
   readonly path: string;
   readonly line?: number | undefined;
@@ -70,7 +72,11 @@ export class BadLines {
     return this.#first;
   }
 
-  /** @throws DataError the first one's, if no document is left: the key is wrong, and not a few lines */
+  /**
+   * Refuses a corpus without a document: the key is wrong then, and not a few lines.
+   *
+   * @throws DataError that of the first bad line
+   */
   checkSomeUsable(numDocuments: number): void {
     if (numDocuments === 0 && this.#first !== undefined) throw this.#first;
   }

@@ -14,7 +14,7 @@ export interface CorpusFiles {
 }
 
 /**
- * The files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows)
+ * Returns the files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows)
  * in a folder and the folders in it. Names that begin with a dot are left out, and links to folders are not
  * followed.
  *
@@ -55,13 +55,13 @@ function filesIn(folder: string): string[] {
   });
 }
 
-/** How the text of a corpus file is stored. */
+/** The format of the text of a corpus file. */
 type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 
 /** The names that `corpusFormat` knows, for help and errors. */
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
 
-/** The format that the name of a corpus file states; undefined for other names. */
+/** Returns the format that the name of a corpus file states; undefined for other names. */
 export function corpusFormat(path: string): CorpusFormat | undefined {
   const name = path.toLowerCase();
   if (name.endsWith('.parquet')) return 'parquet';

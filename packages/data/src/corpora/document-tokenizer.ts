@@ -11,7 +11,7 @@ import type { TokenizeReply, TokenizeWorkerData } from './tokenize-worker.js';
 // Tokenizing more than this at once keeps a thread busy for so long that it seems deaf to Ctrl-C.
 const mostCharactersHere = 1 << 18;
 
-/** How documents become tokens. */
+/** Settings by which documents become tokens. */
 interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
   /** Worker threads; 0 tokenizes in this thread, but for long documents. */

@@ -21,7 +21,7 @@ const batchDocuments = 4096;
 // Below this, starting threads takes longer than tokenizing.
 const smallCorpusBytes = 8 << 20;
 
-/** How far a preparation is. */
+/** The progress of a preparation. */
 export interface PrepareProgress {
   readonly documents: number;
   readonly tokens: number;
@@ -178,7 +178,7 @@ function chooseWorkers(options: {
   return wanted ?? (totalBytes < smallCorpusBytes ? 0 : availableParallelism());
 }
 
-/** The documents of all inputs in batches. */
+/** Yields the documents of all inputs in batches. */
 async function* readBatches(
   options: PrepareDatasetOptions,
   reading: {

@@ -16,7 +16,7 @@ export async function* readJsonLines(
   }
 }
 
-/** The text of a record, or what is wrong with it. */
+/** Returns the text of a record, or what is wrong with it. */
 function textOf(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
   const at = { path, line, element };

@@ -16,7 +16,7 @@ export interface CorpusLine {
   readonly number: number;
 }
 
-/** Where to read from, and who wants to know how far it got. */
+/** The start of reading, and the callback for its progress. */
 export interface ReadLinesOptions {
   readonly path: string;
   /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
@@ -75,7 +75,7 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
   if (line !== undefined) yield line;
 }
 
-/** A line without its end; undefined for one that is left out. */
+/** Returns a line without its end; undefined for one that is left out. */
 function lineOf(
   line: Buffer,
   at: { readonly path: string; readonly number: number; readonly onBadLine: OnBadLine | undefined },

@@ -64,8 +64,8 @@ function segmenterOf(locale: string): Intl.Segmenter {
 }
 
 /**
- * The segments of a text. Windows keep the time linear: the segmenter's own grows with the square of its
- * text.
+ * Yields the segments of a text. Windows keep the time linear: the segmenter's own grows with the square of
+ * its text.
  */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;

@@ -53,7 +53,7 @@ export function tokenizeDocuments(options: {
   return { tokens, lengths: Int32Array.from(lengths), sequences };
 }
 
-/** The element type would truncate token ids silently if the tokenizer reported a wrong size. */
+/** Refuses ids beyond the size that the tokenizer reports: the element type would silently truncate them. */
 function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;

@@ -70,8 +70,8 @@ export class FileTooLargeError extends Error {}
 const maximum = 2 ** 31 - 1;
 
 /**
- * The bytes of a regular file of at most `maximumBytes`. Throws as `openRegularFile` (see `fileProblem`), and
- * a `FileTooLargeError` before memory is taken.
+ * Returns the bytes of a regular file of at most `maximumBytes`. Throws as `openRegularFile` (see
+ * `fileProblem`), and a `FileTooLargeError` before memory is taken.
  */
 export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
   const { descriptor, size } = openRegularFile(path);

@@ -1,26 +1,26 @@
 // Indices live in shared memory, so that a loader's worker thread reads them without a copy.
 
-/** A zeroed Int32Array over shared memory. */
+/** Returns a zeroed Int32Array over shared memory. */
 export function sharedInt32Array(length: number): Int32Array {
   return new Int32Array(new SharedArrayBuffer(length * 4));
 }
 
-/** A zeroed Uint32Array over shared memory. */
+/** Returns a zeroed Uint32Array over shared memory. */
 export function sharedUint32Array(length: number): Uint32Array {
   return new Uint32Array(new SharedArrayBuffer(length * 4));
 }
 
-/** A zeroed Float64Array over shared memory. */
+/** Returns a zeroed Float64Array over shared memory. */
 export function sharedFloat64Array(length: number): Float64Array {
   return new Float64Array(new SharedArrayBuffer(length * 8));
 }
 
-/** A zeroed Int16Array over shared memory. */
+/** Returns a zeroed Int16Array over shared memory. */
 export function sharedInt16Array(length: number): Int16Array {
   return new Int16Array(new SharedArrayBuffer(length * 2));
 }
 
-/** A zeroed Uint8Array over shared memory. */
+/** Returns a zeroed Uint8Array over shared memory. */
 export function sharedUint8Array(length: number): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(length));
 }
@@ -37,7 +37,7 @@ export function int64BitsToFloat64(values: Float64Array): Float64Array {
   return values;
 }
 
-/** The int64 bits of exact float64 values, as a new array of raw words. */
+/** Returns the int64 bits of exact float64 values, as a new array of raw words. */
 export function float64ToInt64Bits(values: Float64Array): Uint32Array {
   const halves = new Uint32Array(values.length * 2);
   for (let i = 0; i < values.length; i++) {

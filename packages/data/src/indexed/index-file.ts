@@ -8,8 +8,8 @@ import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes }
 // S = number of sequences, D = entries of the document index (documents + 1).
 
 /**
- * What an .idx file holds, checked against itself and against the length of its .bin file. The large arrays
- * lie in shared memory and the value is clonable: a worker thread can use it as it is.
+ * The content of an .idx file, checked against itself and against the length of its .bin file. The large
+ * arrays lie in shared memory and the value is clonable: a worker thread can use it as it is.
  */
 export interface IndexFile {
   readonly prefix: string;
@@ -214,13 +214,13 @@ export const indexVersion = 1;
 /** Magic 9, version 8, dtype code 1, sequence count 8, document index count 8. */
 export const indexHeaderBytes = 34;
 
-/** The two files of a dataset: users may name the prefix or either file. */
+/** Returns the two files of a dataset: users may name the prefix or either file. */
 export function indexedDatasetPaths(prefix: string): { prefix: string; binPath: string; idxPath: string } {
   const bare = prefix.endsWith('.bin') || prefix.endsWith('.idx') ? prefix.slice(0, -4) : prefix;
   return { prefix: bare, binPath: `${bare}.bin`, idxPath: `${bare}.idx` };
 }
 
-/** The error of an indexed dataset that is missing, torn or contradicts itself. */
+/** Returns the error of an indexed dataset that is missing, torn or contradicts itself. */
 export function indexedDatasetError(
   path: string,
   what: string,

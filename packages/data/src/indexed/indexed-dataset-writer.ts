@@ -198,7 +198,7 @@ export class IndexedDatasetWriter {
     this.#numSequences++;
   }
 
-  /** Tokens in the file's element type, every one checked against its range. */
+  /** Returns tokens in the file's element type, every one checked against its range. */
   #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { minimum, maximum, create } = this.#format;

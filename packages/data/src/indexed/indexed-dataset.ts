@@ -85,7 +85,7 @@ export class IndexedDataset {
     return this.#index.idxBytes;
   }
 
-  /** The tokens of a sequence or a part of it, in the file's own element type. */
+  /** Returns the tokens of a sequence or a part of it, in the file's own element type. */
   sequence(slice: SequenceSlice | number): TokenArray {
     const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
     const tokens = this.#format.create(length);
@@ -109,7 +109,7 @@ export class IndexedDataset {
     return length;
   }
 
-  /** Tokens of the sequences [first, end) together. */
+  /** Returns tokens of the sequences [first, end) together. */
   tokensOfSequences({ first, end }: { readonly first: number; readonly end: number }): number {
     if (!Number.isInteger(first) || first < 0 || first >= end) {
       throw outOfRange('sequence', first, this.numSequences);
@@ -136,7 +136,7 @@ export class IndexedDataset {
     return length;
   }
 
-  /** The sequences [first, end) of a document. */
+  /** Returns the sequences [first, end) of a document. */
   documentSequences(document: number): { first: number; end: number } {
     if (!Number.isInteger(document) || document < 0 || document >= this.numDocuments) {
       throw outOfRange('document', document, this.numDocuments);

@@ -12,7 +12,7 @@ export type TokenArray =
 /** Element types of a .bin file, by NumPy's names. */
 export type TokenDtype = 'uint8' | 'int8' | 'int16' | 'int32' | 'int64' | 'float64' | 'float32' | 'uint16';
 
-/** How one element type is stored. */
+/** The stored form of an element type. */
 export interface TokenDtypeFormat {
   readonly name: TokenDtype;
   /** The code in the .idx header. */
@@ -44,7 +44,7 @@ export const tokenDtypes: Readonly<Record<TokenDtype, TokenDtypeFormat>> = {
   uint16: dtype('uint16', 8, 2, 0, 65535, (length) => new Uint16Array(length)),
 };
 
-/** The format with this header code, or undefined. */
+/** Returns the format with this header code, or undefined. */
 export function tokenDtypeOfCode(code: number): TokenDtypeFormat | undefined {
   return Object.values(tokenDtypes).find((format) => format.code === code);
 }

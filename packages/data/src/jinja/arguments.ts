@@ -2,7 +2,8 @@ import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, typeName, type Value } from './values.js';
 
 /**
- * What a function is called with, in the order of its parameters; undefined for what is not given.
+ * Returns the arguments of a call in the order of the function's parameters; undefined for those that are not
+ * given.
  *
  * @param required so many of the parameters must be given
  */
@@ -30,7 +31,7 @@ export function boundArguments(
   return bound;
 }
 
-/** An argument that must be an int; `fallback` where it is not given. */
+/** Returns an argument that must be an int; `fallback` where it is not given. */
 export function integerArgument(callee: string, value: Value | undefined, fallback: number): number {
   if (value === undefined) return fallback;
   if (typeof value === 'boolean') return Number(value);

@@ -44,7 +44,7 @@ const xmlattr: Filter = (value, args, runtime) => {
 
 const none = { positional: [], named: new Map() };
 
-/** A filter that Jinja has and templates of conversations cannot use. */
+/** Returns a filter that Jinja has and templates of conversations cannot use. */
 const refused =
   (name: string, why: string): Filter =>
   () => {

@@ -17,7 +17,7 @@ interface Spec {
   readonly type: string | undefined;
 }
 
-/** `format(value, text)` */
+/** Computes `format(value, text)`. */
 function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (text === '') return textOf(value, runtime);
   const found = spec.exec(text);
@@ -137,7 +137,7 @@ function zeroGrouped(text: string, { width, grouping }: Spec, sign: string): str
   return padded + rest;
 }
 
-/** `text.format(*args, **named)` */
+/** Computes `text.format(*args, **named)`. */
 export function formatText(text: string, args: CallArguments, runtime: Runtime): string {
   return new Formatter(args, runtime).format(text, 2);
 }

@@ -65,7 +65,7 @@ function range({ positional, named }: CallArguments): Range {
   return new Range({ start, stop, by, count: Number(count) });
 }
 
-/** The entries of a dict, or of pairs. */
+/** Returns the entries of a dict, or of pairs. */
 function entriesOf(value: Value | undefined, runtime: Runtime): readonly (readonly [Value, Value])[] {
   if (value === undefined) return [];
   if (value instanceof Dict) return value.entries();
@@ -161,11 +161,11 @@ const dayOfYear = (time: Date): number =>
       86_400_000,
   );
 
-/** The week of a year whose weeks begin at a day (0: Sunday). */
+/** Returns the week of a year whose weeks begin at a day (0: Sunday). */
 const weekOfYear = (time: Date, start: number): number =>
   Math.floor((dayOfYear(time) + 7 - ((time.getDay() + 7 - start) % 7)) / 7);
 
-/** The year and week of ISO 8601: a week belongs to the year of its Thursday. */
+/** Returns the year and week of ISO 8601: a week belongs to the year of its Thursday. */
 function isoWeek(time: Date): { readonly year: number; readonly week: number } {
   const thursday = new Date(time.getFullYear(), time.getMonth(), time.getDate() + 4 - (time.getDay() || 7));
   return { year: thursday.getFullYear(), week: Math.floor(dayOfYear(thursday) / 7) + 1 };
@@ -215,7 +215,10 @@ const fields: Readonly<Record<string, (time: Date) => string>> = {
   '%': () => '%',
 };
 
-/** Python's `time.strftime(format)` in the locale C; `%-d` is without zeros and spaces before a number. */
+/**
+ * Computes Python's `time.strftime(format)` in the locale C; `%-d` is without zeros and spaces before a
+ * number.
+ */
 const strftime = (time: Date, format: string): string =>
   format.replace(/%(-?)([a-zA-Z%])/g, (whole, bare: string, letter: string) => {
     const field = fields[letter]?.(time);

@@ -8,6 +8,6 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** A text as HTML: escaped, unless it counts as HTML already. */
+/** Returns a text as HTML: escaped, unless it counts as HTML already. */
 export const escapedHtml = (text: string | Markup): string =>
   text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);

@@ -31,7 +31,7 @@ function rendered(template: string, context: string): string {
   });
 }
 
-/** What became of a template, as the fixture has it of Python's. */
+/** Returns the outcome of a template, as the fixture has it of Python's. */
 function outcomeOf(template: string, context: string, { error }: Outcome): Outcome {
   try {
     return { text: rendered(template, context) };

@@ -27,7 +27,7 @@ export const whitespace =
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Where the white space at the end of a text begins. */
+/** Returns the start of the white space at the end of a text. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
@@ -55,8 +55,8 @@ const identifier = /^[\p{ID_Start}_][\p{ID_Continue}]*$/u;
 const closing: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
 
 /**
- * The tokens of a template, with `trim_blocks` and `lstrip_blocks` as the transformers library sets them: the
- * line break behind a block goes, and so does the white space of its line before it.
+ * Returns the tokens of a template, with `trim_blocks` and `lstrip_blocks` as the transformers library sets
+ * them: the line break behind a block goes, and so does the white space of its line before it.
  *
  * @throws TemplateError with the line
  */
@@ -94,7 +94,7 @@ class Lexer {
     this.#at = end;
   }
 
-  /** The text up to a tag, whose sign says what becomes of the white space before it. */
+  /** Adds the text up to a tag, whose sign decides about the white space before it. */
   #data(end: number, sign: string): void {
     let text = this.#source.slice(this.#at, end);
     const startsLine = this.#at === 0 || this.#source[this.#at - 1] === '\n';
@@ -215,7 +215,7 @@ const simple: Readonly<Record<string, string>> = {
 };
 const escapes = /\\(?:([0-7]{1,3})|x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|(.))/gsu;
 
-/** The characters that a string of Python's source stands for. */
+/** Returns the characters that a string of Python's source stands for. */
 function unescaped(text: string, line: number): string {
   if (!text.includes('\\')) return text;
   return text.replace(escapes, (whole, octal, byte, short, long, other: string | undefined) => {
@@ -253,7 +253,7 @@ export class TokenStream {
     return this.#tokens[this.#at + 1] ?? this.current;
   }
 
-  /** The current token; the next one becomes current. */
+  /** Returns the current token; the next one becomes current. */
   next(): Token {
     const token = this.current;
     if (token.type !== 'end') this.#at += 1;
@@ -314,6 +314,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** A token in messages: what it says, or else what it is. */
+/** Returns a token in messages: what it says, or else what it is. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

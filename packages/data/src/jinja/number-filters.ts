@@ -17,7 +17,7 @@ const withAsciiDigits = (text: string): string =>
     return String((code - zero) % 10);
   });
 
-/** `int(text, base)`; undefined where it is no int. */
+/** Computes `int(text, base)`; undefined where it is no int. */
 function parseInteger(text: string, base: number): bigint | undefined {
   const found = /^([+-]?)(0[bBoOxX]_?)?([0-9a-zA-Z]+(?:_[0-9a-zA-Z]+)*)$/.exec(strip(text, null, both));
   if (found === null) return undefined;
@@ -42,7 +42,7 @@ function parseInteger(text: string, base: number): bigint | undefined {
   return sign === '-' ? -value : value;
 }
 
-/** `float(text)`; undefined where it is no number. */
+/** Computes `float(text)`; undefined where it is no number. */
 function parseFloatText(text: string): number | undefined {
   const bare = strip(text, null, both);
   const named = /^([+-]?)(inf|infinity|nan)$/i.exec(bare);

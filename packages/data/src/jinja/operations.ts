@@ -22,7 +22,7 @@ import {
 /** Bits of an int: beyond it every operation is slow. Python's own text of an int ends at a quarter of it. */
 const maximumBits = 65_536;
 
-/** `bool(value)` */
+/** Computes `bool(value)`. */
 export function isTrue(value: Value): boolean {
   if (typeof value === 'boolean') return value;
   if (value === null) return false;
@@ -38,11 +38,11 @@ export function isTrue(value: Value): boolean {
 const isNumber = (value: Value): value is boolean | bigint | number =>
   typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean';
 
-/** A bool as the int that it is in Python. */
+/** Returns a bool as the int that it is in Python. */
 const numberOf = (value: boolean | bigint | number): bigint | number =>
   typeof value === 'boolean' ? BigInt(value) : value;
 
-/** `left == right` */
+/** Computes `left == right`. */
 export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   const { budget } = runtime;
   budget.step();
@@ -57,7 +57,7 @@ export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   return result;
 }
 
-/** An int and a float are equal where they are the same number, exactly. */
+/** Returns whether an int and a float are exactly the same number: then they are equal. */
 const isSameNumber = (left: bigint | number, right: bigint | number): boolean =>
   isOrdered(left, right) && !(left < right) && !(left > right);
 
@@ -87,7 +87,7 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
   });
 }
 
-/** Equal as an element: the same object counts as equal to itself. */
+/** Returns whether two elements are equal: an object counts as equal to itself. */
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
@@ -112,7 +112,7 @@ export function isLess(left: Value, right: Value, runtime: Runtime, operator = '
   return index < other.length && isLess(one[index]!, other[index]!, runtime, operator);
 }
 
-/** The order of code points, where that of UTF-16 units is another one. */
+/** Returns the order of code points, where that of UTF-16 units is another one. */
 function compareTexts(left: string, right: string): number {
   let at = 0;
   while (at < left.length && left[at] === right[at]) at += 1;
@@ -120,7 +120,7 @@ function compareTexts(left: string, right: string): number {
   return left.codePointAt(at)! - right.codePointAt(at)!;
 }
 
-/** `value in container` */
+/** Computes `value in container`. */
 function contains(container: Value, value: Value, runtime: Runtime): boolean {
   const { budget } = runtime;
   if (isText(container)) {
@@ -145,7 +145,7 @@ export function keyed<T>(look: () => T): T {
   }
 }
 
-/** A dict with these entries. */
+/** Returns a dict with these entries. */
 export function dictOf(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);
@@ -195,11 +195,11 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Not a number has no order, but no message either. */
+/** Returns whether two values have an order: not a number has none, but no message either. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
-/** `left + right` and the others. */
+/** Computes `left + right` and the others. */
 export function operate(operator: ArithmeticOperator, left: Value, right: Value, runtime: Runtime): Value {
   if (operator === '%' && isText(left)) return formatPercent(left, right, runtime);
   for (const value of [left, right]) if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -236,7 +236,7 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
   throw unsupported('+', left, right);
 }
 
-/** Texts one after another; where one counts as HTML, the others are escaped. */
+/** Returns texts one after another; where one counts as HTML, the others are escaped. */
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
@@ -289,7 +289,7 @@ function calculate(
   return floats(operator, floatOf(left), floatOf(right));
 }
 
-/** `float(value)` of a number. */
+/** Computes `float(value)` of a number. */
 export function floatOf(value: boolean | bigint | number): number {
   const float = Number(value);
   if (typeof value === 'bigint' && !Number.isFinite(float))
@@ -331,7 +331,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
-/** The float nearest to a quotient of ints of any size. */
+/** Returns the float nearest to a quotient of ints of any size. */
 function quotient(left: bigint, right: bigint): number {
   const [a, b] = [Number(left), Number(right)];
   if (Number.isSafeInteger(a) && Number.isSafeInteger(b)) return a / b;
@@ -340,7 +340,7 @@ function quotient(left: bigint, right: bigint): number {
   return left < 0n === right < 0n ? magnitude : -magnitude;
 }
 
-/** The float nearest to a quotient of positive ints of any size. */
+/** Returns the float nearest to a quotient of positive ints of any size. */
 function quotientOf(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
   // 66 bits or more of the quotient, the last of which tells whether there is a rest
@@ -388,7 +388,10 @@ function floats(operator: ArithmeticOperator, left: number, right: number): numb
   }
 }
 
-/** Exact where the exponent is a small integer; the last digit of other powers is that of the engine. */
+/**
+ * Computes a power: exactly where the exponent is a small integer; the last digit of other powers is that of
+ * the engine.
+ */
 function floatPower(base: number, exponent: number): number {
   if (!Number.isFinite(base) || base === 0 || !Number.isInteger(exponent) || Math.abs(exponent) > 64) {
     return base ** exponent;
@@ -400,7 +403,7 @@ function floatPower(base: number, exponent: number): number {
   return base < 0 && exponent % 2 !== 0 ? -magnitude : magnitude;
 }
 
-/** `-value` and `+value` */
+/** Computes `-value` and `+value`. */
 export function signed(value: Value, kind: 'negative' | 'positive'): Value {
   if (value instanceof Undefined) throw new TemplateError(value.message);
   if (!isNumber(value)) {
@@ -418,5 +421,5 @@ export function isIdentical(left: Value, right: Value): boolean {
   return typeof left === typeof right && Object.is(left, right);
 }
 
-/** The name of a value among those that are equal to it. */
+/** Returns the name of a value among those that are equal to it. */
 export const keyOf = (value: Value): string => keyed(() => hashKey(value));

@@ -57,7 +57,7 @@ export class ExpressionParser {
     return then;
   }
 
-  /** An expression without `if`. */
+  /** Parses an expression without `if`. */
   withoutChoice(): Expression {
     return this.#tokens.nested(() => this.#or());
   }
@@ -243,7 +243,7 @@ export class ExpressionParser {
     return text;
   }
 
-  /** A filter behind its `|`. */
+  /** Parses a filter behind its `|`. */
   filter(of: Expression | undefined): FilterNode {
     const name = this.#dottedName();
     const args = this.#tokens.isOperator('(') ? this.#arguments() : noArguments;

@@ -71,7 +71,7 @@ class TemplateParser {
     return this.#statements(ends);
   }
 
-  /** The same, with the tag at its end passed over. */
+  /** Parses a body, and passes over the tag at its end. */
   #bodyUpTo(end: string): readonly Statement[] {
     const body = this.#body(end);
     this.#tokens.next();
@@ -159,7 +159,7 @@ class TemplateParser {
     return { kind: 'setBlock', target, filter, body: this.#bodyUpTo('endset') } as const;
   }
 
-  /** A filter and those behind it. */
+  /** Parses a filter and those behind it. */
   #filters(first: FilterNode): FilterNode {
     let filter = first;
     while (this.#tokens.skip('operator', '|')) filter = this.#expressions.filter(filter);

@@ -24,7 +24,7 @@ interface Conversion {
   readonly type: string;
 }
 
-/** `format % value`: a tuple has a value for each conversion, a dict the named ones. */
+/** Computes `format % value`: a tuple has a value for each conversion, a dict the named ones. */
 export function formatPercent(format: string | Markup, value: Value, runtime: Runtime): string | Markup {
   const isHtml = format instanceof Markup;
   const values = value instanceof Tuple ? [...value.items] : [value];
@@ -108,7 +108,7 @@ function converted(value: Value, how: Conversion, runtime: Runtime): string {
   return padded(sign, text, { flags: hasDigits ? flags : flags.replace('0', ''), width }, runtime);
 }
 
-/** A magnitude as the types e, f and g and their capital letters write it. */
+/** Returns a magnitude as the types e, f and g and their capital letters write it. */
 export function magnitudeText(
   number: number,
   how: { readonly type: string; readonly precision: number | undefined; readonly keepsZeros: boolean },
@@ -165,7 +165,7 @@ function character(value: Value): string {
 
 const first = (text: string, count: number): string => Array.from(text).slice(0, count).join('');
 
-/** A text whose characters beyond ASCII are escaped, as `ascii()` does. */
+/** Returns a text whose characters beyond ASCII are escaped, as `ascii()` does. */
 export function asAscii(text: string): string {
   return text.replace(/[\x80-\u{10ffff}]/gu, (one) => {
     const code = one.codePointAt(0)!;
@@ -191,7 +191,7 @@ function padded(
 /** Digits behind the decimal point that a float may be asked for. */
 const maximumPrecision = 10_000;
 
-/** A float is `numerator / denominator`, exactly. */
+/** Returns the numerator and the denominator whose quotient a float is, exactly. */
 export function fraction(value: number): { readonly numerator: bigint; readonly denominator: bigint } {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Math.abs(value));
@@ -204,7 +204,9 @@ export function fraction(value: number): { readonly numerator: bigint; readonly 
     : { numerator: digits, denominator: 1n << -power };
 }
 
-/** The magnitude of a float times a power of ten as the nearest integer; of two as near, the even one. */
+/**
+ * Returns the magnitude of a float times a power of ten as the nearest integer; of two as near, the even one.
+ */
 export function scaledInteger(value: number, power: number): bigint {
   let { numerator, denominator } = fraction(value);
   if (power >= 0) numerator *= 10n ** BigInt(power);
@@ -215,7 +217,7 @@ export function scaledInteger(value: number, power: number): bigint {
   return isUp ? whole + 1n : whole;
 }
 
-/** The magnitude of a finite float with so many digits behind the decimal point. */
+/** Returns the magnitude of a finite float with so many digits behind the decimal point. */
 export function fixedText(value: number, precision: number, { budget }: Runtime): string {
   budget.characters(precision + 400);
   const digits = scaledInteger(value, precision)
@@ -247,14 +249,14 @@ const withPoint = (digits: string, at: number): string =>
 const exponentText = (exponent: number): string =>
   `e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
 
-/** The magnitude of a finite float as `1.25e+02`. */
+/** Returns the magnitude of a finite float as `1.25e+02`. */
 function exponentialText(value: number, precision: number, { budget }: Runtime): string {
   budget.characters(precision + 400);
   const { digits, exponent } = scientific(value, precision);
   return `${withPoint(digits, 1)}${exponentText(exponent)}`;
 }
 
-/** The magnitude of a finite float with so many digits in all, written the shorter way (`%g`). */
+/** Returns the magnitude of a finite float with so many digits in all, written the shorter way (`%g`). */
 function generalText(
   value: number,
   options: { readonly precision: number; readonly keepsZeros: boolean },

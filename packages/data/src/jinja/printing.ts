@@ -16,7 +16,7 @@ import {
 /** Python's limit for the digits of an int as text. */
 export const maximumDigits = 4300;
 
-/** `str(value)`. */
+/** Computes `str(value)`. */
 export function textOf(value: Value, runtime: Runtime): string {
   if (typeof value === 'string') return value;
   if (value instanceof Markup) return value.text;
@@ -24,11 +24,11 @@ export function textOf(value: Value, runtime: Runtime): string {
   return reprOf(value, runtime);
 }
 
-/** The same, where a str that counts as HTML remains one. */
+/** Computes `str(value)`; a str that counts as HTML remains one. */
 export const softText = (value: Value, runtime: Runtime): string | Markup =>
   isText(value) ? value : textOf(value, runtime);
 
-/** `repr(value)`. */
+/** Computes `repr(value)`. */
 export function reprOf(value: Value, runtime: Runtime): string {
   const { budget } = runtime;
   budget.step();
@@ -58,7 +58,7 @@ export function reprOf(value: Value, runtime: Runtime): string {
   throw new TemplateError(`prints a ${name}, which has another text in each run`);
 }
 
-/** The decimal digits of an int. */
+/** Returns the decimal digits of an int. */
 export function integerText(value: bigint, { budget }: Runtime): string {
   const text = value.toString();
   budget.characters(text.length);
@@ -69,7 +69,7 @@ export function integerText(value: bigint, { budget }: Runtime): string {
 const separated = (texts: readonly string[]): readonly string[] =>
   texts.flatMap((text, index) => (index === 0 ? [text] : [', ', text]));
 
-/** Texts one after another, counted. */
+/** Returns texts one after another, counted. */
 export function joined(texts: readonly string[], { budget }: Runtime): string {
   budget.step(texts.length);
   for (const { length } of texts) budget.characters(length);
@@ -104,7 +104,7 @@ export function characters(text: string, { budget }: Runtime): readonly string[]
 /** Returns whether UTF-16 units are characters. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
-/** `len(text)` */
+/** Computes `len(text)`. */
 export function lengthOf(text: string, { budget }: Runtime): number {
   budget.characters(text.length);
   if (isPlane0(text)) return text.length;
@@ -114,7 +114,7 @@ export function lengthOf(text: string, { budget }: Runtime): number {
 }
 
 const notSpace = new RegExp(`[^${whitespace}]`);
-/** Where the text without white space at its start begins; its length where there is nothing else. */
+/** Returns the end of the white space at the start of a text; its length where there is nothing else. */
 export const startOfText = (text: string): number => {
   const at = text.search(notSpace);
   return at < 0 ? text.length : at;

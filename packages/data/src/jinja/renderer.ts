@@ -27,7 +27,7 @@ interface RendererOptions {
   readonly marks: { readonly start: string; readonly end: string };
 }
 
-/** How a body ended: at its end, or by a statement of the loop around it. */
+/** The end of a body: that of its statements, or a statement of the loop around it. */
 type Ending = 'end' | 'break' | 'continue';
 
 /** Renders a template once. */
@@ -45,7 +45,11 @@ class Renderer {
     this.#scope = new Scope(new Scope(undefined, globals(this.#evaluator)), context);
   }
 
-  /** @throws TemplateError with the line */
+  /**
+   * Renders statements.
+   *
+   * @throws TemplateError with the line
+   */
   render(body: readonly Statement[]): string {
     try {
       this.#body(body, this.#scope);
@@ -76,7 +80,7 @@ class Renderer {
     return 'end';
   }
 
-  /** The text of a body, which is not written. */
+  /** Returns the text of a body, which is not written. */
   #captured(body: readonly Statement[], scope: Scope): string {
     const output = this.#output;
     this.#output = [];
@@ -424,7 +428,11 @@ export class Template {
     return this.#parsed.hasGeneration;
   }
 
-  /** @throws TemplateError where it refuses what it is given, does what Python refuses, or takes too much */
+  /**
+   * Renders a template.
+   *
+   * @throws TemplateError where it refuses its variables, does what Python refuses, or takes too much
+   */
   render(options: RendererOptions): string {
     return new Renderer(options).render(this.#parsed.body);
   }

@@ -30,7 +30,11 @@ export class Budget {
   #characters = 0;
   #depth = 0;
 
-  /** @throws TemplateError once they are too many */
+  /**
+   * Counts steps.
+   *
+   * @throws TemplateError once they are too many
+   */
   step(count = 1): void {
     this.#steps += count;
     if (this.#steps > maximumSteps) throw tooMuch(maximumSteps, 'steps');
@@ -61,7 +65,7 @@ const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
 /**
- * What is wrong with a template, or with what it is given, in the words of Python's Jinja where it has any.
+ * The error of a template, or of its variables, in the words of Python's Jinja where there are any.
  */
 export class TemplateError extends Error {
   /** The line of the template, from 1; undefined for what the template itself refuses (`raise_exception`). */

@@ -46,7 +46,7 @@ export function attributeGetter(
   };
 }
 
-/** Python's `sorted`: stable, also in reverse. */
+/** Sorts as Python's `sorted`: stable, also in reverse. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },
@@ -176,7 +176,7 @@ const slice: Filter = (value, args, runtime) => {
   return new Generator(columns);
 };
 
-/** The function of `map`: a filter by its name, or an attribute. */
+/** Returns the function of `map`: a filter by its name, or an attribute. */
 function mapping({ positional, named }: CallArguments, runtime: Runtime): (value: Value) => Value {
   const attribute = named.get('attribute');
   if (positional.length === 0 && attribute !== undefined) {

@@ -13,7 +13,7 @@ import {
   type Value,
 } from './values.js';
 
-/** `value[start:stop:step]` */
+/** Computes `value[start:stop:step]`. */
 export function sliceOf(value: Value, bounds: readonly (Value | undefined)[], runtime: Runtime): Value {
   if (value instanceof Undefined) throw new TemplateError(value.message);
   const [start, stop, step] = bounds.map(boundOf);
@@ -57,7 +57,7 @@ interface Slice {
   readonly by: bigint;
 }
 
-/** Where a slice of so many elements begins, ends and how it goes on. */
+/** Returns the begin, the end and the step of a slice of so many elements. */
 function rangeOf(length: number, { start, stop, by }: Slice) {
   const isBackward = by < 0n;
   const [least, most] = isBackward ? [-1, length - 1] : [0, length];

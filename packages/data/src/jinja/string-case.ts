@@ -11,7 +11,7 @@ const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
 // what has an iota below, or is followed by one
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
-/** A character at the start of a word of a title. */
+/** Returns a character at the start of a word of a title. */
 function titleOf(character: string): string {
   const known = titles.get(character);
   if (known !== undefined) return known;
@@ -21,7 +21,7 @@ function titleOf(character: string): string {
   return others.length === 0 ? first : first + lowered(others, first);
 }
 
-/** The rest of a letter that has several capitals; what goes on top of a letter stays. */
+/** Returns the rest of a letter that has several capitals; what goes on top of a letter stays. */
 const lowered = (others: readonly string[], first: string): string =>
   // a letter that only has its capital in parts begins with a mark
   first === 'ʼ'
@@ -34,13 +34,13 @@ function iotaTitle(character: string): string {
   return String.fromCodePoint(code & 8 ? code : code + 9);
 }
 
-/** `text.capitalize()` */
+/** Computes `text.capitalize()`. */
 export function capitalized(characters: readonly string[]): string {
   const [first = '', ...others] = characters;
   return titleOf(first) + tail(first, others.join(''));
 }
 
-/** Lower case of what follows a letter: a sigma at the end of a word depends on that. */
+/** Lowers the text after a letter: a sigma at the end of a word depends on it. */
 const tail = (before: string, text: string): string =>
   text === ''
     ? ''
@@ -48,7 +48,7 @@ const tail = (before: string, text: string): string =>
 
 const cased = /[\p{Lowercase}\p{Uppercase}\p{Lt}]/u;
 
-/** `text.title()`: a word begins behind what has no case. */
+/** Computes `text.title()`: a word begins behind what has no case. */
 export function titled(characters: readonly string[]): string {
   let result = '';
   let word = '';
@@ -68,7 +68,7 @@ export function titled(characters: readonly string[]): string {
   return result;
 }
 
-/** `text.swapcase()` */
+/** Computes `text.swapcase()`. */
 export const swapped = (characters: readonly string[]): string =>
   characters
     .map((one, index) => {
@@ -85,7 +85,7 @@ export const swapped = (characters: readonly string[]): string =>
     })
     .join('');
 
-/** `text.casefold()` */
+/** Computes `text.casefold()`. */
 export const folded = (characters: readonly string[]): string =>
   characters
     .map((one) => (one === 'ı' ? one : one.toUpperCase().toLowerCase().replaceAll('ς', 'σ')))

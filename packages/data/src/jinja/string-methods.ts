@@ -22,7 +22,7 @@ import {
 
 type Method = (text: string, args: CallArguments, runtime: Runtime) => Value;
 
-/** The method of a str; undefined where it has none of this name. */
+/** Returns the method of a str; undefined where it has none of this name. */
 export function stringMethod(
   of: string | Markup,
   name: string,
@@ -41,7 +41,7 @@ export function stringMethod(
 // those whose arguments become part of the text
 const escaping = new Set(['join', 'replace', 'center', 'ljust', 'rjust', 'format', 'format_map']);
 
-/** Texts that are given to a text that counts as HTML. */
+/** Returns texts that are given to a text that counts as HTML. */
 function escapedArguments({ positional, named }: CallArguments, runtime: Runtime): CallArguments {
   const escaped = (value: Value): Value => {
     if (isText(value)) return escapedHtml(value);
@@ -95,7 +95,7 @@ const splitting =
     return pieces(text, given, integerArgument(name, most, -1), runtime);
   };
 
-/** `count`, `find` and others look into a part of the text. */
+/** Reads the arguments of `count`, `find` and others, which look into a part of the text. */
 function searched(name: string, text: string, args: CallArguments, runtime: Runtime) {
   const [sought, start = null, end = null] = boundArguments(name, args, ['sub', 'start', 'end'], 1);
   const part =
@@ -157,14 +157,14 @@ function justified(
   return fill.repeat(left) + text + fill.repeat(room - left);
 }
 
-/** `text.center(width)` */
+/** Computes `text.center(width)`. */
 export const centered = (text: string, width: number, runtime: Runtime): string =>
   justified(text, { width, fill: ' ', before: halfOf }, runtime);
 
-/** The left side has more of an odd room where the width is odd. */
+/** Returns the left half of a room: the larger one of an odd room where the width is odd. */
 const halfOf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
-/** `text.replace(old, by, most)`; below 0: all */
+/** Computes `text.replace(old, by, most)`; below 0: all */
 export function replaced(
   text: string,
   { old, by, most }: { readonly old: string; readonly by: string; readonly most: number },
@@ -212,7 +212,7 @@ function runtimeSpaces(count: number, { budget }: Runtime): string {
   return ' '.repeat(count);
 }
 
-/** Texts of a list with this one between them. */
+/** Returns texts of a list with this one between them. */
 function joinedBy(separator: string, values: readonly Value[], runtime: Runtime): string {
   const texts = values.map((value, index) => {
     if (isText(value)) return plain(value);

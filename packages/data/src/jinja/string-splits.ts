@@ -8,7 +8,7 @@ const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 
 /**
- * `text.split(separator, most)`; null separates at white space.
+ * Computes `text.split(separator, most)`; null separates at white space.
  *
  * @param most pieces are split off so many times; below 0: all
  */
@@ -45,7 +45,7 @@ function separatorAt(text: string, separator: string, from: number): readonly [n
   return [start, start + separator.length];
 }
 
-/** `text.rsplit(separator, most)`: from the end. */
+/** Computes `text.rsplit(separator, most)`: from the end. */
 export function rsplit(
   text: string,
   separator: string | null,
@@ -76,7 +76,7 @@ function rsplitSpace(text: string, most: number, runtime: Runtime): readonly str
   return [strip(text.slice(0, end), null, { start: false, end: true }), ...kept];
 }
 
-/** `text.splitlines(keeps)` */
+/** Computes `text.splitlines(keeps)`. */
 export function splitLines(text: string, keeps: boolean, { budget }: Runtime): readonly string[] {
   const lines: string[] = [];
   let at = 0;
@@ -89,7 +89,7 @@ export function splitLines(text: string, keeps: boolean, { budget }: Runtime): r
   return lines;
 }
 
-/** `text.partition(separator)`, or from the end. */
+/** Computes `text.partition(separator)`, or from the end. */
 export function partition(
   text: string,
   separator: string,
@@ -102,7 +102,7 @@ export function partition(
 }
 
 /**
- * `text.strip(characters)` at the start, the end or both; null takes white space.
+ * Computes `text.strip(characters)` at the start, the end or both; null takes white space.
  */
 export function strip(
   text: string,

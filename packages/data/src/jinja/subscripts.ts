@@ -28,18 +28,18 @@ const changing = {
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
 };
 
-/** An attribute that reading is refused for. */
+/** Returns the undefined value for an attribute that must not be read. */
 const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 
-/** `value.name`: the attribute, or else the item. */
+/** Computes `value.name`: the attribute, or else the item. */
 export function attributeOf(value: Value, name: string, runtime: Runtime): Value {
   runtime.budget.step();
   const missing = () => new Undefined(`'${objectName(value)}' has no attribute '${name}'`);
   return valueOr(attribute(value, name, runtime), () => valueOr(item(value, name, runtime), missing));
 }
 
-/** `value[key]`: the item, or else the attribute. */
+/** Computes `value[key]`: the item, or else the attribute. */
 export function itemOf(value: Value, key: Value, runtime: Runtime): Value {
   runtime.budget.step();
   if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -86,7 +86,7 @@ function attribute(value: Value, name: string, runtime: Runtime): Value | undefi
   return undefined;
 }
 
-/** Names that every object of Python has. */
+/** Returns whether every object of Python has an attribute of this name. */
 const hasInternal = (name: string): boolean =>
   [
     '__class__',
@@ -179,7 +179,7 @@ function item(value: Value, key: Value, runtime: Runtime): Value | undefined {
   return at >= 0 && at < value.count ? value.at(at) : undefined;
 }
 
-/** Undefined for keys that are not hashable: Jinja takes them for missing. */
+/** Runs a look-up; returns undefined for keys that are not hashable: Jinja takes them for missing. */
 function hashable<T>(look: () => T): T | undefined {
   try {
     return keyed(look);

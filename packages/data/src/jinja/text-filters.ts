@@ -25,7 +25,7 @@ import {
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
-/** A filter that changes a text; what counts as HTML remains HTML. */
+/** Returns a filter that changes a text; what counts as HTML remains HTML. */
 const changing =
   (name: string, change: (text: string, runtime: Runtime) => string): Filter =>
   (value, args, runtime) => {
@@ -165,7 +165,7 @@ const characterReferences: Readonly<Record<string, string>> = {
   nbsp: '\xa0',
 };
 
-/** A text without what is between two others, these included. */
+/** Returns a text without what is between two others, these included. */
 function without(text: string, open: string, close: string): string {
   const parts: string[] = [];
   let at = 0;
@@ -247,7 +247,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   tojson: toJson,
 };
 
-/** `~` between values. */
+/** Computes `~` between values. */
 export const concatenated = (values: readonly Value[], runtime: Runtime): string =>
   concatenate(
     values.map((value) => textOf(value, runtime)),
@@ -267,7 +267,7 @@ const isSpace = new RegExp(`^${spaces}*$`);
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
-/** The lines of Python's `textwrap.wrap` for a text of one line. */
+/** Returns the lines of Python's `textwrap.wrap` for a text of one line. */
 function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
   if (how.width <= 0) throw new TemplateError(`invalid width ${how.width} (must be > 0)`);
   const found = how.breaksHyphens ? (text.match(pieces) ?? []) : text.split(atSpaces);
@@ -306,7 +306,7 @@ function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolea
   return line.flat().join('');
 }
 
-/** A word that is too long is broken behind a hyphen where it has one. */
+/** Returns the place to break a word that is too long: behind a hyphen where it has one. */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);
@@ -323,7 +323,8 @@ interface Layout {
 }
 
 /**
- * The filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII escapes.
+ * Returns the filter `tojson` as the transformers library has it: Python's `json.dumps`, without its ASCII
+ * escapes.
  */
 function toJson(value: Value, args: CallArguments, runtime: Runtime): string {
   const names = ['ensure_ascii', 'indent', 'separators', 'sort_keys'];
@@ -368,7 +369,11 @@ interface Writing {
   readonly parts: string[];
 }
 
-/** @param line the line break before what is on the same level as the value */
+/**
+ * Writes a value.
+ *
+ * @param line the line break before entries on the same level as the value
+ */
 function write(value: Value, line: string, writing: Writing): void {
   const { layout, runtime, parts } = writing;
   runtime.budget.step();

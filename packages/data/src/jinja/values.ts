@@ -158,7 +158,11 @@ export class Dict {
     this.#entries = entries;
   }
 
-  /** @throws TypeError of Python for keys that are not hashable */
+  /**
+   * Makes a dict.
+   *
+   * @throws TypeError of Python for keys that are not hashable
+   */
   static of(entries: Iterable<readonly [Value, Value]>): Dict {
     const byKey = new Map<string, readonly [Value, Value]>();
     for (const [key, value] of entries) {
@@ -189,7 +193,7 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * A text that two values share where Python's `==` and `hash` take them for the same key.
+ * Returns a text that two values share where Python's `==` and `hash` take them for the same key.
  *
  * @throws UnhashableError for lists and dicts
  */
@@ -225,11 +229,11 @@ export class UnhashableError extends Error {
 
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** A str, also one that counts as HTML. */
+/** Returns whether a value is a str, also one that counts as HTML. */
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
-/** A value, or another one where there is none: `??` would take None for nothing. */
+/** Returns a value, or another one where there is none: `??` would take None for nothing. */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
@@ -240,10 +244,10 @@ export class Group extends Tuple {
   }
 }
 
-/** The characters of a str. */
+/** Returns the characters of a str. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
-/** The name of a value's type in Python's messages. */
+/** Returns the name of a value's type in Python's messages. */
 export function typeName(value: Value): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';
@@ -257,8 +261,8 @@ export function typeName(value: Value): string {
 }
 
 /**
- * A value of JavaScript as a template has it: a whole number is an int, another one and a `PythonFloat` a
- * float, a bigint an int, an object or a map a dict; undefined is None.
+ * Returns a value of JavaScript as a template has it: a whole number is an int, another one and a
+ * `PythonFloat` a float, a bigint an int, an object or a map a dict; undefined is None.
  *
  * @throws TypeError for functions and symbols
  */

@@ -23,7 +23,7 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
   readonly thread?: 'worker' | 'main';
 }
 
-/** How a loader has done so far. */
+/** Counts of a loader so far. */
 interface BatchLoaderStatistics {
   readonly batches: number;
   /** Time that `next` spent waiting for a batch (the first one, which starts the thread, not counted). */
@@ -184,7 +184,10 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
     return this;
   }
 
-  /** A reply that has arrived; also one that the event loop has not delivered, because a step held it up. */
+  /**
+   * Returns a reply that has arrived; also one that the event loop has not delivered, because a step held it
+   * up.
+   */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();
     if (queued !== undefined) return queued;

@@ -136,7 +136,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return this.description.sequenceLength;
   }
 
-  /** The sample with the fields and values that Megatron gives it. */
+  /** Returns the sample with the fields and values that Megatron gives it. */
   megatronSample(sample: number): BertSample {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
@@ -290,7 +290,7 @@ function truncatePair(options: {
   return true;
 }
 
-/** The text whose md5 names a BERT dataset's cache files, as Megatron composes it. */
+/** Returns the text whose md5 names a BERT dataset's cache files, as Megatron composes it. */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
   const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
   const masking = { ...bertMasking, ...options.masking };

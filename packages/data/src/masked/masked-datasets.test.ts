@@ -348,7 +348,7 @@ describe('loading', () => {
       const wide = await take(
         createBatchLoader({ ...options, sampler: { kind: 'single', microBatchSize: 8, totalSamples } }),
       );
-      // The same samples, however many ranks share them.
+      // the samples do not depend on the number of ranks that share them
       const column = ({ tokens, batchSize }: MaskedTokenBatch, row: number) =>
         Array.from({ length: 48 }, (_, s) => tokens[s * batchSize + row]);
       expect(column(wide[3]!, 5)).toEqual(column(second[3]!, 1));

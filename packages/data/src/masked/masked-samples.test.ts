@@ -82,7 +82,7 @@ function flat(sample: object): number[] {
   );
 }
 
-/** What the samples of every case are drawn from: the whole corpus, once. */
+/** The samples of every case are drawn from the whole corpus, once. */
 const whole = { prefix, split: 'train', numSamples: undefined, cacheDirectory: false } as const;
 
 function expectSamples(

@@ -25,7 +25,7 @@ export interface MaskedTokenBatch {
   readonly maskedLabels: Int32Array;
   /** float32 [M]: 1, and 0 where unused (position 0). */
   readonly maskedWeights: Float32Array;
-  /** How many of the M count in the loss. */
+  /** Number of the M that count in the loss. */
   readonly numMasked: number;
   /** int32 [B]: 1 where A and B were swapped, else 0; undefined when the dataset has no sentence pairs. */
   readonly sentenceOrderLabels: Int32Array | undefined;
@@ -36,7 +36,7 @@ export interface MaskedTokenBatch {
 /** A batch while its rows are being filled: room for all masked tokens that it could have. */
 export type MaskedTokenBatchDraft = { -readonly [K in keyof MaskedTokenBatch]: MaskedTokenBatch[K] };
 
-/** An empty batch of padding, with room for `maximumMasked` masked tokens. */
+/** Returns an empty batch of padding, with room for `maximumMasked` masked tokens. */
 export function createMaskedTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -74,17 +74,19 @@ interface MaskedSize {
   readonly probability: number;
 }
 
-/** Most tokens that are masked in a batch. */
+/** Returns the largest number of tokens that are masked in a batch. */
 export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSize): number {
   return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
 }
 
-/** The largest M that a batch can have: that of samples which fill their sequences. */
+/** Returns the largest M that a batch can have: that of samples which fill their sequences. */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
 }
 
-/** The lowest of eight steps (multiples of eight) up to `maximum` that holds so many masked tokens. */
+/**
+ * Returns the lowest of eight steps (multiples of eight) up to `maximum` that holds so many masked tokens.
+ */
 function roomFor(numMasked: number, maximum: number): number {
   const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
   return step * Math.max(1, Math.ceil(numMasked / step));

@@ -85,7 +85,7 @@ export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   };
 }
 
-/** The id of a token that must be there. Throws `MTL_DATA_SPECIAL_TOKEN`. */
+/** Returns the id of a token that must be there. Throws `MTL_DATA_SPECIAL_TOKEN`. */
 export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
   const id = tokenIds?.get(token);
   if (id !== undefined) return id;
@@ -241,7 +241,9 @@ export class TokenMasker {
   }
 }
 
-/** P(length <= n): lengths are drawn with probabilities proportional to 1/n, or to those in reverse. */
+/**
+ * Returns P(length <= n): lengths are drawn with probabilities proportional to 1/n, or to those in reverse.
+ */
 function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOptions): Float64Array {
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);

@@ -14,8 +14,8 @@ interface SentenceMappingOptions extends SentenceDocuments {
 }
 
 /**
- * Megatron's `build_mapping`: uint32 [N, 3], rows of first sentence, end sentence and target length, bit for
- * bit the same and in the same order (C++ `std::mt19937` draws the short targets). Throws
+ * Builds Megatron's `build_mapping`: uint32 [N, 3], rows of first sentence, end sentence and target length,
+ * bit for bit the same and in the same order (C++ `std::mt19937` draws the short targets). Throws
  * `MTL_DATA_NO_SENTENCES`.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
@@ -124,7 +124,7 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
   return usable.subarray(0, count);
 }
 
-/** How many documents there are, and how many of them give no samples. */
+/** The number of documents, and of those that give no samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
   /** Left out: fewer sentences than a sample needs. */
@@ -197,7 +197,9 @@ function walkEpochs(
   return count;
 }
 
-/** Fisher-Yates from the end over whole rows, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws. */
+/**
+ * Shuffles whole rows by Fisher-Yates from the end, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws.
+ */
 function shuffleRows(rows: Uint32Array, seed: number): void {
   const random = new MersenneTwister64(seed + 1);
   for (let i = rows.length / columns - 1; i > 0; i--) {
@@ -256,7 +258,7 @@ export function checkSentenceMapping(
   return undefined;
 }
 
-/** Where the document of a sentence ends; -1 for a sentence outside. */
+/** Returns the end of the document of a sentence; -1 for a sentence outside. */
 function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): number {
   if (documentIndices.length < 2 || sentence < documentIndices[0]!) return -1;
   // The first boundary beyond the sentence.

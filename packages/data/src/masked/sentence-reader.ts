@@ -1,7 +1,7 @@
 import { DataError, UsageError } from '@mtl/errors';
 import type { IndexedDataset } from '../indexed/indexed-dataset.js';
 
-/** Where the sentences of one sample are. */
+/** The place of the sentences of one sample. */
 interface SampleRange {
   readonly firstSentence: number;
   readonly endSentence: number;
@@ -36,12 +36,12 @@ export class SentenceReader {
     return this.#mapping.length / 3;
   }
 
-  /** Tokens of the sentences [first, end). */
+  /** Returns tokens of the sentences [first, end). */
   tokensOf(sentences: { readonly first: number; readonly end: number }): number {
     return this.#indexed.tokensOfSequences(sentences);
   }
 
-  /** By the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
+  /** Returns the place of a sample's sentences, by the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
   rangeOf(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
@@ -53,7 +53,7 @@ export class SentenceReader {
     return { firstSentence, endSentence, targetLength };
   }
 
-  /** The document of the sentences of a sample, which are never of several. */
+  /** Returns the document of the sentences of a sample, which are never of several. */
   documentOf(sample: number): number {
     const { firstSentence } = this.rangeOf(sample);
     const ends = this.#indexed.documentIndices;

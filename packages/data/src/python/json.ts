@@ -75,7 +75,7 @@ class JsonParser {
     return found;
   }
 
-  /** The next character that is not white space. */
+  /** Returns the next character that is not white space. */
   #next(): string | undefined {
     this.#match(space);
     return this.#text[this.#at];
@@ -179,8 +179,8 @@ class JsonParser {
 const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
 
 /**
- * The value of a JSON text as Python's `json` reads it: NaN, Infinity and -Infinity, which it writes too, may
- * stand for numbers. They become 0: it is the values around them that are wanted.
+ * Returns the value of a JSON text as Python's `json` reads it: NaN, Infinity and -Infinity, which it writes
+ * too, may stand for numbers. They become 0: it is the values around them that are wanted.
  *
  * @throws SyntaxError for text that Python refuses too
  */
@@ -194,7 +194,9 @@ export function parsePythonJson(text: string): unknown {
   }
 }
 
-/** As long as before, so that a position in an error is that of the text. */
+/**
+ * Replaces Python's numbers by others of their length, so that a position in an error is that of the text.
+ */
 function withoutPythonNumbers(text: string): string {
   const parts: string[] = [];
   for (let start = 0; start < text.length; ) {
@@ -209,7 +211,10 @@ function withoutPythonNumbers(text: string): string {
   return parts.join('');
 }
 
-/** Where a string ends that begins at a quotation mark: behind its last one, or at the end of the text. */
+/**
+ * Returns the end of a string that begins at a quotation mark: behind its last one, or at the end of the
+ * text.
+ */
 export function endOfJsonString(text: string, start: number): number {
   for (let at = start + 1; ; ) {
     const quote = text.indexOf('"', at);
@@ -243,8 +248,8 @@ export type PythonJsonValue =
   | { readonly [key: string]: PythonJsonValue };
 
 /**
- * The text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a text,
- * so spacing, escapes and the printing of floats must agree.
+ * Returns the text of Python's `json.dumps(value, indent=4)`: Megatron names cache files by the md5 of such a
+ * text, so spacing, escapes and the printing of floats must agree.
  */
 export function pythonJson(value: PythonJsonValue, indent = ''): string {
   if (value === null || typeof value === 'boolean') return String(value);

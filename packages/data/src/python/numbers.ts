@@ -1,4 +1,4 @@
-/** Python's and NumPy's round(): the nearest integer, halves to the even one. */
+/** Rounds as Python's and NumPy's round(): to the nearest integer, halves to the even one. */
 export function roundHalfToEven(value: number): number {
   const floor = Math.floor(value);
   const fraction = value - floor;
@@ -7,8 +7,8 @@ export function roundHalfToEven(value: number): number {
 }
 
 /**
- * The sum of float64 values in the order NumPy adds them (eight partial sums in blocks of at most 128, halves
- * above): weights normalised by it are the same to the last bit.
+ * Returns the sum of float64 values in the order NumPy adds them (eight partial sums in blocks of at most
+ * 128, halves above): weights normalised by it are the same to the last bit.
  */
 export function pairwiseSum(values: readonly number[], start = 0, end = values.length): number {
   const count = end - start;
@@ -42,15 +42,15 @@ export function pairwiseSum(values: readonly number[], start = 0, end = values.l
   return pairwiseSum(values, start, start + half) + pairwiseSum(values, start + half, end);
 }
 
-/** Weights divided by their sum. */
+/** Divides weights by their sum. */
 export function normalizeWeights(weights: readonly number[]): number[] {
   const sum = pairwiseSum(weights);
   return weights.map((weight) => weight / sum);
 }
 
 /**
- * repr() of a float in Python: the shortest digits, exponents from 1e16 on and below 1e-4, with two digits at
- * least.
+ * Computes repr() of a float in Python: the shortest digits, exponents from 1e16 on and below 1e-4, with two
+ * digits at least.
  */
 export function floatText(value: number): string {
   if (Number.isNaN(value)) return 'nan';

@@ -21,13 +21,13 @@ export class MersenneTwister64 {
     }
   }
 
-  /** The next unsigned 64-bit integer. */
+  /** Returns the next unsigned 64-bit integer. */
   u64(): bigint {
     this.#draw();
     return (BigInt(this.#outputHigh) << 32n) | BigInt(this.#outputLow);
   }
 
-  /** The next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
+  /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
     // Sixteen bits at a time: (divisor - 1) x 2^16 + 65535 stays exact in float64.

@@ -25,7 +25,7 @@ export class MersenneTwister {
     this.#next = stateSize;
   }
 
-  /** The next unsigned 32-bit integer. */
+  /** Returns the next unsigned 32-bit integer. */
   u32(): number {
     if (this.#next >= stateSize) this.#refill();
     let y = this.#state[this.#next++]!;

@@ -17,7 +17,7 @@ export class Pcg64 {
     this.#increment = increment;
   }
 
-  /** The next 32 bits: the lower half of 64, then the upper one. */
+  /** Returns the next 32 bits: the lower half of 64, then the upper one. */
   u32(): number {
     if (this.#upper !== undefined) {
       const upper = this.#upper;
@@ -33,7 +33,8 @@ export class Pcg64 {
   }
 
   /**
-   * A whole number from 0 to below `count` (at most 2^20), as `Generator.integers` draws those of 32 bits.
+   * Returns a whole number from 0 to below `count` (at most 2^20), as `Generator.integers` draws those of 32
+   * bits.
    */
   below(count: number): number {
     // what is left over of 2^32 would be drawn too often (Lemire 2019); products stay below 2^53

@@ -30,19 +30,19 @@ export class RandomState {
     this.#generator.reseed(seed);
   }
 
-  /** The next raw unsigned 32-bit integer. */
+  /** Returns the next raw unsigned 32-bit integer. */
   u32(): number {
     return this.#generator.u32();
   }
 
-  /** A float64 in [0, 1) with 53 random bits: NumPy's `random()`, `rand()`, `random_sample()`. */
+  /** Returns a float64 in [0, 1) with 53 random bits: NumPy's `random()`, `rand()`, `random_sample()`. */
   double(): number {
     const high = this.#generator.u32() >>> 5;
     const low = this.#generator.u32() >>> 6;
     return (high * 67108864 + low) / 9007199254740992;
   }
 
-  /** An integer in [0, maximum], by masking to the bit length and rejecting; `maximum` below 2^53. */
+  /** Returns an integer in [0, maximum], by masking to the bit length and rejecting; `maximum` below 2^53. */
   interval(maximum: number): number {
     if (maximum === 0) return 0;
     if (maximum <= 0xffffffff) {
@@ -72,14 +72,14 @@ export class RandomState {
     }
   }
 
-  /** An integer in [low, high). */
+  /** Returns an integer in [low, high). */
   randint(low: number, high: number): number {
     if (!(high > low))
       throw new UsageError('MTL_DATA_RANDINT', `randint needs low < high, got ${low} and ${high}`);
     return low + this.interval(high - 1 - low);
   }
 
-  /** One of `values`, drawn with `probabilities` (they need not sum to exactly 1). */
+  /** Returns one of `values`, drawn with `probabilities` (they need not sum to exactly 1). */
   choice<T>(values: readonly T[], probabilities: readonly number[]): T {
     if (values.length === 0 || values.length !== probabilities.length) {
       throw new UsageError(
@@ -100,7 +100,8 @@ export class RandomState {
   }
 
   /**
-   * Number of trials until the first success, for a success probability below 1/3 (NumPy's inversion branch).
+   * Returns number of trials until the first success, for a success probability below 1/3 (NumPy's inversion
+   * branch).
    */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {

@@ -40,9 +40,9 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
 /** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
 export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
-  /** Where all datasets have it. */
+  /** The length of a sample; undefined unless all datasets have it. */
   readonly lengthOf: ((sample: number) => number) | undefined;
-  /** Where all datasets have it. */
+  /** The documents of a sample; absent unless all datasets have it. */
   readonly documentsOf?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
@@ -97,7 +97,7 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
     for (const dataset of this.#datasets) dataset.close();
   }
 
-  /** The dataset that a sample is drawn from, and its number there. */
+  /** Returns the dataset that a sample is drawn from, and its number there. */
   #placeOf(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
@@ -227,7 +227,7 @@ interface BlendIndices {
 }
 
 /**
- * Megatron's greedy blend: sample k goes to the dataset that lags most behind its weight,
+ * Builds Megatron's greedy blend: sample k goes to the dataset that lags most behind its weight,
  * argmax of `weight * max(k, 1) - taken`, the first one on ties.
  */
 export function buildBlendIndices({

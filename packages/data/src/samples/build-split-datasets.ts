@@ -34,7 +34,7 @@ interface DatasetPart {
   readonly cacheDirectory: string | false | undefined;
 }
 
-/** How datasets of a kind are opened, and what names their caches. */
+/** The functions that open datasets of a kind and name their caches. */
 interface DatasetKind<Batch extends NumberedBatch> {
   readonly open: (part: DatasetPart) => SampleDataset<Batch>;
   readonly identifiers: (part: DatasetPart) => PythonJsonValue;

@@ -73,7 +73,10 @@ export function parseSplit(split: string): SplitMatrix {
   return ranges as unknown as SplitMatrix;
 }
 
-/** The sequences [first, end) of one part of a dataset of `count` sequences; none where the part is empty. */
+/**
+ * Returns the sequences [first, end) of one part of a dataset of `count` sequences; none where the part is
+ * empty.
+ */
 export function splitSequences(options: {
   readonly split: SplitName;
   /** Default "1": everything is for training. */
@@ -86,7 +89,7 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** The split as written in the identifiers of a dataset. */
+/** Returns the split as written in the identifiers of a dataset. */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
     // The first bookend is Python's integer 0, all others are floats.
@@ -104,7 +107,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * What the text whose md5 names a dataset's cache files begins with, as Megatron composes it for every class.
+ * Returns the first fields of the text whose md5 names a dataset's cache files, as Megatron composes it for
+ * every class.
  */
 export function datasetIdentifiers(
   className: string,

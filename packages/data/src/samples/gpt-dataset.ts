@@ -87,7 +87,7 @@ export class GptDataset implements SampleDataset {
     return this.description.sequenceLength;
   }
 
-  /** The L + 1 tokens of a sample (a shorter last sample is padded with the padding id or -1). */
+  /** Returns the L + 1 tokens of a sample (a shorter last sample is padded with the padding id or -1). */
   text(sample: number): Int32Array {
     this.#readText(sample);
     return this.#text.slice();
@@ -130,7 +130,7 @@ export class GptDataset implements SampleDataset {
     batch.sampleNumbers[row] = sample;
   }
 
-  /** Its documents are the sequences of the dataset, as in its indices. */
+  /** Returns the documents of a sample: they are the sequences of the dataset, as in its indices. */
   documentsOf(sample: number): SampleDocuments {
     const { documentIndex, sampleIndex } = this.description;
     const row = this.#rowOf(sample);
@@ -209,7 +209,8 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /**
- * One part of made-up data, without files and without a cache: the samples of Megatron-LM's MockGPTDataset.
+ * Opens one part of made-up data, without files and without a cache: the samples of Megatron-LM's
+ * MockGPTDataset.
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
  */
@@ -224,7 +225,7 @@ function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
 }
 
-/** The text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
+/** Returns the text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
 function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
@@ -296,7 +297,7 @@ function describeGptDataset(
   };
 }
 
-/** How documents inside a sample are treated (Megatron's flags). */
+/** The treatment of documents inside a sample (Megatron's flags). */
 interface SampleMaskOptions {
   /** The end-of-document token. */
   readonly endOfDocument?: number | undefined;
@@ -339,7 +340,10 @@ interface GptDatasetsOptions
 /** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
 type GptDatasets = SplitDatasets;
 
-/** Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one test. */
+/**
+ * Returns Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one
+ * test.
+ */
 export function sampleTargets(options: {
   readonly trainIters: number;
   readonly evalInterval: number;

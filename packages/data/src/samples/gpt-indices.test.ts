@@ -137,7 +137,7 @@ describe('buildGptIndices', () => {
           if (numSamples !== undefined && indices.plan.numEpochs > 1) {
             expect((indices.plan.numEpochs - 1) * total).toBeLessThan(numSamples * sequenceLength + 1);
           }
-          // What Megatron asserts about the last epoch always holds.
+          // Megatron's assertion about the last epoch always holds.
           const before = Math.floor(((indices.plan.numEpochs - 1) * total - 1) / sequenceLength);
           const last = (numSamples ?? 1) - before;
           if (indices.plan.numEpochs > 1) {

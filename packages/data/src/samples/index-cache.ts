@@ -21,7 +21,7 @@ interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
 }
 
 /**
- * Where the indices of a dataset are kept: Megatron's place unless another is named; undefined for nowhere.
+ * Returns the folder of the indices of a dataset: Megatron's unless another is named; undefined for none.
  */
 export function indexCacheDirectory(
   { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
@@ -35,9 +35,9 @@ export function indexCacheDirectory(
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
-/** How to find, check or build an index. */
+/** Settings by which an index is found, checked or built. */
 interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
-  /** Where the files lie; undefined builds without a cache. */
+  /** The folder of the files; undefined builds without a cache. */
   readonly directory: string | undefined;
   /** Megatron's name of the class, such as `GPTDataset`. */
   readonly className: string;
@@ -104,7 +104,7 @@ type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOpt
   name: string;
 };
 
-/** The arrays, or 'absent', or what is wrong with the files. */
+/** Returns the arrays, or 'absent', or what is wrong with the files. */
 function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
   const { directory, name, description, arrays, check } = options;
   try {
@@ -124,7 +124,7 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
   return check(loaded as Arrays<S>) ?? (loaded as Arrays<S>);
 }
 
-/** An index whose description differs in tokenizers alone; `name` is what names end in. */
+/** Returns an index whose description differs in tokenizers alone; `name` is what names end in. */
 function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
   options: Located<S>,
 ): Arrays<S> | undefined {

@@ -18,8 +18,9 @@ export interface MicroBatchSamplerOptions {
   /** Seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
-   * What an epoch's samples are a multiple of (`cyclic` only): the global batch where steps shall not span
-   * two epochs, and the samples left out not depend on the layout. Default microBatchSize x dataParallelSize.
+   * The number that an epoch's samples are a multiple of (`cyclic` only): the global batch where steps must
+   * not span two epochs, and the samples left out must not depend on the layout. Default microBatchSize x
+   * dataParallelSize.
    */
   readonly epochMultiple?: number;
 }

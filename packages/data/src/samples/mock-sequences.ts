@@ -25,7 +25,8 @@ export interface MockIndex {
 export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
 
 /**
- * The lengths of Megatron-LM's made-up documents: `default_rng(0).integers(1, 4096, 100000, numpy.int32)`.
+ * Returns the lengths of Megatron-LM's made-up documents:
+ * `default_rng(0).integers(1, 4096, 100000, numpy.int32)`.
  */
 export function createMockIndex(options: {
   readonly endOfDocument: number;
@@ -73,7 +74,7 @@ export class MockSequences {
     return length;
   }
 
-  /** Nothing is open. */
+  /** Does nothing: no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

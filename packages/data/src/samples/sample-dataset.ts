@@ -27,13 +27,13 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   readonly sequenceLength: number;
   /** Lets a worker thread open the same dataset; its arrays are shared, not copied. */
   readonly description: SampleDatasetDescription;
-  /** An empty batch of `batchSize` rows, to be filled and finished. */
+  /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;
   /** Writes sample number `sample` into row `row` of `batch`; every row once, in ascending order. */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
-  /** The batch whose rows are all filled, in the form that is given out. */
+  /** Returns the batch whose rows are all filled, in the form that is given out. */
   finishBatch(batch: Batch): Batch;
-  /** One sample as a batch of its own. */
+  /** Returns one sample as a batch of its own. */
   sample(sample: number): Batch;
   /**
    * Tokens of a sample before its padding, as far as possible by the index alone: for callers that do not
@@ -74,7 +74,7 @@ export interface SampleBatch {
   readonly sampleNumbers: Float64Array;
 }
 
-/** An empty batch of these shapes. */
+/** Returns an empty batch of these shapes. */
 export function createSampleBatch(options: {
   batchSize: number;
   sequenceLength: number;
@@ -106,7 +106,7 @@ export function assembleBatch<Batch extends NumberedBatch>(
 }
 
 /**
- * The documents that samples were read from, by source in the order of their first sample; each once,
+ * Returns the documents that samples were read from, by source in the order of their first sample; each once,
  * ascending.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(

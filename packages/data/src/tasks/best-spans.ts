@@ -13,7 +13,7 @@ interface SpanLogits {
   readonly end: ArrayLike<number>;
 }
 
-/** How to search the best spans of one question. */
+/** Settings of the search for the best spans of one question. */
 interface BestSpansOptions {
   readonly example: SpanExample;
   /** All windows of the example. */
@@ -43,16 +43,16 @@ interface BestSpans {
   /** The smallest sum of the logits of position 0 over the windows: what "no answer" scores. */
   readonly noAnswerScore: number;
   /**
-   * Of "no answer" against the best candidate (two-way softmax of their scores): above a half where it scores
-   * higher. It grows with the difference of scores that BERT compares with its threshold.
+   * Probability of "no answer" against the best candidate (two-way softmax of their scores): above a half
+   * where it scores higher. It grows with the difference of scores that BERT compares with its threshold.
    */
   readonly noAnswerProbability: number;
 }
 
 /**
- * The best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest` starts
- * and ends of each window, both in its context, the start where the window shows the most context around it,
- * the end not before it and not too far.
+ * Returns the best answers over all windows of a question (Devlin 2018, 4.2 and 4.3): pairs among the `nBest`
+ * starts and ends of each window, both in its context, the start where the window shows the most context
+ * around it, the end not before it and not too far.
  */
 export function bestSpans(options: BestSpansOptions): BestSpans {
   const { example, logits, nBest = 20, maximumAnswerLength = 30 } = options;
@@ -101,7 +101,7 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
   };
 }
 
-/** Positions of the `count` largest values, largest first, the lower position first among equals. */
+/** Returns positions of the `count` largest values, largest first, the lower position first among equals. */
 function largest(values: ArrayLike<number>, count: number): number[] {
   const positions = Array.from({ length: values.length }, (_, i) => i);
   return positions.sort((a, b) => values[b]! - values[a]! || a - b).slice(0, count);

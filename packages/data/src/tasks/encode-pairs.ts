@@ -14,8 +14,9 @@ interface EncodeSentencePairsOptions {
 }
 
 /**
- * Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text truncated first. Its batches have
- * labels when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * Encodes pairs. Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text truncated first.
+ * Its batches have labels when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and
+ * `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength } = options;
@@ -57,9 +58,10 @@ interface EncodeMultipleChoiceOptions {
 }
 
 /**
- * Sample n is example n, one sequence for each option: `[CLS] question and option [SEP] article [SEP]`, as
- * Megatron puts RACE: the option fills the blanks (`_`) of the question, or follows it where it has none. The
- * longer part is truncated first. Throws `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ * Encodes questions with options. Sample n is example n, one sequence for each option:
+ * `[CLS] question and option [SEP] article [SEP]`, as Megatron puts RACE: the option fills the blanks (`_`)
+ * of the question, or follows it where it has none. The longer part is truncated first. Throws
+ * `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
  */
 export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
   const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;
@@ -122,9 +124,9 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 }
 
 /**
- * `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two texts
- * loses its last token until both fit, the second one when they are equal (Devlin 2018: the rule of BERT's
- * fine-tuning).
+ * Returns `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two
+ * texts loses its last token until both fit, the second one when they are equal (Devlin 2018: the rule of
+ * BERT's fine-tuning).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;

@@ -39,10 +39,10 @@ interface EncodedSpans {
 }
 
 /**
- * Samples are windows: `[CLS] question [SEP] part of the context [SEP]`, example after example, with the
- * positions of the first answer (0, `[CLS]`, where the window does not hold all of it, or there is none). An
- * answer that starts or ends inside a token takes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`,
- * `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
+ * Encodes questions about contexts. Samples are windows: `[CLS] question [SEP] part of the context [SEP]`,
+ * example after example, with the positions of the first answer (0, `[CLS]`, where the window does not hold
+ * all of it, or there is none). An answer that starts or ends inside a token takes the whole token. Throws
+ * `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;
@@ -156,8 +156,8 @@ function splitIntoWindows(options: { length: number; room: number; documentStrid
 }
 
 /**
- * For each token which window shows it best: the most tokens on its scarcer side, a hundredth for each token
- * of the window; the first one of equals.
+ * Returns for each token the window that shows it best: the most tokens on its scarcer side, a hundredth for
+ * each token of the window; the first one of equals.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);
@@ -175,8 +175,8 @@ function maximumContext(parts: readonly TokenRange[], length: number): Int32Arra
 }
 
 /**
- * The tokens that an answer touches; undefined without an answer, or for one of characters that no token
- * holds.
+ * Returns the tokens that an answer touches; undefined without an answer, or for one of characters that no
+ * token holds.
  */
 function answerTokens(encoded: EncodedText, answer: SpanAnswer | undefined) {
   if (answer === undefined) return undefined;

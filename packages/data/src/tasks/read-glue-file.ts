@@ -9,7 +9,7 @@ export interface SentencePairExample {
   readonly second: string;
   /** Index into the task's labels; undefined in a file without labels (a test set). */
   readonly label: number | undefined;
-  /** Where the pair comes from (MNLI only). */
+  /** The source of the pair (MNLI only). */
   readonly genre: string | undefined;
 }
 
@@ -96,8 +96,8 @@ export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): 
 }
 
 /**
- * Positions of the columns; the label may be missing (a test set), and then training and metrics are not
- * possible.
+ * Returns positions of the columns; the label may be missing (a test set), and then training and metrics are
+ * not possible.
  */
 function findColumns(options: { task: GlueTaskName; path: string; names: readonly string[] }) {
   const { task, path, names } = options;
@@ -126,7 +126,10 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
   };
 }
 
-/** A misspelt label column must not pass for a test set, which has no column that test sets do not have. */
+/**
+ * Refuses a file without labels that has columns which test sets do not have: a misspelt label column must
+ * not pass for a test set.
+ */
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
   const { task, path, names } = options;
   const { label } = glueTasks[task].columns;

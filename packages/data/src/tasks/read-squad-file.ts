@@ -98,7 +98,7 @@ function readAnswer(options: {
 
 const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
 
-/** From an index in code points to one in UTF-16 units; undefined behind the end. */
+/** Makes the function from an index in code points to one in UTF-16 units; undefined behind the end. */
 function unitsOfCodePoints(text: string): (codePoint: number) => number | undefined {
   const units: number[] = [];
   let unit = 0;

@@ -87,7 +87,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
     return assembleBatch(this, [sample]);
   }
 
-  /** Nothing is open. */
+  /** Does nothing: no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {
@@ -131,7 +131,7 @@ interface TaskTargets {
   readonly positions: boolean;
 }
 
-/** An empty batch of padding. */
+/** Returns an empty batch of padding. */
 function createTaskTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -177,7 +177,7 @@ export class TaskSequences {
     this.#firstLengths.push(firstLength);
   }
 
-  /** The arrays of a dataset's description. */
+  /** Returns the arrays of a dataset's description. */
   pack(): Pick<TaskDatasetDescription, 'tokens' | 'offsets' | 'firstLengths'> {
     const tokens = sharedInt32Array(this.#numTokens);
     tokens.set(this.#tokens.subarray(0, this.#numTokens));
@@ -187,7 +187,7 @@ export class TaskSequences {
   }
 }
 
-/** The values as int32 in shared memory. */
+/** Returns the values as int32 in shared memory. */
 export function sharedCopy(values: readonly number[]): Int32Array {
   const result = sharedInt32Array(values.length);
   result.set(values);

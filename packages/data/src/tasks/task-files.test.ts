@@ -25,7 +25,7 @@ function file(text: string | Uint8Array, name = `${files++}.txt`): string {
   return path;
 }
 
-/** What a failing call says, without the directory. */
+/** Returns the message of a failing call, without the directory. */
 function failure(run: () => unknown) {
   try {
     run();

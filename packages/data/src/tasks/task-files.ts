@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { DataError } from '@mtl/errors';
 import { fileProblem, readRegularFile } from '../files/regular-files.js';
 
-/** The text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
+/** Returns the text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
 export function readTaskText(path: string): string {
   let bytes: Buffer;
   try {
@@ -42,12 +42,12 @@ export class TaskJson {
     }
   }
 
-  /** True if an object has the key. */
+  /** Returns whether an object has the key. */
   has(key: string): boolean {
     return this.#isObject() && Object.hasOwn(this.value as object, key);
   }
 
-  /** The value under a key that must be there. */
+  /** Returns the value under a key that must be there. */
   get(key: string): TaskJson {
     if (!this.#isObject()) this.fail(`is ${kindOf(this.value)}`, `an object with "${key}"`);
     if (!this.has(key)) {
@@ -58,7 +58,7 @@ export class TaskJson {
     return new TaskJson({ path: this.path, place, value: (this.value as Record<string, unknown>)[key] });
   }
 
-  /** The elements of a list. */
+  /** Returns the elements of a list. */
   list(): TaskJson[] {
     if (!Array.isArray(this.value)) this.fail(`is ${kindOf(this.value)}`, 'a list');
     const values = this.value as unknown[];
@@ -75,7 +75,7 @@ export class TaskJson {
     return this.value as boolean;
   }
 
-  /** A non-negative integer. */
+  /** Returns a non-negative integer. */
   count(): number {
     if (!Number.isSafeInteger(this.value) || (this.value as number) < 0) {
       this.fail(`is ${kindOf(this.value)}`, 'a non-negative integer');
@@ -101,7 +101,7 @@ function kindOf(value: unknown): string {
   return text.length > 40 ? `${text.slice(0, 40)}...` : text;
 }
 
-/** Where in a task's file something is wrong. */
+/** The place of an error in a task's file. */
 interface TaskErrorOptions {
   /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
   readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
@@ -114,7 +114,7 @@ interface TaskErrorOptions {
   readonly cause?: unknown;
 }
 
-/** The error of a file of a fine-tuning task: `MTL_DATA_TASK_FILE`, `..._LABEL` or `..._ANSWER`. */
+/** Returns the error of a file of a fine-tuning task: `MTL_DATA_TASK_FILE`, `..._LABEL` or `..._ANSWER`. */
 export function taskError(options: TaskErrorOptions): DataError {
   const { kind, path, place, what, expected, remedy, cause } = options;
   const where = place === undefined ? path : `${path}, ${place}`;

@@ -7,7 +7,7 @@ interface ClassificationResults {
   readonly labels: ArrayLike<number>;
 }
 
-/** The share of right predictions, 0 to 1. */
+/** Returns the share of right predictions, 0 to 1. */
 export function accuracy({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
   let right = 0;
@@ -16,8 +16,8 @@ export function accuracy({ predictions, labels }: ClassificationResults): number
 }
 
 /**
- * F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall, 0 where nothing was found
- * rightly.
+ * Returns F1 of class 1 (QQP's duplicates): the harmonic mean of precision and recall, 0 where nothing was
+ * found rightly.
  */
 export function binaryF1({ predictions, labels }: ClassificationResults): number {
   checkLengths({ predictions, labels });
@@ -83,9 +83,9 @@ interface QuestionScore {
 }
 
 /**
- * Exact match and F1 by the rules of the official evaluations, best over the ground truths of a question
- * (Rajpurkar 2016, 2018): version 1.1 counts a missing prediction as wrong; version 2.0 looks only at
- * questions with a prediction, takes an answer that normalisation empties for none, and searches the best
+ * Returns exact match and F1 by the rules of the official evaluations, best over the ground truths of a
+ * question (Rajpurkar 2016, 2018): version 1.1 counts a missing prediction as wrong; version 2.0 looks only
+ * at questions with a prediction, takes an answer that normalisation empties for none, and searches the best
  * threshold of the no-answer probabilities.
  */
 export function squadMetrics(options: SquadResults): SquadMetrics {
@@ -201,21 +201,21 @@ const asciiPunctuation = /[!-/:-@[-`{-~]/g;
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
 /**
- * An answer as SQuAD compares it: small letters, without ASCII punctuation, articles and superfluous white
- * space.
+ * Returns an answer as SQuAD compares it: small letters, without ASCII punctuation, articles and superfluous
+ * white space.
  */
 export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');
 }
 
-/** 1 when both are the same after normalisation, else 0. */
+/** Returns 1 when both are the same after normalisation, else 0. */
 export function exactMatch(prediction: string, truth: string): number {
   return normalizeAnswer(prediction) === normalizeAnswer(truth) ? 1 : 0;
 }
 
 /**
- * The harmonic mean of precision and recall over the words of both (as bags), after normalisation. Where one
- * has no words, SQuAD 2.0 gives 1 when the other has none either, else 0; SQuAD 1.1 always 0.
+ * Returns the harmonic mean of precision and recall over the words of both (as bags), after normalisation.
+ * Where one has no words, SQuAD 2.0 gives 1 when the other has none either, else 0; SQuAD 1.1 always 0.
  */
 export function answerF1(
   prediction: string,

@@ -153,7 +153,7 @@ export function correctPreTokenizer(preTokenizer: unknown, config: unknown): voi
   }
 }
 
-/** The words of a text as GPT-2 finds them, spelt in the alphabet of bytes. */
+/** Returns the words of a text as GPT-2 finds them, spelt in the alphabet of bytes. */
 function byteLevelWords(settings: { add_prefix_space?: boolean; use_regex?: boolean }) {
   const { add_prefix_space: addsSpace = false, use_regex: splits = true } = settings;
   const spell = rememberWords((word) => {
@@ -176,7 +176,7 @@ function splitAtPunctuation({ behavior = 'Isolated' }: PreTokenizerSettings) {
   return (text: string): string[] => splitText(text, { pattern: onePunctuation, behavior });
 }
 
-/** Pieces of so many code points. */
+/** Returns pieces of so many code points. */
 function piecesOf(text: string, length: number): string[] {
   const characters = Array.from(text);
   const pieces: string[] = [];

@@ -32,7 +32,8 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
 const endOfDocument = 256;
 
 /**
- * One token for each byte of UTF-8 (ids 0 to 255), and 256 ends a document. Needs no files, loses nothing.
+ * Makes a tokenizer with one token for each byte of UTF-8 (ids 0 to 255); 256 ends a document. It needs no
+ * files and loses nothing.
  */
 function createByteLevelTokenizer(
   options: Extract<TokenizerOptions, { type: 'ByteLevelTokenizer' }>,
@@ -56,8 +57,8 @@ function createByteLevelTokenizer(
 }
 
 /**
- * For corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the last id ends
- * documents.
+ * Makes a tokenizer for corpora that are ids already ("17 4 230"): the vocabulary is exactly `vocabSize`, the
+ * last id ends documents.
  */
 function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTokenizer' }>): Tokenizer {
   const { vocabSize } = options;
@@ -85,7 +86,7 @@ function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTok
   };
 }
 
-/** BERT's WordPiece from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
+/** Makes BERT's WordPiece from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
 function createBertWordPieceTokenizer(
   options: Extract<TokenizerOptions, { type: 'BertWordPieceLowerCase' | 'BertWordPieceCase' }>,
 ): Tokenizer {

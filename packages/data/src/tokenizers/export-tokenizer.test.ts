@@ -15,7 +15,8 @@ async function written(name: string, files: Readonly<Record<string, string>>): P
   return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, name) });
 }
 
-// What splits GPT-2's words: letters, numbers, marks, kinds of white space, and what only looks like it.
+// GPT-2's words are split at these: letters, numbers, marks, kinds of white space, and characters that only
+// look like it.
 const piece = fc.constantFrom(
   ...['the', 'a', 'é', 'e\u0301', '打字', '😀', '𝔘', '1', '23', ' ', '  ', '\n', '\t', '\r\n', '\u0085'],
   ...['\ufeff', '\u00a0', '\u2003', '\u200b', "'s", "'LL", '_', '=', '---', '!?', '<|endoftext', '\u0000'],

@@ -14,8 +14,8 @@ import type { TokenizerOptions } from './tokenizer.js';
 import { readJsonFile } from './tokenizer-json-file.js';
 
 /**
- * The files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it does not
- * consist of such files: `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
+ * Returns the files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it
+ * does not consist of such files: `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
  * tokenizer_config.json, `ByteLevelTokenizer` a tokenizer.json and its tokenizer_config.json, and a
  * `HuggingFaceTokenizer` without a tokenizer_config.json gets one, without which the transformers library
  * knows neither its special tokens nor a length. Undefined for the others. A text that spells out
@@ -68,7 +68,7 @@ function jsonFiles(parts: ByteLevelBpe, exported: Exported): Record<string, stri
   };
 }
 
-/** A tokenizer_config.json. */
+/** Returns a tokenizer_config.json. */
 function settingsFile(
   settings: Exported & Readonly<Partial<Record<SpecialToken, string | undefined>>>,
 ): string {
@@ -90,7 +90,7 @@ type SpecialToken = (typeof specialTokens)[number];
 // Names that published models give the token that begins a text.
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
-/** The tokenizer_config.json of a tokenizer.json that came without one. */
+/** Returns the tokenizer_config.json of a tokenizer.json that came without one. */
 function settingsOf(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
   maxLength: number | undefined,
@@ -117,7 +117,10 @@ function settingsOf(
   };
 }
 
-/** A vocabulary of byte strings whose ids are the ranks of its merges, and the end of a text after them. */
+/**
+ * Returns a vocabulary of byte strings whose ids are the ranks of its merges, and the end of a text after
+ * them.
+ */
 function bytePairs(tokens: readonly string[], { splitsWords }: { splitsWords: boolean }): ByteLevelBpe {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));
   const spelt = tokens.map((token) => Array.from(token, (byte) => byteAlphabet[byte.charCodeAt(0)]).join(''));

@@ -11,8 +11,8 @@ import { makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { checkIds, type Tokenizer, type TokenizerOptions } from './tokenizer.js';
 
 /**
- * GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`. Text
- * that looks like `<|endoftext|>` is plain text with the built-in vocabulary.
+ * Makes GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`.
+ * Text that looks like `<|endoftext|>` is plain text with the built-in vocabulary.
  */
 export async function createGpt2BpeTokenizer(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,
@@ -59,7 +59,7 @@ function builtIn(tokens: readonly string[], options: TokenizerOptions): Tokenize
 
 const isAscii = /^[\0-\x7f]*$/;
 
-/** The UTF-8 of a text, a character for each byte. */
+/** Returns the UTF-8 of a text, a character for each byte. */
 function byteString(text: string): string {
   return isAscii.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }

@@ -4,8 +4,8 @@ import { readJsonFile, readTextFile } from './tokenizer-json-file.js';
 export const endOfText = '<|endoftext|>';
 
 /**
- * GPT-2's 50,256 byte-pair tokens in the order of their ids, which is that of their merges. They are byte
- * strings: a character U+0000 to U+00FF for each byte.
+ * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is that of their merges. They are
+ * byte strings: a character U+0000 to U+00FF for each byte.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
   // Loaded on demand: the vocabulary takes 50 ms to import.
@@ -35,7 +35,7 @@ export interface ByteLevelBpe {
   readonly splitsWords: boolean;
 }
 
-/** The tokenizer.json of a byte-level BPE as GPT-2's. */
+/** Returns the tokenizer.json of a byte-level BPE as GPT-2's. */
 export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: ByteLevelBpe) {
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   return {

@@ -47,7 +47,9 @@ export function loadHuggingFaceTokenizer(
   });
 }
 
-/** A tokenizer.json, given by its path or its directory, and where its tokenizer_config.json would be. */
+/**
+ * Returns a tokenizer.json, given by its path or its directory, and where its tokenizer_config.json would be.
+ */
 export function tokenizerJsonPaths(tokenizerModel: string): {
   readonly path: string;
   readonly configPath: string;
@@ -102,7 +104,10 @@ function correctedImplementation(json: TokenizerJson, config: Record<string, unk
   return implementation;
 }
 
-/** The library cannot read every expression of Oniguruma: those of the corrected parts are kept from it. */
+/**
+ * Replaces the expressions of the corrected parts by others: the library cannot read every expression of
+ * Oniguruma.
+ */
 function withoutExpressions(json: TokenizerJson): unknown {
   const strip = (part: unknown): unknown => {
     if (Array.isArray(part)) return part.map(strip);
@@ -116,7 +121,7 @@ function withoutExpressions(json: TokenizerJson): unknown {
 
 const unread = { String: ' ' };
 
-/** A model without an unknown token gives no id for text that it cannot spell. */
+/** Refuses text without an id: a model without an unknown token gives none for text that it cannot spell. */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
   throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
@@ -185,7 +190,10 @@ interface PostProcessor {
   readonly special_tokens?: unknown;
 }
 
-/** The special tokens that a post-processor puts before a text: those of its template for single texts. */
+/**
+ * Returns the special tokens that a post-processor puts before a text: those of its template for single
+ * texts.
+ */
 function startIdsOf(postProcessor: unknown): readonly number[] | undefined {
   const found = (postProcessor ?? {}) as PostProcessor;
   if (found.type === 'Sequence' && Array.isArray(found.processors)) {

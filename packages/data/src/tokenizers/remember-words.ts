@@ -3,8 +3,8 @@ const maximumWords = 1 << 16;
 const maximumLength = 64;
 
 /**
- * The same function of a word, which computes short words once. It forgets all of them when 65,536 are kept,
- * so that memory is bounded.
+ * Makes a function of a word compute short words once. It forgets all of them when 65,536 are kept, so that
+ * memory is bounded.
  */
 export function rememberWords<T>(compute: (word: string) => T): (word: string) => T {
   const known = new Map<string, T>();

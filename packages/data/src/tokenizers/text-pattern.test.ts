@@ -22,7 +22,7 @@ const split = (expression: string) => ({
   invert: false,
 });
 
-// What the tokenizers library makes of patterns is in tokenizer-json.test.ts.
+// Results of patterns in the tokenizers library are in tokenizer-json.test.ts.
 describe('patterns of a tokenizer.json', () => {
   it('keep a blank line in one word where the quantifier is possessive', async () => {
     const tokenizer = await open(split('[a-z]++|\\s++$|\\s*[\\r\\n]|\\s'));

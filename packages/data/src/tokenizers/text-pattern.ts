@@ -22,7 +22,7 @@ interface Part {
   readonly isMatch: boolean;
 }
 
-/** The pattern as a global expression. */
+/** Returns the pattern as a global expression. */
 export function textPattern({ String: text, Regex: expression }: PatternSettings): RegExp {
   if (expression !== undefined) return onigurumaExpression(expression);
   return new RegExp((text ?? '').replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gu');
@@ -101,9 +101,9 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * A regular expression of a tokenizer.json, which is one of Oniguruma, as one of JavaScript that matches the
- * same texts: possessive quantifiers and atomic groups do not backtrack, letters of all scripts fold, `$`
- * ends a line.
+ * Returns a regular expression of a tokenizer.json, which is one of Oniguruma, as one of JavaScript that
+ * matches the same texts: possessive quantifiers and atomic groups do not backtrack, letters of all scripts
+ * fold, `$` ends a line.
  *
  * @returns a global expression; its groups have other numbers than those of the pattern
  * @throws SyntaxError for what is not an expression of Oniguruma, or has no counterpart

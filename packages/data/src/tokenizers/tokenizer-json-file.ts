@@ -26,7 +26,7 @@ export function readTextFile(path: string): string {
   }
 }
 
-/** The error of a tokenizer file that is missing, malformed or contradicts itself. */
+/** Returns the error of a tokenizer file that is missing, malformed or contradicts itself. */
 export function tokenizerError(
   path: string,
   what: string,
@@ -39,7 +39,7 @@ export function tokenizerError(
   });
 }
 
-/** The text of a token in tokenizer_config.json, where it is a string or an object. */
+/** Returns the text of a token in tokenizer_config.json, where it is a string or an object. */
 export function tokenText(token: unknown): string | undefined {
   if (typeof token === 'string') return token;
   const content = (token as { content?: unknown } | null | undefined)?.content;

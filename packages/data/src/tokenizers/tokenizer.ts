@@ -21,7 +21,7 @@ export interface Tokenizer {
   /** Names this tokenizer in the md5 of index caches. */
   readonly identifiers: PythonJsonValue;
   /**
-   * What `createTokenizer` needs to make the same one in a worker thread; undefined for one that cannot
+   * Options by which `createTokenizer` makes an equal one in a worker thread; undefined for one that cannot
    * travel.
    */
   readonly options: TokenizerOptions | undefined;
@@ -33,7 +33,7 @@ export interface Tokenizer {
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
-   * Text of ids, such as those of `IndexedDataset.sequence`; ids of special tokens are spelt out.
+   * Returns the text of ids, such as those of `IndexedDataset.sequence`; ids of special tokens are spelt out.
    *
    * @param ids whole numbers; bigint in datasets of int64
    */

@@ -25,7 +25,7 @@ export function wordPieceSplitter(
   for (const token of tokens.keys()) longestToken = Math.max(longestToken, token.length);
 
   return (word) => {
-    // Where in the word each code point begins, and its end.
+    // the start of each code point in the word, and its end
     const offsets = [0];
     for (const character of word) offsets.push(offsets[offsets.length - 1]! + character.length);
     const length = offsets.length - 1;
@@ -61,8 +61,8 @@ const whiteSpace = /^\p{White_Space}$/u;
 const maximumCachedCharacters = 1 << 16;
 
 /**
- * An encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
- * another pipeline. Its ids are those of the library. Every step of this pipeline works on one character
+ * Returns an encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined
+ * for another pipeline. Its ids are those of the library. Every step of this pipeline works on one character
  * (code point) at a time until words are split, so each normalized character knows the one it came from;
  * marks that the normalizer drops belong to no token.
  */

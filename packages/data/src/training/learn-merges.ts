@@ -6,7 +6,7 @@ const radix = 2 ** 26;
 interface LearnMergesOptions {
   /** Symbols of every distinct word; changed in place. */
   readonly words: Int32Array[];
-  /** How often each word occurs. */
+  /** Number of occurrences of each word. */
   readonly counts: readonly number[];
   /** Texts of the symbols so far, by id; merged symbols are appended. */
   readonly symbols: string[];
@@ -22,9 +22,10 @@ interface LearnMergesOptions {
 }
 
 /**
- * Byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the vocabulary is
- * full, the pair of smaller ids first when several are equally frequent. Counts are kept up to date from the
- * words that a merge touches, so a merge costs what it changes. Returns the merges, as pairs of ids.
+ * Learns a byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the
+ * vocabulary is full, the pair of smaller ids first when several are equally frequent. Counts are kept up to
+ * date from the words that a merge touches, so a merge costs what it changes. Returns the merges, as pairs of
+ * ids.
  */
 export function learnMerges(options: LearnMergesOptions): [left: number, right: number][] {
   const { words, counts, symbols, vocabularySize, minFrequency, continuingPrefix = '', onProgress } = options;
@@ -189,7 +190,9 @@ export type TrainingProgress =
   | { readonly stage: 'counting'; readonly texts: number; readonly words: number }
   | { readonly stage: 'merging'; readonly symbols: number; readonly vocabularySize: number };
 
-/** How often each word occurs; memory grows with the number of different words, not with the text. */
+/**
+ * Counts the occurrences of each word; memory grows with the number of different words, not with the text.
+ */
 export async function countWords(options: {
   readonly texts: TrainingTexts;
   readonly split: (text: string) => Iterable<string>;

@@ -71,7 +71,7 @@ export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Prom
   };
 }
 
-/** An entry of `added_tokens`. */
+/** Returns an entry of `added_tokens`. */
 export function specialToken(content: string, id: number) {
   return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
 }

@@ -105,8 +105,8 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
 }
 
 /**
- * First symbols (special tokens, characters, continuing characters, each in code point order) and the words
- * in them.
+ * Returns first symbols (special tokens, characters, continuing characters, each in code point order) and the
+ * words in them.
  */
 function spell(options: {
   words: ReadonlyMap<string, number>;

@@ -5,7 +5,7 @@ import { type BertTypeName, modelTypes } from './model-types.js';
 import { checkSupported } from './unsupported-features.js';
 
 /**
- * The architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
+ * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
  * transformers has defaults for, has the same ones here.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
@@ -19,7 +19,7 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/** The model type of transformers that is nearest to a BERT: by the positions of the model. */
+/** Returns the model type of transformers that is nearest to a BERT: by the positions of the model. */
 export const bertTypeOf = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
@@ -30,7 +30,7 @@ export interface BertArchitecture {
   readonly labels?: readonly string[] | undefined;
 }
 
-/** The fields of config.json of a BERT. */
+/** Returns the fields of config.json of a BERT. */
 export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
@@ -49,7 +49,7 @@ export function encodeBertConfiguration(
   });
 }
 
-/** The number of labels follows from these in transformers. */
+/** Returns the fields of the labels, from which the number of labels follows in transformers. */
 const labelFields = (labels: readonly string[]) => ({
   id2label: Object.fromEntries(labels.map((label, index) => [index, label])),
   label2id: Object.fromEntries(labels.map((label, index) => [label, index])),

@@ -83,8 +83,8 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
 }
 
 /**
- * The name map of transformers' BERT and RoFormer, names without the prefix `bert.` or `roformer.` (those of
- * the heads begin with `cls.`).
+ * Returns the name map of transformers' BERT and RoFormer, names without the prefix `bert.` or `roformer.`
+ * (those of the heads begin with `cls.`).
  */
 function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
@@ -123,8 +123,8 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * How files of a BERT are named that is to be fine-tuned: the encoder, and of the rest what `has` reports is
- * there.
+ * Returns the names in files of a BERT that is to be fine-tuned: the encoder, and the rest as far as `has`
+ * reports it.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
@@ -152,7 +152,7 @@ const prefixOf = (model: BertModelConfiguration): string => `${bertTypeOf(model)
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
-/** The embedding's name in files, and how names there become those of the name maps. */
+/** Returns the embedding's name in files, and how names there become those of the name maps. */
 export const bertEmbedding = (model: BertModelConfiguration) => ({
   embedding: 'embeddings.word_embeddings.weight',
   naming: { prefix: prefixOf(model), canonical },
@@ -164,7 +164,7 @@ const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 
-/** How files of BERT and RoFormer are named. */
+/** Returns the names in files of BERT and RoFormer. */
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),

@@ -32,7 +32,7 @@ export interface ConfigField {
 
 type Names = readonly string[];
 
-/** A positive integer; required unless there is a default. */
+/** Makes the field of a positive integer; required unless there is a default. */
 export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
   const kind = 'a positive integer';
   const read: ConfigField['read'] = (fields, known) =>
@@ -56,12 +56,12 @@ export function checkedNumber({
   });
 }
 
-/** True or false. */
+/** Makes a field that is true or false. */
 export function truth(key: string, name: string, otherwise: boolean): ConfigField {
   return { key, names: [name], read: (fields) => fields.optional(name, 'true or false', otherwise) };
 }
 
-/** The kind of GELU, by transformers' name of the activation. */
+/** Makes the field of the kind of GELU, by transformers' name of the activation. */
 export function geluField(name: string, otherwise: string): ConfigField {
   return {
     key: 'geluKind',
@@ -89,7 +89,7 @@ export function readConfigFields(fields: JsonFields, table: readonly ConfigField
   return known;
 }
 
-/** The fields of config.json that state the properties of a model. */
+/** Returns the fields of config.json that state the properties of a model. */
 export function writeConfigFields(
   model: object,
   table: readonly ConfigField[],
@@ -104,11 +104,11 @@ export function writeConfigFields(
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/** Names of fields that are read and never written, as they state the same as others. */
+/** Returns names of fields that are read and never written, as they state the same as others. */
 export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 
-/** The fields as transformers writes them: in the order of their names. */
+/** Returns the fields as transformers writes them: in the order of their names. */
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
 
@@ -122,7 +122,7 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
 };
 
 /**
- * The GELU that a configuration names.
+ * Returns the GELU that a configuration names.
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
  */
 function geluKindOf(

@@ -2,7 +2,10 @@ import { hasExperts } from '@mtl/models';
 import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
-/** Experts of a layer; transformers 5 writes either name, earlier versions that of the model type. */
+/**
+ * Makes the field of the experts of a layer; transformers 5 writes either name, earlier versions that of the
+ * model type.
+ */
 const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
   const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
   return { ...size('numExperts', [written, other]), hasSpellings: true };
@@ -76,7 +79,7 @@ function denseLayers(fields: JsonFields): readonly number[] {
   throw fields.refuse('mlp_only_layers', 'a list of layers, counted from 0');
 }
 
-/** N where every Nth layer has experts, the first one included, as `moeLayerFreq` counts. */
+/** Returns N where every Nth layer has experts, the first one included, as `moeLayerFreq` counts. */
 function frequencyOf(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
   const frequency = second < 0 ? layers.length : second;
@@ -86,7 +89,7 @@ function frequencyOf(layers: readonly number[]): number | undefined {
 const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boolean[] =>
   Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
 
-/** N where every Nth layer has experts, the first N - 1 not. */
+/** Returns N where every Nth layer has experts, the first N - 1 not. */
 function sparseStepOf(layers: readonly boolean[]): number | undefined {
   const step = layers.indexOf(true) + 1;
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;

@@ -13,7 +13,7 @@ export function isReadableDtype(dtype: string): dtype is ReadableDtype {
 
 let float16Table: Float32Array | undefined;
 
-/** The value of every float16: exponentiation for each of millions of weights would take seconds. */
+/** Returns the value of every float16: exponentiation for each of millions of weights would take seconds. */
 function float16Values(): Float32Array {
   float16Table ??= Float32Array.from({ length: 65536 }, (_, bits) => float16Value(bits));
   return float16Table;
@@ -21,12 +21,17 @@ function float16Values(): Float32Array {
 
 const newFloats: AllocateFloats = (length) => new Float32Array(length);
 
-/** Little-endian bytes on a boundary of 8, as typed arrays need it; a copy only where they are not. */
+/**
+ * Returns little-endian bytes on a boundary of 8, as typed arrays need it; a copy only where they are not.
+ */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 8 === 0 ? bytes : Uint8Array.from(bytes);
 }
 
-/** Little-endian bytes of a dtype as float32 values (float64 is rounded); may share memory with `bytes`. */
+/**
+ * Returns little-endian bytes of a dtype as float32 values (float64 is rounded); may share memory with
+ * `bytes`.
+ */
 export function decodeFloats(
   bytes: Uint8Array,
   dtype: ReadableDtype,
@@ -52,7 +57,10 @@ export function decodeFloats(
   return values;
 }
 
-/** float32 values rounded to a dtype (to nearest, ties to even), as little-endian bytes; may share memory. */
+/**
+ * Returns float32 values rounded to a dtype (to nearest, ties to even), as little-endian bytes; may share
+ * memory.
+ */
 export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8Array {
   if (dtype === 'F32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const round = dtype === 'BF16' ? bfloat16Bits : float16Bits;
@@ -61,7 +69,7 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
   return new Uint8Array(bits.buffer);
 }
 
-/** Gives memory for values; what is in it is left over from before. */
+/** Gives memory for values; its content is left over from before. */
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
@@ -79,12 +87,12 @@ export class ScratchMemory {
     this.#buffer = new ArrayBuffer(bytes);
   }
 
-  /** From here on everything that was taken may be overwritten. */
+  /** Releases all memory that was taken: it may be overwritten from here on. */
   reset(): void {
     this.#used = 0;
   }
 
-  /** On a boundary of 8 bytes; what is in it is left over from before. */
+  /** Takes memory on a boundary of 8 bytes; its content is left over from before. */
   bytes(length: number): Uint8Array {
     const start = this.#used;
     const end = start + Math.ceil(length / 8) * 8;

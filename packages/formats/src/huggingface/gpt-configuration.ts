@@ -5,15 +5,15 @@ import { type GptTypeName, modelTypes } from './model-types.js';
 import { checkedFields, checkSupported, unknownFields } from './unsupported-features.js';
 
 /** A GPT as a config.json describes it. */
-export interface DescribedGpt {
+interface DescribedGpt {
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   readonly notices: readonly string[];
 }
 
 /**
- * The architecture that a config.json of a GPT-2, a Llama or a model after it describes. Sizes must be there;
- * what transformers has defaults for, has the same ones here.
+ * Returns the architecture that a config.json of a GPT-2, a Llama or a model after it describes. Sizes must
+ * be there; what transformers has defaults for, has the same ones here.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -51,7 +51,7 @@ function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModel
   ];
 }
 
-/** The tokens that end a text: eos_token_id is one id, several or none. */
+/** Returns the tokens that end a text: eos_token_id is one id, several or none. */
 export function parseEndTokens(fields: JsonFields, vocabularySize: number): readonly number[] | undefined {
   const value = fields.values.eos_token_id;
   if (value === undefined || value === null) return undefined;
@@ -64,7 +64,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
   throw fields.refuse('eos_token_id', 'a token id or a list of them');
 }
 
-/** The fields of config.json of a GPT-2, a Llama or a model after it. */
+/** Returns the fields of config.json of a GPT-2, a Llama or a model after it. */
 export function encodeGptConfiguration(
   model: GptModelConfiguration,
   options: { modelType: GptTypeName; dtype: string; tokens: Readonly<Record<string, unknown>> },

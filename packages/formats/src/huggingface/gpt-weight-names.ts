@@ -17,7 +17,7 @@ const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
 const gpt2Prefix = 'transformer.';
 
 /**
- * How files of a model type are named, for its name map.
+ * Returns the names in files of a model type, for its name map.
  *
  * @param tensors the names in the files that are read; those that are written have the names of today
  */
@@ -37,21 +37,23 @@ export function gptWeightNames(
   return { mappings: gpt2WeightMappings(model), prefix: gpt2Prefix, isIgnored, copies };
 }
 
-/** The embedding's name in files of a model type, and how names there become those of the name maps. */
+/**
+ * Returns the embedding's name in files of a model type, and how names there become those of the name maps.
+ */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'
     ? embeddingNamed('wte.weight', gpt2Prefix)
     : embeddingNamed('embed_tokens.weight', llamaPrefix);
 
-/** A tied model may store the head alone, which has the same shape. */
+/** Returns names by which a tied model may store the head alone, which has the same shape. */
 const embeddingNamed = (embedding: string, prefix: string) => ({
   embedding,
   naming: { prefix, copies: { 'lm_head.weight': embedding } },
 });
 
 /**
- * Where transformers' c_attn has the outputs of our qkv [A, 3, D]: it puts all queries first, then all keys,
- * then all values; ours has query, key and value of each head side by side.
+ * Returns the places in transformers' c_attn of the outputs of our qkv [A, 3, D]: it puts all queries first,
+ * then all keys, then all values; ours has query, key and value of each head side by side.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -97,8 +99,8 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * The name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has none
- * there). Linear layers of GPT-2 are Conv1D there: weights [I, O].
+ * Returns the name map of transformers' GPT-2, names without the prefix `transformer.` (`lm_head.weight` has
+ * none there). Linear layers of GPT-2 are Conv1D there: weights [I, O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

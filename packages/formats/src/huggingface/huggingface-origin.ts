@@ -12,7 +12,7 @@ export interface HuggingFaceOrigin {
 // of the files or the library that they were written with
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
-/** The fields that are written again, beneath those that state the model. */
+/** Returns the fields that are written again, beneath those that state the model. */
 export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 

@@ -5,7 +5,7 @@ import { CheckpointError } from '@mtl/errors';
 // Larger than any configuration; what is larger is another file.
 const maximumBytes = 1 << 26;
 
-/** How errors about fields read. */
+/** Words of errors about fields. */
 interface FieldTerms {
   readonly code: `MTL_${string}`;
   readonly remedy: string;
@@ -40,7 +40,11 @@ export class JsonFields {
     this.#terms = terms;
   }
 
-  /** @returns undefined where there is no such file */
+  /**
+   * Reads the object in a file.
+   *
+   * @returns undefined where there is no such file
+   */
   static async read(path: string): Promise<JsonFields | undefined> {
     let text: string;
     try {
@@ -62,7 +66,8 @@ export class JsonFields {
   }
 
   /**
-   * The field under the first of its names that is there; null counts as absent, and so takes the default.
+   * Returns the field under the first of its names that is there; null counts as absent, and so takes the
+   * default.
    */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
     for (const name of [names].flat()) {
@@ -80,7 +85,7 @@ export class JsonFields {
     return value;
   }
 
-  /** The error for a field whose value no model here has; `what` needs it, by default the model. */
+  /** Returns the error for a field whose value no model here has; `what` needs it, by default the model. */
   unsupported(
     name: string,
     {
@@ -99,7 +104,7 @@ export class JsonFields {
     });
   }
 
-  /** The error for a field whose value cannot be used. */
+  /** Returns the error for a field whose value cannot be used. */
   refuse(name: string, expected: string): CheckpointError {
     return this.#refused(`${name} is ${JSON.stringify(this.values[name])}`, expected);
   }

@@ -1,7 +1,10 @@
 import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
-/** Heads of keys and values: as many as of queries where it is null, and in a Llama where it is missing. */
+/**
+ * Makes the field of the heads of keys and values: as many as heads of queries where it is null, and in a
+ * Llama where it is missing.
+ */
 export const keyValueHeads = ({ isOptional }: { readonly isOptional: boolean }): readonly ConfigField[] => [
   {
     key: 'numQueryGroups',
@@ -27,7 +30,8 @@ export const keyValueHeads = ({ isOptional }: { readonly isOptional: boolean }):
 ];
 
 /**
- * Features of a head; without a default, hidden size / heads. A Qwen2 states them only where they are others.
+ * Makes the field of the features of a head; without a default, hidden size / heads. A Qwen2 states them only
+ * where they are others.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',
@@ -188,7 +192,7 @@ export const qwen2MoeWindow: ConfigField = {
   write: (window) => sizeOf(window) ?? 0,
 };
 
-/** Which layers have a window: those that are listed, or those from `max_window_layers` on. */
+/** Returns the layers that have a window: those that are listed, or those from `max_window_layers` on. */
 function layerTypes(
   fields: JsonFields,
   { numLayers, hasWindow }: { readonly numLayers: number; readonly hasWindow: boolean },

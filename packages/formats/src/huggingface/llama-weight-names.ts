@@ -81,9 +81,9 @@ function layerMappings(
 }
 
 /**
- * The name map of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts, names without the
- * prefix `model.` (`lm_head.weight` has none there). Rows of queries, keys and values are apart there, as are
- * gates and values of SwiGLU.
+ * Returns the name map of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts, names
+ * without the prefix `model.` (`lm_head.weight` has none there). Rows of queries, keys and values are apart
+ * there, as are gates and values of SwiGLU.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,
@@ -104,7 +104,7 @@ function llamaWeightMappings(
 const ignored = /^layers\.\d+\.self_attn\.rotary_emb\.inv_freq$|^lm_head\.weight$/;
 
 /**
- * How files of a Llama, or of a model after it, are named.
+ * Returns the names in files of a Llama, or of a model after it.
  *
  * @param options.experts how experts are, of a model that has some
  * @param options.canonical the name of today for one that is not written
@@ -125,7 +125,7 @@ export function llamaWeightNames(
   };
 }
 
-/** How files name the experts of a layer. */
+/** The names of the experts of a layer in files. */
 interface ExpertNames {
   /** Name of the feed-forward layer. */
   readonly block: string;
@@ -142,7 +142,7 @@ const mixtralNames = { block: 'block_sparse_moe', gate: 'w1', up: 'w3', down: 'w
 const fused = /\.experts\.(gate_up|down)_proj$/;
 
 /**
- * The names of experts of a model type.
+ * Returns the names of experts of a model type.
  *
  * @param tensors those of the files. Default: each expert has its own
  */
@@ -152,14 +152,15 @@ export const expertNamesOf = (modelType: GptTypeName, tensors: Iterable<string> 
 });
 
 /**
- * The name in files of today for one of transformers 5 in memory, which calls the layers of a Mixtral `mlp`.
+ * Returns the name in files of today for one of transformers 5 in memory, which calls the layers of a Mixtral
+ * `mlp`.
  */
 export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
- * The name map of a layer with experts: router, experts, shared experts. Gates and values of experts are
- * stored one after another, as ours are, whether each expert has tensors of its own or all have one.
+ * Returns the name map of a layer with experts: router, experts, shared experts. Gates and values of experts
+ * are stored one after another, as ours are, whether each expert has tensors of its own or all have one.
  *
  * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
  * @param options.theirs prefix of the layer in files, such as `layers.0.`

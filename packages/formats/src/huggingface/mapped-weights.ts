@@ -12,7 +12,7 @@ import {
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** How a family of models names its tensors in files. */
+/** The names of the tensors of a family of models in files. */
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
@@ -20,7 +20,7 @@ export interface WeightNames {
    * none.
    */
   readonly prefix: string;
-  /** Names (without prefix) that files may also hold: buffers of older versions, tied weights. */
+  /** Tells names (without prefix) that files may also contain: buffers of older versions, tied weights. */
   isIgnored(name: string): boolean;
   /** Names (without prefix) of tensors that are others as well: a file that has them has the same values. */
   readonly copies?: Readonly<Record<string, string>>;
@@ -33,8 +33,8 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * File names by the mappings' names. Everything is checked here, before anything is written: each tensor is
- * there, in its shape and a readable dtype, and nothing is left over.
+ * Returns the names in files by the mappings' names. Everything is checked here, before anything is written:
+ * each tensor is there, in its shape and a readable dtype, and nothing is left over.
  */
 export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
@@ -170,7 +170,11 @@ function overflows(from: string, to: WritableDtype): boolean {
   return maxima[from]! > maxima[to]!;
 }
 
-/** @throws CheckpointError MTL_NOT_FINITE, naming the tensor as the file does */
+/**
+ * Refuses values that the dtype cannot hold.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE, naming the tensor as the file does
+ */
 function checkOverflow(
   values: Float32Array,
   { weights, name, dtype }: { weights: WeightFiles; name: string; dtype: WritableDtype },
@@ -190,7 +194,7 @@ interface Part {
   readonly sources: WeightMapping['sources'];
 }
 
-/** The parts of a tensor that this rank holds. */
+/** Returns the parts of a tensor that this rank holds. */
 function partsOf({ globalShape, slices }: LogicalTensor, mapping: WeightMapping): readonly Part[] {
   const { sources, sourcesOfEntry } = mapping;
   if (sourcesOfEntry === undefined) return [{ globalShape, slices, sources }];
@@ -208,7 +212,7 @@ interface Reading {
   readonly scratch: ScratchMemory;
 }
 
-/** The bytes of our box of a part, which the next call overwrites. */
+/** Returns the bytes of our box of a part, which the next call overwrites. */
 async function readPart(
   { globalShape, slices, sources }: Part,
   {
@@ -291,7 +295,7 @@ export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** The name in the file of a name without prefix. */
+  /** Returns the name in the file of a name without prefix. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, dtype, fileName } = options;

@@ -57,7 +57,7 @@ const heads = (names: readonly string[]): ConfigField => ({
     (hiddenSize as number) % (value as number) === 0 ? undefined : `a divisor of ${hiddenSize as number}`,
 });
 
-/** The sizes of a Llama and of the models after it. */
+/** Returns the sizes of a Llama and of the models after it. */
 const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
   ffnHiddenSize,
   size('numLayers', ['num_hidden_layers']),
@@ -340,10 +340,10 @@ export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
 /** The types of models that see all tokens. */
 export type BertTypeName = 'bert' | 'roformer';
 
-/** The types of a kind, the first ones first where several can state a model. */
+/** Returns the types of a kind, the first ones first where several can state a model. */
 export const modelTypesOf = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
-/** The type of a name; undefined where it is not supported. */
+/** Returns the type of a name; undefined where it is not supported. */
 export const modelTypeOf = (name: string): ModelType | undefined =>
   Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;

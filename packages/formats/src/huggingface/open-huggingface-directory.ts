@@ -22,8 +22,10 @@ interface HuggingFaceDirectory {
 }
 
 /**
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, and of
- *   `tokenizerFilesIn`
+ * Reads config.json, generation_config.json and the names of the tokenizer's files.
+ *
+ * @throws CheckpointError
+ * MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, and of `tokenizerFilesIn`
  */
 export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
   const fields = await JsonFields.read(join(directory, 'config.json'));
@@ -68,7 +70,7 @@ export async function loadHuggingFaceWeights(options: {
 }
 
 /**
- * The kind of the model of a directory of the transformers library, by what config.json calls it.
+ * Returns the kind of the model of a directory of the transformers library, by what config.json calls it.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
  *   that is not supported, with what it needs

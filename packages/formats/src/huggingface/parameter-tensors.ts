@@ -10,8 +10,8 @@ const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
 };
 
 /**
- * The values of parameters in the compute dtype (storage by `allocateParameters`) as logical tensors, for
- * inference. In training the master weights are what to load and save: `weightTensors` of @mtl/trainer.
+ * Returns the values of parameters in the compute dtype (storage by `allocateParameters`) as logical tensors,
+ * for inference. In training the master weights are what to load and save: `weightTensors` of @mtl/trainer.
  */
 export function parameterTensors(parameters: readonly Parameter[]): LogicalTensor[] {
   return parameters.map((parameter) => {

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
 /** A directory to write, and the codes of errors about it. Default: those of Hugging Face directories. */
-export interface PublishedDirectory {
+interface PublishedDirectory {
   readonly directory: string;
   /** It holds something. */
   readonly exists?: `MTL_${string}`;

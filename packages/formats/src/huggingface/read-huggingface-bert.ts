@@ -76,7 +76,7 @@ async function hasSentenceHead(directory: string): Promise<boolean> {
   }
 }
 
-export interface HuggingFaceBertForTask extends HuggingFaceBert {
+interface HuggingFaceBertForTask extends HuggingFaceBert {
   /** The parameters that the directory has; the others of a BertTaskStage keep their initial values. */
   readonly parameterNames: ReadonlySet<string>;
 }

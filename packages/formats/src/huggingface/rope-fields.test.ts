@@ -9,7 +9,7 @@ import { ropeFieldsOf } from './rope-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What tooling/fixtures/rope-scaling.py wrote. */
+/** The results of tooling/fixtures/rope-scaling.py. */
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/rope-scaling.json', import.meta.url), 'utf8'),
 ) as {

@@ -45,7 +45,7 @@ const dependentOnLength: Readonly<Record<string, { readonly needs: string; reado
   },
 };
 
-/** Numbers that are not those of Llama 3.1, which models do not state. */
+/** Returns the numbers that are not those of Llama 3.1, which models do not state. */
 function llama3Bands(parameters: RopeParameters): KnownProperties {
   const [low, high] = [parameters.positive('low_freq_factor'), parameters.positive('high_freq_factor')];
   if (high <= low) throw parameters.refuse('a high_freq_factor above low_freq_factor');
@@ -58,7 +58,7 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
   };
 }
 
-/** The rotary position embeddings of a config.json, as properties of a model. */
+/** Returns the rotary position embeddings of a config.json, as properties of a model. */
 function propertiesOf(fields: JsonFields, known: KnownProperties): KnownProperties {
   const parameters = ropeParametersOf(fields, known);
   const { type } = parameters;

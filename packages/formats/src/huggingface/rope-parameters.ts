@@ -53,14 +53,14 @@ export class RopeParameters {
     return (this.values[name] ?? undefined) !== undefined;
   }
 
-  /** A number above 0. */
+  /** Returns a number above 0. */
   positive(name: string): number {
     const value = this.values[name];
     if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return value;
     throw this.refuse(`a number above 0 as ${name}`);
   }
 
-  /** A number of 0 or more; 0 where it is missing. */
+  /** Returns a number of 0 or more; 0 where it is missing. */
   number(name: string): number {
     return this.isStated(name) && this.values[name] !== 0 ? this.positive(name) : 0;
   }
@@ -72,12 +72,16 @@ export class RopeParameters {
     throw this.refuse(`true or false as ${name}`);
   }
 
-  /** Positions of pretraining: those of the model where the file states no others. */
+  /** Returns positions of pretraining: those of the model where the file states no others. */
   originalPositions(): number {
     return this.isStated(original) ? this.positive(original) : this.maxPositions;
   }
 
-  /** @throws CheckpointError for what nothing here computes with any type */
+  /**
+   * Refuses parameters that nothing here computes with any type.
+   *
+   * @throws CheckpointError
+   */
   checkNames(): void {
     const unknown = Object.keys(this.values).find((key) => !names.includes(key));
     if (unknown !== undefined) {
@@ -90,12 +94,12 @@ export class RopeParameters {
     });
   }
 
-  /** The error for values that are not valid. */
+  /** Returns the error for values that are not valid. */
   refuse(expected: string): CheckpointError {
     return this.#fields.refuse(this.#name, expected);
   }
 
-  /** The error for what no model here computes. */
+  /** Returns the error for what no model here computes. */
   unsupported({
     remedy,
     ...reason
@@ -109,8 +113,8 @@ export class RopeParameters {
 }
 
 /**
- * The parameters in `rope_scaling` and `rope_theta`, as transformers wrote them before version 5, or in
- * `rope_parameters`; a file may have both where they agree.
+ * Returns the parameters in `rope_scaling` and `rope_theta`, as transformers wrote them before version 5, or
+ * in `rope_parameters`; a file may have both where they agree.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where they do not
  */
@@ -138,7 +142,10 @@ export function ropeParametersOf(fields: JsonFields, known: KnownProperties): Ro
   });
 }
 
-/** Positions of pretraining that stand next to the parameters count where angles are scaled by them. */
+/**
+ * Returns the positions of pretraining that stand next to the parameters: they count where angles are scaled
+ * by them.
+ */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[original] ?? undefined;
   const areUsed = rope_type !== undefined || type !== undefined;
@@ -146,8 +153,8 @@ function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Va
 }
 
 /**
- * The properties of a model with the rope type yarn, as transformers reads it: an attention_factor counts
- * before the two weights, and these count only where neither is 0 or missing.
+ * Returns the properties of a model with the rope type yarn, as transformers reads it: an attention_factor
+ * counts before the two weights, and these count only where neither is 0 or missing.
  */
 export function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();

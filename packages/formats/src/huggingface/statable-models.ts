@@ -22,8 +22,8 @@ import {
 } from './model-types.js';
 
 /**
- * A model as a directory of a model type states it: what would be read of it after it was written. It is
- * another model where the type lacks something.
+ * Returns a model as a directory of a model type states it: what would be read of it after it was written. It
+ * is another model where the type lacks something.
  *
  * @returns undefined where the type has no such sizes
  */
@@ -58,7 +58,10 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
   };
 }
 
-/** The factor of YaRN's cosines can be said in two ways: the same models are told in the same way. */
+/**
+ * Returns the model with the factor of YaRN's cosines in one of the two ways to say it, as equal models have
+ * to be.
+ */
 function withWeightsOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
   if ([own, other].some(({ positionEmbeddingType }) => positionEmbeddingType !== 'yarn')) return stated;
@@ -74,8 +77,8 @@ function withWeightsOf(model: object, stated: object): object {
 }
 
 /**
- * Which layers have experts can be said in several ways, and the width of dense layers does not count where
- * there are none: the same models are told in the same way.
+ * Returns the model with one of the several ways to say which layers have experts, and without the width of
+ * dense layers where there are none, as equal models have to be.
  */
 function withLayersOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -97,8 +100,8 @@ function withLayersOf(model: object, stated: object): object {
 }
 
 /**
- * The model type as which a GPT is written: the preferred one if it can state the model, else the first that
- * can.
+ * Returns the model type as which a GPT is written: the preferred one if it can state the model, else the
+ * first that can.
  */
 export function gptTypeOf(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
   const types = modelTypesOf('gpt') as readonly GptTypeName[];
@@ -111,7 +114,7 @@ export function gptTypeOf(model: GptModelConfiguration, preferred?: string): Gpt
   return first ?? types.find(canState);
 }
 
-/** The properties of a GPT that no model type states, next to the type that lacks fewest of them. */
+/** Returns the properties of a GPT that no model type states, next to the type that lacks fewest of them. */
 export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
@@ -129,7 +132,10 @@ export function unstatedProperties(model: GptModelConfiguration): {
   return nearest ?? { nearest: modelTypes.gpt2, properties: [] };
 }
 
-/** undefined for properties that no model has together, as heads that do not divide the hidden size. */
+/**
+ * Returns the architecture as text; undefined for properties that no model has together, as heads that do not
+ * divide the hidden size.
+ */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
   try {
     return architectureOf(model);

@@ -19,12 +19,12 @@ const fileNames = [
   'chat_template.json',
 ];
 
-/** Where a tokenizer has its chat templates, apart from the one called `default`: NAME.jinja. */
+/** The folder of a tokenizer's chat templates, apart from the one called `default`: NAME.jinja. */
 const templateFolder = 'additional_chat_templates';
 
 /**
- * The files of a tokenizer that are in a Hugging Face directory, chat templates among them: name to path. Of
- * the folder `additional_chat_templates` the names are `additional_chat_templates/NAME.jinja`.
+ * Returns the files of a tokenizer that are in a Hugging Face directory, chat templates among them: name to
+ * path. Of the folder `additional_chat_templates` the names are `additional_chat_templates/NAME.jinja`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where a template in that folder is a link to what is not of
  *   the directory
@@ -46,7 +46,7 @@ function templateNames(directory: string): readonly string[] {
   return found.map((name) => `${templateFolder}/${name}`);
 }
 
-/** A directory that is published must not take a file of another place along. */
+/** Refuses a link to a file outside of the directory, which must not be published with it. */
 function refuseForeign(directory: string, path: string): void {
   const real = realpathSync(directory);
   // the cache of huggingface_hub: models--NAME/snapshots/REVISION has links to models--NAME/blobs

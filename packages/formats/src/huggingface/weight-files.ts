@@ -8,17 +8,17 @@ export interface WeightFiles {
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** The row-major, little-endian bytes of a tensor, in `target` where it is given. */
+  /** Returns the row-major, little-endian bytes of a tensor, in `target` where it is given. */
   read(options: {
     readonly name: string;
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array>;
-  /** How errors about them read. Default: those of Hugging Face directories. */
+  /** Words of errors about them. Default: those of Hugging Face directories. */
   readonly terms?: WeightTerms;
 }
 
-/** How errors about files of weights read. */
+/** Words of errors about files of weights. */
 export interface WeightTerms {
   readonly code: `MTL_${string}`;
   /** The file that states the architecture. */
@@ -37,7 +37,7 @@ const huggingFaceTerms: WeightTerms = {
 
 export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
-/** The error for weights that are not those of the architecture. */
+/** Returns the error for weights that are not those of the architecture. */
 export function weightsRefused(
   weights: Pick<WeightFiles, 'path' | 'terms'>,
   problem: string,

@@ -7,8 +7,8 @@ export interface HuggingFaceTensor {
 }
 
 /**
- * How one logical tensor (our name and layout, Megatron-Core style) is stored in a Hugging Face file: as one
- * tensor, or as several (BERT keeps query, key and value apart). A model's name map is a list of these.
+ * The form of one logical tensor (our name and layout, Megatron-Core style) in a Hugging Face file: one
+ * tensor, or several (BERT keeps query, key and value apart). A model's name map is a list of these.
  */
 export interface WeightMapping {
   /** Logical name, that of the `Parameter`. */
@@ -16,21 +16,22 @@ export interface WeightMapping {
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
-   * How many sources, one after another, are an entry of the first dimension as it is, so that entries can be
-   * read alone. Absent: all sources are needed for any part.
+   * Number of sources that are, one after another, an entry of the first dimension as it is, so that entries
+   * can be read alone. Absent: all sources are needed for any part.
    */
   readonly sourcesOfEntry?: number;
   /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */
   readonly dtype?: 'F32';
   /**
-   * Values of the sources, in their order and row-major, to the logical tensor's values; may share memory.
+   * Converts the values of the sources, in their order and row-major, to those of the logical tensor; may
+   * share memory.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
-  /** The inverse of `toLogical`; padding is dropped. */
+  /** Inverts `toLogical`; padding is dropped. */
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
-/** A tensor stored as it is. */
+/** Maps a tensor that is stored as it is. */
 export function sameLayout(
   name: string,
   source: HuggingFaceTensor,
@@ -45,7 +46,9 @@ export function sameLayout(
   };
 }
 
-/** Tensors of a list that we hold as one, row-major: those of the first entry, then those of the next. */
+/**
+ * Maps tensors of a list that we hold as one, row-major: those of the first entry, then those of the next.
+ */
 export function stacked(
   name: string,
   entries: readonly (readonly HuggingFaceTensor[])[],
@@ -77,7 +80,7 @@ export function stacked(
   };
 }
 
-/** A table [V, H] that we hold with rows of zeros below, up to `paddedRows`. */
+/** Maps a table [V, H] that we hold with rows of zeros below, up to `paddedRows`. */
 export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping {
   const [rows, columns] = source.shape as [number, number];
   return {
@@ -94,7 +97,7 @@ export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows:
   };
 }
 
-/** A bias [O] whose outputs come in another order: ours at `r` is theirs at `columnOf[r]`. */
+/** Maps a bias [O] whose outputs come in another order: ours at `r` is theirs at `columnOf[r]`. */
 export function reorderedBias(
   name: string,
   source: HuggingFaceTensor,
@@ -115,7 +118,7 @@ export function reorderedBias(
   };
 }
 
-/** A matrix [O, r] whose rows come in another order: ours at `row` is theirs at `rowOf[row]`. */
+/** Maps a matrix [O, r] whose rows come in another order: ours at `row` is theirs at `rowOf[row]`. */
 export function reorderedRows(
   name: string,
   source: HuggingFaceTensor,
@@ -146,7 +149,8 @@ export function reorderedRows(
 }
 
 /**
- * A weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of `columnOf`.
+ * Maps a weight of transformers' Conv1D, [I, O], which we hold as [O, I] with outputs in the order of
+ * `columnOf`.
  */
 export function transposedWeight(
   name: string,
@@ -190,7 +194,7 @@ export function transposedWeight(
   };
 }
 
-/** A vector [V] that we hold with zeros after it, up to `paddedSize`. */
+/** Maps a vector [V] that we hold with zeros after it, up to `paddedSize`. */
 export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize: number): WeightMapping {
   const [size] = source.shape as [number];
   const table = paddedTable(name, { name: source.name, shape: [size, 1] }, paddedSize);
@@ -198,8 +202,8 @@ export function paddedVector(name: string, source: HuggingFaceTensor, paddedSize
 }
 
 /**
- * Tensors [groups * size, ...] of one or of several sizes that we hold as one: the parts of each group side
- * by side, as query, key and value of a head.
+ * Maps tensors [groups * size, ...] of one or of several sizes that we hold as one: the parts of each group
+ * side by side, as query, key and value of a head.
  */
 export function sideBySide(
   name: string,

@@ -39,7 +39,7 @@ function classNameOf(model: BertModelConfiguration): string {
   return model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM';
 }
 
-export interface WriteHuggingFaceBertForTaskOptions extends SaveHuggingFaceBertOptions {
+interface WriteHuggingFaceBertForTaskOptions extends SaveHuggingFaceBertOptions {
   readonly task: BertTask;
   /**
    * Names of the classes of a classification, in order. Default: LABEL_0 and so on, as transformers has it.
@@ -58,7 +58,7 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
 };
 
 /**
- * The class of transformers that computes a fine-tuned BERT; undefined where none does.
+ * Returns the class of transformers that computes a fine-tuned BERT; undefined where none does.
  */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
   classNames[bertTypeOf(model)][task.kind];
@@ -110,7 +110,11 @@ interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
 // what classes of transformers put on the encoder; everything else is below `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
-/** Writes a BERT with any head. @throws CheckpointError, UsageError as `writeHuggingFaceBert` does */
+/**
+ * Writes a BERT with any head.
+ *
+ * @throws CheckpointError, UsageError as `writeHuggingFaceBert` does
+ */
 async function writeBertDirectory(
   options: SaveHuggingFaceBertOptions,
   { names, ...architecture }: BertArchitecture & { readonly names: WeightNames },
@@ -168,7 +172,7 @@ function isStated(model: BertModelConfiguration): boolean {
 }
 
 /**
- * The sines of the angles of a RoFormer, [P, D], and in the second half of each row their cosines:
+ * Returns the sines of the angles of a RoFormer, [P, D], and in the second half of each row their cosines:
  * transformers computes them itself, and still reports them as missing where a file lacks them.
  */
 function roformerAngles(

@@ -51,7 +51,7 @@ export interface SaveHuggingFaceOptions {
 /** The part that a family of models adds. */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
-  /** The name in the file of a name without prefix. */
+  /** Returns the name in the file of a name without prefix. */
   fileName(name: string): string;
   /** Tensors of the files that are no parameters of the model. */
   readonly constants?: readonly TensorSource[];
@@ -122,7 +122,7 @@ const integersOfFloats =
 const jsonText = (value: Readonly<Record<string, unknown>>): string =>
   JSON.stringify(value, null, 2).replace(integersOfFloats, '$1.0$2');
 
-/** A name that does not leave the directory. */
+/** Returns a name that does not leave the directory. */
 function nameWithin(name: string): string {
   const normal = normalize(name);
   if (!isAbsolute(normal) && normal !== '..' && !normal.startsWith('../')) return normal;
@@ -132,7 +132,7 @@ function nameWithin(name: string): string {
 }
 
 /**
- * Complete tensors of which the ranks of a group hold slices: `read` gathers. All ranks must read
+ * Returns complete tensors of which the ranks of a group hold slices: `read` gathers. All ranks must read
  * the same tensors in the same order; what is read of one is overwritten by the next. Memory: the largest
  * tensor and three times the largest slice.
  *

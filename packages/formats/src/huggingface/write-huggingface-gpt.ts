@@ -54,7 +54,7 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
   });
 }
 
-/** The tokens that begin and end texts; nothing where those of the origin are right. */
+/** Returns the tokens that begin and end texts; nothing where those of the origin are right. */
 function tokenFields(
   modelType: GptTypeName,
   { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,

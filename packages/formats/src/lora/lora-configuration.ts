@@ -25,7 +25,7 @@ export const versionOfParameters = '0.19.1';
 /** Tells if a tensor of a model is one of the factors of a low-rank adapter, by its logical name. */
 export const isAdapter = (name: string): boolean => /\.lora_[ab]\.weight$/.test(name);
 
-/** How errors about files of adapters read. */
+/** Words of errors about files of adapters. */
 export const loraWeightTerms: WeightTerms = {
   code: 'MTL_HUGGING_FACE_WEIGHTS',
   configuration: loraConfigName,

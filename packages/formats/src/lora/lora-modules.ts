@@ -5,7 +5,7 @@ import { gptTypeOf } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
 /** A linear layer of a block of the transformers library, and which of our layers, or part of one, it is. */
-export interface LoraModule {
+interface LoraModule {
   /** Its name within the block: `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
@@ -59,7 +59,8 @@ const sharedOf = (isGated: boolean): readonly LoraModule[] => [
 ];
 
 /**
- * The linear layers of a model's blocks that may have adapters, by their names in the transformers library.
+ * Returns the linear layers of a model's blocks that may have adapters, by their names in the transformers
+ * library.
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
   if (gptTypeOf(model) === 'gpt2') return ofGpt2;

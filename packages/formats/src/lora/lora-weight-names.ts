@@ -14,10 +14,10 @@ import type { LoraConfiguration } from './lora-configuration.js';
 import { loraModules, loraSpecificationOf } from './lora-modules.js';
 
 /**
- * How PEFT's files name the adapters of a model, which must be one of the transformers library: A and B of a
- * layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r] there, also of GPT-2's transposed layers; those
- * of all experts together [E r, I], expert by expert, and [O, r E], whose columns are those of the first rank
- * of all experts, then those of the next.
+ * Returns the names of the adapters of a model in PEFT's files. The model must be one of the transformers
+ * library: A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r] there, also of GPT-2's
+ * transposed layers; those of all experts together [E r, I], expert by expert, and [O, r E], whose columns
+ * are those of the first rank of all experts, then those of the next.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = gptTypeOf(model) === 'gpt2';
@@ -87,7 +87,7 @@ export interface AdaptedWeight extends BlockAdapter {
 }
 
 /**
- * All adapters of a model, layer by layer.
+ * Returns all adapters of a model, layer by layer.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, as `loraSpecificationOf`
  */

@@ -6,8 +6,9 @@ import { loraSpecificationOf } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * The weights of a model with what its adapters add: those of a model without adapters, that computes the
- * same up to rounding. A weight is merged when it is read, in float32; the others are given on as they are.
+ * Returns the weights of a model with what its adapters add: those of a model without adapters, that computes
+ * the same up to rounding. A weight is merged when it is read, in float32; the others are given on as they
+ * are.
  *
  * @param tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -43,7 +44,7 @@ export function mergedWeights(
     });
 }
 
-/** A copy, which may be changed. */
+/** Returns a copy, which may be changed. */
 function floatsOf(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
@@ -59,7 +60,7 @@ interface Addition {
   readonly factor: number;
 }
 
-/** weight += factor B A, of each expert its own. */
+/** Adds factor B A to the weight, of each expert its own. */
 function addToExperts(values: Float32Array, { weight, down, up, ...others }: Addition): void {
   const [numExperts, ...shape] = weight as [number, ...number[]];
   const partOf = (all: Float32Array, expert: number): Float32Array => {
@@ -72,7 +73,7 @@ function addToExperts(values: Float32Array, { weight, down, up, ...others }: Add
   }
 }
 
-/** weight += factor B A, in the adapter's box of the weight. */
+/** Adds factor B A to the weight, in the adapter's box of it. */
 function addTo(values: Float32Array, { weight: shape, outputs, down, up, factor }: Addition): void {
   const inputs = shape.at(-1)!;
   const rank = down.length / inputs;

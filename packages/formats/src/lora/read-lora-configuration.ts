@@ -105,8 +105,8 @@ const unsupportedTargets = [
 ] as const;
 
 /**
- * The layers whose adapters a file holds, by their names within a block: a list, a pattern and all-linear
- * alike. All of them have to have the rank, before anything of its size is made.
+ * Returns the layers whose adapters a file holds, by their names within a block: a list, a pattern and
+ * all-linear alike. All of them have to have the rank, before anything of its size is made.
  */
 async function targetsOf({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -181,8 +181,8 @@ const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
- * The parameters of experts that have adapters. PEFT wraps their module once for each: two wrappers are of
- * both, and which one a single wrapper is of is known by `target_parameters` alone.
+ * Returns the parameters of experts that have adapters. PEFT wraps their module once for each: two wrappers
+ * are of both, and which one a single wrapper is of is known by `target_parameters` alone.
  *
  * @param wrapped what a file has of wrappers
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where adapter_config.json names others than the file has,

@@ -88,7 +88,7 @@ function configOf(
   };
 }
 
-/** The parameters of experts that have adapters. */
+/** Returns the parameters of experts that have adapters. */
 function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = loraSpecificationOf(lora, model);
   return loraModules(model)
@@ -97,8 +97,8 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
 }
 
 /**
- * Names of layers, with that of the part of the block where another part has a layer of that name without
- * adapters.
+ * Returns names of layers, with that of the part of the block where another part has a layer of that name
+ * without adapters.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = loraSpecificationOf(lora, model);

@@ -61,7 +61,7 @@ function optimizerFiles(
   };
 }
 
-/** The steps of the optimizer, which are those of its first group of parameters. */
+/** Returns the steps of the optimizer, which are those of its first group of parameters. */
 function stepsOf(optimizer: unknown, depth = 0): number | undefined {
   if (depth > 6 || !(optimizer instanceof Map)) return undefined;
   const [group] = [optimizer.get('param_groups')].flat() as unknown[];
@@ -169,7 +169,7 @@ function storedParts(
   return checkedHalves(directory, parts);
 }
 
-/** The weight that a tensor is, or whose state it is. */
+/** Returns the weight that a tensor is, or whose state it is. */
 function weightOf(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
   const [, stored, weight] = weightState.exec(name) ?? [];

@@ -4,7 +4,7 @@ import { expertTensorOf } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
 /** Experts of a rank: for each a matrix [outputs, inputs], or a vector. */
-export interface ExpertsOfRank {
+interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
   /** Shape of one expert. */
@@ -15,9 +15,10 @@ export interface ExpertsOfRank {
 }
 
 /**
- * The experts of a rank, however they are stored: each in a tensor of its own, all in one, or all in one of
- * the layout that `weight1` and `weight2` of a layer of grouped experts had: [inputs, experts * outputs] and
- * [experts * inputs, outputs] by their shapes, [experts, inputs, outputs] by the order of their values.
+ * Returns the experts of a rank, however they are stored: each in a tensor of its own, all in one, or all in
+ * one of the layout that `weight1` and `weight2` of a layer of grouped experts had: [inputs, experts *
+ * outputs] and [experts * inputs, outputs] by their shapes, [experts, inputs, outputs] by the order of their
+ * values.
  *
  * @param name ours, of the tensor with all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
@@ -44,7 +45,7 @@ export function expertsOfRank(
   return separateExperts(name, { file, own });
 }
 
-/** Each expert has a tensor. */
+/** Reads experts that have a tensor each. */
 function separateExperts(
   name: string,
   {
@@ -79,7 +80,7 @@ function separateExperts(
   };
 }
 
-/** All experts are one tensor [E, ...]. */
+/** Reads experts that are one tensor [E, ...]. */
 function stackedExperts(
   name: string,
   { file, tensor }: { readonly file: TorchFile; readonly tensor: TorchTensor },
@@ -105,7 +106,9 @@ function stackedExperts(
   };
 }
 
-/** All experts are one tensor whose values are those of [E, inputs, outputs], whatever its shape says. */
+/**
+ * Reads experts that are one tensor whose values are those of [E, inputs, outputs], whatever its shape says.
+ */
 function viewedExperts(
   name: string,
   {
@@ -149,7 +152,7 @@ function viewedExperts(
   };
 }
 
-/** Elements of `size` bytes, [rows, columns] to [columns, rows]. */
+/** Transposes elements of `size` bytes, [rows, columns] to [columns, rows]. */
 function transpose(
   target: Uint8Array,
   source: Uint8Array,

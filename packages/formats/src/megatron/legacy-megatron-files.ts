@@ -15,7 +15,9 @@ import {
 import { expertTensorOf, layerOf, nameOfMegatron } from './megatron-names.js';
 import { flattenedTensors, mergeShard, splitOf, wholeShape } from './merge-shards.js';
 
-/** Where a file is in the model: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`. */
+/**
+ * The place of a file in the model: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`.
+ */
 interface Rank {
   readonly tensorParallel: number;
   readonly pipelineParallel: number;
@@ -76,7 +78,8 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
 const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
 
 /**
- * All ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is missing.
+ * Returns all ranks of a directory, in the order of pipeline, of expert, then of tensor parallelism; none is
+ * missing.
  */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
   const folders = (await readdir(path)).flatMap((folder) => {
@@ -180,7 +183,9 @@ interface Merging {
   readonly architecture: StoredArchitecture;
 }
 
-/** The tensors of all chunks, layers numbered through, put together from what each rank has of them. */
+/**
+ * Returns the tensors of all chunks, layers numbered through, put together from what each rank has of them.
+ */
 function mergedTensors(options: {
   readonly files: readonly RankFile[];
   readonly version: number;
@@ -221,7 +226,7 @@ function mergedTensors(options: {
   return tensors;
 }
 
-/** The tensors of a chunk by our names, layers numbered as in the chunk. */
+/** Returns the tensors of a chunk by our names, layers numbered as in the chunk. */
 function namedTensors(
   chunk: ReadonlyMap<string, TorchTensor> | undefined,
   { layers }: StoredArchitecture,
@@ -236,7 +241,7 @@ function namedTensors(
 const numLayersOf = (names: Iterable<string>): number =>
   Math.max(0, ...[...names].map((name) => (layerOf(name)?.layer ?? -1) + 1));
 
-/** A tensor that ranks of expert parallelism have alike. */
+/** Returns a tensor that ranks of expert parallelism have alike. */
 function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
   const split = splitOf(name, architecture);
   const shards = ranks
@@ -290,7 +295,9 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
   throw megatronError(file.path, `${name} is ${tensor.dtype} ${shape}`, { expected });
 }
 
-/** All experts of a layer, of which each rank of expert parallelism has as many, the first ones first. */
+/**
+ * Returns all experts of a layer, of which each rank of expert parallelism has as many, the first ones first.
+ */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = splitOf(name, architecture);
   const numParts = 1 + Math.max(...ranks.map(({ rank }) => rank.expertParallel));

@@ -5,8 +5,8 @@ import { megatronError } from './megatron-files.js';
 const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
- * The arguments of the training run that saved a checkpoint, as fields: numbers, strings, true, false and
- * lists of numbers or strings; classes by their names. Other objects are left out.
+ * Returns the arguments of the training run that saved a checkpoint, as fields: numbers, strings, true, false
+ * and lists of numbers or strings; classes by their names. Other objects are left out.
  *
  * @param path of the checkpoint, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT where there are none
@@ -30,7 +30,7 @@ export function megatronArguments(pickled: unknown, path: string): JsonFields {
   });
 }
 
-/** undefined for an object of a class. */
+/** Returns a value that is no object of a class, else undefined. */
 function plainValue(value: unknown): unknown {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return value;

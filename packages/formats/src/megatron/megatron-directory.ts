@@ -8,7 +8,7 @@ import { megatronError } from './megatron-files.js';
 export type MegatronFormat = 'torch_dist' | 'torch';
 
 /** The checkpoint of one iteration. */
-export interface MegatronDirectory {
+interface MegatronDirectory {
   readonly path: string;
   readonly format: MegatronFormat;
 }
@@ -17,8 +17,8 @@ export interface MegatronDirectory {
 const maxTextBytes = 1 << 16;
 
 /**
- * The checkpoint in a directory: the directory itself, or of the directories of iterations in it the one that
- * is asked for, else the one that its tracker file names.
+ * Returns the checkpoint in a directory: the directory itself, or of the directories of iterations in it the
+ * one that is asked for, else the one that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
  */
@@ -57,7 +57,7 @@ function latestName(directory: string): string {
   });
 }
 
-/** The format of a checkpoint; undefined for another directory. */
+/** Returns the format of a checkpoint; undefined for another directory. */
 async function formatOf(
   path: string,
   asked?: { readonly directory: string; readonly name: string },
@@ -99,7 +99,7 @@ async function formatOf(
   });
 }
 
-/** undefined where there is no such file. */
+/** Reads a file; returns undefined where there is none. */
 function textOf(path: string): string | undefined {
   try {
     return readRegularFile(path, maxTextBytes).toString('utf8');

@@ -10,7 +10,7 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
 
-/** A property of experts, of a model that has some; undefined where args do not state it. */
+/** Returns a property of experts, of a model that has some; undefined where args do not state it. */
 const ofExperts = (field: ConfigField): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -25,7 +25,7 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** One of several words, of which the first is that of models that do not state it. */
+/** Makes the field of one of several words, the first of which is that of models that do not state it. */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,

@@ -14,7 +14,7 @@ import { positionFieldsOf, unwrittenPositions } from './megatron-position-fields
 export type MegatronModelKind = 'gpt' | 'bert';
 
 /** A kind of models of Megatron-LM. */
-export interface MegatronModelType {
+interface MegatronModelType {
   readonly layers: LayersName;
   /** The properties of a model that args state, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
@@ -98,7 +98,7 @@ const queryGroups: ConfigField = {
   write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
 };
 
-/** A property that is left out of a model that does not have it. */
+/** Returns a property that is left out of a model that does not have it. */
 const whereTrue = (key: string, name: string): ConfigField => ({
   ...truth(key, name, false),
   write: (value) => value ?? false,
@@ -240,6 +240,6 @@ export function checkMegatronFeatures(fields: JsonFields): void {
   }
 }
 
-/** The properties of a model that are there. */
+/** Returns the properties of a model that are there. */
 export const statedProperties = (properties: KnownProperties): KnownProperties =>
   Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined));

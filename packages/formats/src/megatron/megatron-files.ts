@@ -24,7 +24,7 @@ export interface MegatronFiles {
   readonly iteration: number;
   /** Names of tensors of the model, as the files have them. */
   readonly names: readonly string[];
-  /** The whole tensors of the model by our names. */
+  /** Returns the whole tensors of the model by our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
   /** The state of its optimizer, where the format has it in tensors of their own. */
   readonly optimizer?: MegatronOptimizerFiles | undefined;
@@ -38,7 +38,7 @@ export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
 export interface MegatronOptimizerFiles {
   readonly steps: number;
   has(state: MegatronOptimizerState): boolean;
-  /** The values of a state, by the names of the weights. */
+  /** Returns the values of a state, by the names of the weights. */
   state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
@@ -51,7 +51,7 @@ const megatronTerms: WeightTerms = {
 
 const vocabularyTables = /^(embedding\.word_embeddings\.weight|output_layer\.(weight|bias))$/;
 
-/** The shape of a tensor without the padding of the vocabulary. */
+/** Returns the shape of a tensor without the padding of the vocabulary. */
 export function withoutPadding(
   name: string,
   shape: readonly number[],
@@ -62,7 +62,7 @@ export function withoutPadding(
   return [Math.min(rows, vocabularySize), ...rest];
 }
 
-/** An integer of a checkpoint, such as its iteration; 0 where it is none. */
+/** Returns an integer of a checkpoint, such as its iteration; 0 where it is none. */
 export const countOf = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 
@@ -72,7 +72,7 @@ interface WholeTensor {
 }
 
 /**
- * The weights of a checkpoint as whole tensors, which `fill` puts together.
+ * Returns the weights of a checkpoint as whole tensors, which `fill` puts together.
  *
  * @param options.tensors by our names
  */
@@ -105,7 +105,7 @@ export function wholeWeights(options: {
   };
 }
 
-/** The error for a checkpoint of Megatron-LM that cannot be used. */
+/** Returns the error for a checkpoint of Megatron-LM that cannot be used. */
 export function megatronError(
   path: string,
   problem: string,

@@ -33,7 +33,7 @@ const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.a
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Our name of a tensor of a checkpoint, whose layers may have numbers of their own.
+ * Returns our name of a tensor of a checkpoint, whose layers may have numbers of their own.
  *
  * @param layers what the model calls its layers: GPTs of before Megatron-Core had an `encoder`
  * @returns undefined for what is no weight
@@ -44,7 +44,7 @@ export function nameOfMegatron(name: string, layers: LayersName): string | undef
   return current.replace(/^(decoder|encoder)\./, `${layers}.`);
 }
 
-/** The number of the layer in a name, and the text around it; undefined for other names. */
+/** Returns the number of the layer in a name, and the text around it; undefined for other names. */
 export function layerOf(
   name: string,
 ): { readonly start: string; readonly layer: number; readonly rest: string } | undefined {
@@ -53,7 +53,7 @@ export function layerOf(
 }
 
 /** A tensor of the experts of a rank. */
-export interface ExpertTensor {
+interface ExpertTensor {
   /** Our name of the tensor that has all experts. */
   readonly name: string;
   /** The number of the expert on its rank; undefined for a tensor of all of them. */
@@ -86,7 +86,8 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
 ];
 
 /**
- * The experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for others.
+ * Returns the experts that a tensor has, by its name (`nameOfMegatron`) in the format `torch`; undefined for
+ * others.
  */
 export function expertTensorOf(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {
@@ -97,8 +98,8 @@ export function expertTensorOf(name: string): ExpertTensor | undefined {
 }
 
 /**
- * The name that a tensor of ours has in a checkpoint of the format `torch_dist`: Transformer Engine's, which
- * every Megatron-Core reads whichever layers it has itself.
+ * Returns the name that a tensor of ours has in a checkpoint of the format `torch_dist`: Transformer
+ * Engine's, which every Megatron-Core reads whichever layers it has itself.
  *
  * @param options.hasExperts whether its layer has experts, before which the norm is on its own
  */

@@ -34,7 +34,7 @@ const positionEmbeddingType = (kind: keyof typeof positionTypes): ConfigField =>
 
 type Types = (type: PositionEmbeddingType | undefined) => boolean;
 
-/** A field that only models with some positions have. */
+/** Returns a field that only models with some positions have. */
 const ofModels =
   (has: Types) =>
   (field: ConfigField): ConfigField => ({
@@ -47,7 +47,7 @@ const ofModels =
 const rotary = ofModels(hasRotaryPositions);
 const yarn = ofModels((type) => type === 'yarn');
 
-/** A property that Megatron-LM does not have together with yarn: `usual` is what it computes. */
+/** Returns a property that Megatron-LM does not have together with yarn: `usual` is what it computes. */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -72,7 +72,7 @@ const yarnFields: readonly ConfigField[] = [
   weight('mscaleAllDim', 'mscale_all_dim', 0),
 ];
 
-/** How blocks know positions. */
+/** Returns the fields of the positions of a kind of model. */
 export const positionFieldsOf = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
   positionEmbeddingType(kind),
   rotary(positive('rotaryBase', 'rotary_base', 10_000)),

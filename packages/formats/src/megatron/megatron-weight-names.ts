@@ -8,8 +8,8 @@ import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../hu
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
- * The name map of Megatron-LM: names are ours (`nameOfMegatron`), and so is the order of values. Rows have
- * one dimension there, also those of heads and of the halves of SwiGLU.
+ * Returns the name map of Megatron-LM: names are ours (`nameOfMegatron`), and so is the order of values. Rows
+ * have one dimension there, also those of heads and of the halves of SwiGLU.
  *
  * @param options.vocabularySize rows of the vocabulary in the checkpoint
  * @param options.normsLessOne whether weights of norms are stored less 1 (`apply_layernorm_1p`). Default:
@@ -65,7 +65,7 @@ function mappingOf(
 /** Tells if no optimizer updates it: it has no state, and is in float32 whatever weights are. */
 export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
-/** The shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */
+/** Returns the shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */
 function foldedRows(name: string, shape: readonly number[]): readonly number[] {
   if (/\.mlp\.experts\.linear_fc1\./.test(name)) {
     const [numExperts, ...rest] = shape;

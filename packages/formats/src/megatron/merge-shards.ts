@@ -1,7 +1,7 @@
 import { TorchTensor } from '@mtl/checkpoint';
 import { megatronError } from './megatron-files.js';
 
-/** Where queries, keys and values of a head are among the outputs of their layer. */
+/** The places of queries, keys and values of a head among the outputs of their layer. */
 interface QkvOrder {
   /** `checkpoint_version`: 0 has [3, heads, D], 1 has [heads, D, 3], 2 and later [groups, A / G + 2, D]. */
   readonly version: number;
@@ -10,7 +10,7 @@ interface QkvOrder {
 }
 
 /**
- * The row of the whole tensor that is row `row` of a shard.
+ * Returns the row of the whole tensor that is row `row` of a shard.
  *
  * @param sizes numRows of a shard, its number and how many shards there are
  */
@@ -39,7 +39,7 @@ interface ShardSizes {
   readonly qkv: QkvOrder;
 }
 
-/** The shape of a whole tensor, from that of its shards. */
+/** Returns the shape of a whole tensor, from that of its shards. */
 export function wholeShape(
   shape: readonly number[],
   split: TensorSplit,
@@ -82,7 +82,7 @@ export function mergeShard(options: {
 }
 
 /**
- * How ranks of tensor parallelism split a tensor in Megatron-LM.
+ * The split of a tensor over ranks of tensor parallelism in Megatron-LM.
  *
  * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
  * - `gated-rows`: outputs of a SwiGLU layer: each rank has its gates, then its values
@@ -92,7 +92,7 @@ export function mergeShard(options: {
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** How a tensor with one of our names is split; of experts, each of them. */
+/** Returns the split of a tensor with one of our names; for experts, that of each of them. */
 export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -106,8 +106,8 @@ export function splitOf(name: string, { isGated }: { readonly isGated: boolean }
 const maxDepth = 12;
 
 /**
- * The tensors of a model's state by their names, parts of nested dictionaries joined by dots. What is no
- * tensor is left out: state of fp8 kernels, for example.
+ * Returns the tensors of a model's state by their names, parts of nested dictionaries joined by dots. What is
+ * no tensor is left out: state of fp8 kernels, for example.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
   if (!(model instanceof Map)) {

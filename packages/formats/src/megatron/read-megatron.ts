@@ -53,7 +53,7 @@ export interface MegatronModel {
 }
 
 /** The state of AdamW in a checkpoint. */
-export interface MegatronOptimizer {
+interface MegatronOptimizer {
   readonly steps: number;
   /** Fills tensors called `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
@@ -152,7 +152,7 @@ type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
   readonly fp32_param?: WeightFiles;
 };
 
-/** The states of AdamW; undefined where one of them is not there for each weight, in its shape. */
+/** Returns the states of AdamW; undefined where one of them is not there for each weight, in its shape. */
 function optimizerStates(options: {
   readonly files: MegatronFiles;
   readonly weights: WeightFiles;
@@ -179,7 +179,7 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** The weights of an optimizer, with what it does not update. */
+/** Returns the weights of an optimizer, with what it does not update. */
 function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {
@@ -203,7 +203,7 @@ async function loadStates(
   }
 }
 
-/** By the weights: args do not name it. */
+/** Tells the kind of model by the weights: args do not name it. */
 function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);

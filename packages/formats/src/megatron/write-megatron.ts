@@ -30,7 +30,7 @@ import { megatronError } from './megatron-files.js';
 import { layerOf, megatronNameOf } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
-export interface WriteMegatronOptions {
+interface WriteMegatronOptions {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
   readonly directory: string;
   readonly kind: MegatronModelKind;
@@ -100,7 +100,10 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
-/** Layers of a kind are one tensor, a box for each of them; where some have experts, each has its own. */
+/**
+ * Makes the tensors to write. Layers of a kind are one tensor, a box for each of them; where some have
+ * experts, each layer has its own.
+ */
 function tensorSources({
   kind,
   model,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
+import { loadProfile } from '../open-profile.js';
 import { gpuProfile } from '../profiles/hardware-profile.js';
 import { communicatorBytes } from './communicator-bytes.js';
 

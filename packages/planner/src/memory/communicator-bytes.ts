@@ -1,7 +1,7 @@
 import type { RankGroup } from '../operations/operation.js';
 import type { GpuProfile } from '../profiles/hardware-profile.js';
 
-/** What a rank uses a group for. */
+/** The use that a rank makes of a group. */
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;
@@ -10,17 +10,18 @@ export interface GroupUse {
   readonly numSenders: number;
 }
 
-export interface CommunicatorBytesOptions {
+interface CommunicatorBytesOptions {
   readonly gpu: GpuProfile;
   /** Channels of a communicator for the messages of one rank to another. */
   readonly messageChannels: number;
 }
 
 /**
- * Bytes that NCCL takes on the GPU of a rank, outside of the program's allocator: of the communicator of each
- * group's collectives a ring through every channel, and of the communicators of messages, one for each pair
- * of ranks and direction, what they send over or receive from. Trees and multicast, which NCCL may add for
- * small collectives, are not counted. 0 for GPUs whose profile has no such constants.
+ * Returns the bytes that NCCL takes on the GPU of a rank, outside of the program's allocator: for the
+ * communicator of each group's collectives a ring through every channel, and for the communicators of
+ * messages, one for each pair of ranks and direction, the buffers that they send over or receive from. Trees
+ * and multicast, which NCCL may add for small collectives, are not counted. It is 0 for GPUs whose profile
+ * has no such constants.
  */
 export function communicatorBytes(
   uses: readonly GroupUse[],

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
-import type { ModelSize } from '../operations/parameter-counts.js';
+import { loadProfile } from '../open-profile.js';
+import type { ModelSize } from '../operations/model-size.js';
 import { listedProfile } from '../profiles/profile.js';
-import { scheduleOfLayout } from '../step/schedule-of-layout.js';
-import type { Layout } from '../step/step-options.js';
+import { type Layout, scheduleOfLayout } from '../step/layout.js';
 import { listedMemory } from './listed-memory.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));

@@ -1,35 +1,36 @@
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
-import { blockSizes } from '../operations/block-sizes.js';
-import { parameterCounts } from '../operations/parameter-counts.js';
-import type { StepOptions } from '../step/step-options.js';
+import { blockSizes, parameterCounts } from '../operations/model-size.js';
+import type { StepOptions } from '../step/layout.js';
 
 /**
- * Letters of this file, those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a heads, L
- * layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
+ * The letters of this file are those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a
+ * heads, L layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
  */
 
-/** Layers whose parameters a rank has whole while these are sharded: one that runs, and the next. */
+/**
+ * Number of layers whose parameters a rank has whole while these are sharded: one that runs, and the next.
+ */
 const numGathered = 2;
 
-/** Bytes of a rank by what they are for. */
-export interface ListedMemory {
+/** Bytes of a rank by their use. */
+interface ListedMemory {
   readonly parameters: number;
   readonly gradients: number;
   readonly optimizer: number;
-  /** Of all micro-batches in flight. */
+  /** Activations of all micro-batches in flight. */
   readonly activations: number;
   /**
-   * What the pass of one micro-batch adds: a layer that is recomputed, the logits, and layers that were
-   * gathered. Or what the update adds, where that is more than activations and passes take.
+   * Memory that the pass of one micro-batch adds: a layer that is recomputed, the logits, and layers that
+   * were gathered. Or memory that the update adds, where that is more than activations and passes take.
    */
   readonly temporary: number;
 }
 
 /**
- * Memory of each pipeline rank in a program whose operations are listed: 16-bit parameters, gradients and, in
- * fp32, master weights and both moments of Adam (Rajbhandari et al. 2020); activations as Korthikanti et al.
- * 2022 count them (table 2, equations 1 to 5), with the sizes of the model's own heads and feed-forward
- * network, of the micro-batches that the schedule keeps in flight.
+ * Returns the memory of each pipeline rank in a program whose operations are listed: 16-bit parameters,
+ * gradients and, in fp32, master weights and both moments of Adam (Rajbhandari et al. 2020); activations as
+ * Korthikanti et al. 2022 count them (table 2, equations 1 to 5), with the sizes of the model's own heads and
+ * feed-forward network, of the micro-batches that the schedule keeps in flight.
  */
 export function listedMemory(options: StepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const { model, layout, profile } = options;
@@ -66,7 +67,7 @@ export function listedMemory(options: StepOptions, schedule: PipelineSchedule): 
   });
 }
 
-/** Bytes of one micro-batch. */
+/** Returns the bytes of activations of one micro-batch. */
 function activationsOf({ model, layout, profile }: StepOptions) {
   const { hiddenSize: h, numHeads: a, sequenceLength: s, vocabularySize: V } = model;
   const { microBatchSize: b, tensorParallelSize: t, recomputation } = layout;
@@ -76,8 +77,8 @@ function activationsOf({ model, layout, profile }: StepOptions) {
   const sbh = s * b * h;
   // two masks of dropout and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
-  // on each rank its part of queries, keys and values, of what attention and the first matmul of the
-  // feed-forward network make, and of what its activation makes: 24 for a GPT with F = 4 h
+  // on each rank its part of queries, keys and values, of the results of attention and of the first matmul of
+  // the feed-forward network, and of those of its activation: 24 for a GPT with F = 4 h
   const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
   const whole = sbh * (replicated + sharded + scores);

@@ -1,11 +1,11 @@
-import type { LayerShape } from './layer-shape.js';
+import type { LayerShape } from './model-size.js';
 import type { Operation } from './operation.js';
 import { OperationMaker, overlap } from './operation-maker.js';
 
 /** Sizes of the first and the last stage. */
 export interface EndsShape extends LayerShape {
   readonly vocabularySize: number;
-  /** As that of `ModelSize`. */
+  /** See `ModelSize`. */
   readonly positionEmbeddings?: boolean;
 }
 
@@ -38,7 +38,7 @@ export function embeddingBackward(shape: EndsShape): Operation[] {
   ];
 }
 
-/** Final layer norm, logits and loss. */
+/** Lists the operations of the final layer norm, the logits and the loss. */
 export function headForward(shape: EndsShape): Operation[] {
   const { hiddenSize: h, vocabularySize, tensorParallelSize: t, sequenceParallel } = shape;
   const make = new OperationMaker(shape);

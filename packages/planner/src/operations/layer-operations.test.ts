@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
+import { loadProfile } from '../open-profile.js';
 import { listedProfile } from '../profiles/profile.js';
 import { operationsSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { layerBackward, layerForward } from './layer-operations.js';
-import type { LayerShape } from './layer-shape.js';
+import type { LayerShape } from './model-size.js';
 import type { Operation } from './operation.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));

@@ -1,10 +1,8 @@
-import { attentionBackward, attentionForward } from './attention-operations.js';
-import { blockSizes } from './block-sizes.js';
-import type { LayerShape } from './layer-shape.js';
+import { blockSizes, type LayerShape } from './model-size.js';
 import type { MatmulOperation, Operation } from './operation.js';
 import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
-/** Operations of a layer on one rank, forward. */
+/** Lists the operations of a layer on one rank, forward. */
 export function layerForward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tensorParallelSize: t, sequenceParallel, software } = shape;
   const { ffn, qkv, fc1 } = blockSizes(shape);
@@ -28,7 +26,10 @@ export function layerForward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** The bias of queries, keys and values, or the rotation of queries and keys; the same bytes in backward. */
+/**
+ * Lists the bias of queries, keys and values, or the rotation of queries and keys; their backward moves as
+ * many bytes.
+ */
 function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
   const make = new OperationMaker(shape);
@@ -55,7 +56,7 @@ function activationBackward(shape: LayerShape): Operation[] {
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
-/** Its backward, and what it recomputes before. */
+/** Lists the operations of its backward, after those of its recomputation. */
 export function layerBackward(shape: LayerShape): Operation[] {
   const { recomputation } = shape;
   return [
@@ -99,8 +100,9 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Without sequence parallelism, the sum of input gradients can run behind the weight gradient. With it, the
- * inputs are gathered again behind the input gradient, and the sum is scattered behind the weight gradient.
+ * Lists the backward of a column-parallel matmul. Without sequence parallelism, the sum of input gradients
+ * can run behind the weight gradient. With it, the inputs are gathered again behind the input gradient, and
+ * the sum is scattered behind the weight gradient.
  */
 function columnParallelBackward(
   shape: LayerShape,
@@ -125,7 +127,7 @@ function gatherOfGradients(shape: LayerShape, matmul: MatmulOperation): Operatio
   return overlap(shape.software.tensorOverlap === 'all', gather, matmul);
 }
 
-/** Bias, dropout and residual connection. */
+/** Lists bias, dropout and residual connection. */
 function residualForward(shape: LayerShape): Operation[] {
   const { hiddenSize, software } = shape;
   const make = new OperationMaker(shape);
@@ -148,7 +150,7 @@ function residualBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Norm backward, and the sum of its gradient with that of the residual connection. */
+/** Lists the backward of a norm, and the sum of its gradient with that of the residual connection. */
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -157,4 +159,70 @@ function normBackward(shape: LayerShape): Operation[] {
     make.kernel('gradients of the norm', elements, 4),
     make.kernel('sum with the gradient of the residual', elements, 6),
   ];
+}
+
+/** Lists the operations of attention between the QKV matmul and the output projection, forward. */
+function attentionForward(shape: LayerShape): Operation[] {
+  const { sequenceLength: s, software } = shape;
+  const { make, scores, headSize, ownHidden } = sizes(shape);
+  if (software.attention === 'flash') return [fused(shape, 'attention', 1)];
+  const softmax = software.fusesKernels
+    ? [make.kernel('scale, mask and softmax', scores, 4, 'attention')]
+    : [
+        make.kernel('scale', scores, 4, 'attention'),
+        make.kernel('mask', scores, 4, 'attention'),
+        make.kernel('softmax', scores, 4, 'attention'),
+      ];
+  return [
+    make.attentionMatmul('scores', [s, s, headSize]),
+    ...softmax,
+    ...(software.hasDropout ? [make.kernel('dropout of scores', scores, 5, 'attention')] : []),
+    make.attentionMatmul('context', [s, headSize, s]),
+    make.kernel('order of heads', make.numTokens * ownHidden, 4),
+  ];
+}
+
+/** Lists the operations of its backward. */
+function attentionBackward(shape: LayerShape): Operation[] {
+  const { sequenceLength: s, software } = shape;
+  const { make, scores, headSize, ownHidden } = sizes(shape);
+  if (software.attention === 'flash') return [fused(shape, 'attention backward', 2.5)];
+  const unfused = [
+    make.kernel('mask backward', scores, 4, 'attention'),
+    make.kernel('scale backward', scores, 4, 'attention'),
+  ];
+  return [
+    make.kernel('order of heads', make.numTokens * ownHidden, 4),
+    make.attentionMatmul('gradient of probabilities', [s, s, headSize]),
+    make.attentionMatmul('gradient of values', [s, headSize, s]),
+    ...(software.hasDropout ? [make.kernel('dropout of scores backward', scores, 5, 'attention')] : []),
+    make.kernel('softmax backward', scores, 6, 'attention'),
+    ...(software.fusesKernels ? [] : unfused),
+    make.attentionMatmul('gradient of queries', [s, headSize, s]),
+    make.attentionMatmul('gradient of keys', [s, headSize, s]),
+    make.kernel('gradients of queries, keys and values', make.numTokens * ownHidden, 12),
+  ];
+}
+
+function sizes(shape: LayerShape) {
+  const { sequenceLength, microBatchSize, hiddenSize, numHeads, tensorParallelSize } = shape;
+  return {
+    make: new OperationMaker(shape),
+    scores: (microBatchSize * numHeads * sequenceLength ** 2) / tensorParallelSize,
+    headSize: hiddenSize / numHeads,
+    ownHidden: hiddenSize / tensorParallelSize,
+  };
+}
+
+/**
+ * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times the matmuls of backward over
+ * those of forward.
+ */
+function fused(shape: LayerShape, name: string, factor: number): Operation {
+  const { make, ownHidden } = sizes(shape);
+  // queries and the result, keys and values
+  const { keysAndValues } = blockSizes(shape);
+  const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tensorParallelSize);
+  const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;
+  return { kind: 'fused-attention', name, flops, bytes: 2 * elements * factor };
 }

@@ -1,4 +1,4 @@
-import type { LayerShape } from './layer-shape.js';
+import type { LayerShape } from './model-size.js';
 import type {
   CollectiveOperation,
   KernelOperation,
@@ -10,9 +10,9 @@ import type {
 /** Makes operations with the sizes of a layer: n tokens of a micro-batch, h hidden size, t ranks. */
 export class OperationMaker {
   readonly #shape: LayerShape;
-  /** n: tokens of a micro-batch. */
+  /** The number n of tokens of a micro-batch. */
   readonly numTokens: number;
-  /** n, or n/t where sequence parallelism splits what is not tensor-parallel. */
+  /** The number n, or n/t where sequence parallelism splits the parts that are not tensor-parallel. */
   readonly numOwnTokens: number;
 
   constructor(shape: LayerShape) {
@@ -21,7 +21,7 @@ export class OperationMaker {
     this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tensorParallelSize : 1);
   }
 
-  /** A kernel that moves `bytesPerElement` for each of `elements`. */
+  /** Makes a kernel that moves `bytesPerElement` for each of `elements`. */
   kernel(
     name: string,
     elements: number,
@@ -35,14 +35,14 @@ export class OperationMaker {
     return { kind: 'matmul', name, time: 'matmuls', batch: 1, rows, columns, depth, resultBytes: 2 };
   }
 
-  /** Scores or their gradients, one matrix for each sample and head of this rank. */
+  /** Makes the matmul of scores or their gradients, one matrix for each sample and head of this rank. */
   attentionMatmul(name: string, [rows, columns, depth]: readonly [number, number, number]): MatmulOperation {
     const { microBatchSize, numHeads, tensorParallelSize } = this.#shape;
     const batch = (microBatchSize * numHeads) / tensorParallelSize;
     return { kind: 'matmul', name, time: 'attention', batch, rows, columns, depth, resultBytes: 2 };
   }
 
-  /** The gradient of a weight [outputs, inputs], and its addition to the accumulated one. */
+  /** Makes the gradient of a weight [outputs, inputs], and its addition to the accumulated one. */
   weightGradient(
     name: string,
     [outputs, inputs]: readonly [number, number],
@@ -53,7 +53,7 @@ export class OperationMaker {
     return [matmul, this.kernel(`${name} accumulation`, outputs * inputs, 2 + 2 * gradientBytes)];
   }
 
-  /** A collective on activations of all tokens; none on one rank. */
+  /** Makes a collective on activations of all tokens; none on one rank. */
   collective(name: string, collective: CollectiveOperation['collective']): CollectiveOperation[] {
     const { hiddenSize, group } = this.#shape;
     if (group.size === 1) return [];
@@ -61,7 +61,7 @@ export class OperationMaker {
   }
 }
 
-/** The collective behind the matmul where the program overlaps them, else one after the other. */
+/** Runs a collective behind a matmul where the program overlaps them, else one after the other. */
 export function overlap(
   overlaps: boolean,
   [collective]: readonly CollectiveOperation[],
@@ -71,7 +71,7 @@ export function overlap(
   return overlaps ? [{ kind: 'hidden-collective', collective, behind: matmul }] : [collective, matmul];
 }
 
-/** The same for a collective on the result of the matmul. */
+/** Runs a collective on the result of a matmul behind it where the program overlaps them, else after it. */
 export function overlapResult(
   overlaps: boolean,
   matmul: MatmulOperation,

@@ -1,6 +1,6 @@
 /**
- * What a pass runs, with what its time depends on. The lists of this folder are made by hand, for programs
- * that cannot be recorded; of the programs here, dry runs record them.
+ * An operation of a pass, with the sizes that its time depends on. The lists of this folder are made by hand,
+ * for programs that cannot be recorded; dry runs record the operations of the programs here.
  */
 export type Operation =
   | MatmulOperation
@@ -11,10 +11,10 @@ export type Operation =
   | StartOperation
   | WaitOperation;
 
-/** What is computed with. Absent of an operation: `fp16`, whose time `bf16` shares. */
+/** The dtype of computation. An operation without one has `fp16`, whose time `bf16` shares. */
 export type ComputeDtype = 'fp32' | 'fp16' | 'bf16';
 
-/** Where time goes. */
+/** The part of a pass that time is counted in. */
 export type TimeKind = 'matmuls' | 'attention' | 'kernels';
 
 interface Variant {
@@ -32,7 +32,10 @@ export interface MatmulOperation extends Variant {
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
-  /** Read and written of one element of the result: 2, or 8 where it is added to a sum in fp32. */
+  /**
+   * Bytes that are read and written for one element of the result: 2, or 8 where it is added to a sum in
+   * fp32.
+   */
   readonly resultBytes: number;
 }
 
@@ -52,7 +55,7 @@ export interface FusedAttentionOperation extends Variant {
   readonly dtype?: ComputeDtype;
   readonly flops: number;
   readonly bytes: number;
-  /** That a query may see. */
+  /** Number of keys that a query may see. */
   readonly keys?: number;
   /** D */
   readonly headSize?: number;
@@ -74,28 +77,28 @@ export interface CollectiveOperation {
   readonly name: string;
   /** `message`: each rank sends to its neighbour, and receives as much. */
   readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'message';
-  /** Of the whole tensor; of an all-to-all and a message, what one rank sends. */
+  /** Bytes of the whole tensor; for an all-to-all and a message, those that one rank sends. */
   readonly bytes: number;
   readonly group: RankGroup;
 }
 
 /** A collective that runs at the same time as a matmul. */
-export interface HiddenCollective {
+interface HiddenCollective {
   readonly kind: 'hidden-collective';
   readonly collective: CollectiveOperation;
   readonly behind: MatmulOperation;
 }
 
-/** A collective that runs behind what follows, until its wait. */
-export interface StartOperation {
+/** A collective that runs behind the operations that follow, until its wait. */
+interface StartOperation {
   readonly kind: 'start';
-  /** Of the start and its wait. */
+  /** Number of the start and of its wait. */
   readonly id: number;
   readonly collective: CollectiveOperation;
 }
 
-/** What follows needs the result of a collective. */
-export interface WaitOperation {
+/** A wait: the operations that follow need the result of a collective. */
+interface WaitOperation {
   readonly kind: 'wait';
   readonly id: number;
 }

@@ -1,9 +1,124 @@
 import { z } from 'zod';
-import { constant } from './constant.js';
-import { link } from './link.js';
-import { measuredProfile } from './measured-profile.js';
 
-/** What a GPU and the machines around it can do: a model with few constants. */
+/** A positive number with its source; `fitted` where a script chose it on named rows. */
+export const constant = z.strictObject({
+  value: z.number().positive(),
+  source: z.string().min(1),
+  fitted: z.boolean().optional(),
+});
+
+/** A link that ranks communicate over. */
+const link = z.strictObject({
+  /** Bandwidth of one GPU, in one direction. */
+  bytesPerSecond: constant,
+  /** Part of it that large transfers reach. */
+  efficiency: constant,
+  /** Latency of one step of a ring. */
+  latencySeconds: constant,
+});
+
+export type Link = z.infer<typeof link>;
+
+const seconds = z.strictObject({
+  seconds: z.number().positive(),
+  /** Half the distance between the quartiles of repeated measurements, over their median. */
+  spread: z.number().min(0).optional(),
+});
+
+/** An operation by its name, its dtype and its variant: `dropout` where it draws random numbers. */
+const entry = z.strictObject({
+  name: z.string(),
+  dtype: z.enum(['fp32', 'fp16', 'bf16']),
+  variant: z.string().optional(),
+});
+
+/** Measurements of one process while `numProcesses` processes of the machine measured at the same time. */
+const rates = z.strictObject({
+  numProcesses: z.int().positive(),
+  /** Threads of each process. */
+  numThreads: z.int().positive(),
+  /** Memory of each process. Absent: that of the profile. */
+  memoryBytes: z.number().positive().optional(),
+  /**
+   * Points of matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
+   * `linear_weight_gradient`.
+   */
+  matmuls: z
+    .array(
+      entry.extend({
+        points: z
+          .array(
+            seconds.extend({
+              rows: z.int().positive(),
+              columns: z.int().positive(),
+              depth: z.int().positive(),
+            }),
+          )
+          .min(1),
+      }),
+    )
+    .min(1),
+  /** Attention kernels by their name, their size in FLOPs; keys of a query and size of a head where known. */
+  attention: z.array(
+    entry.extend({
+      points: z
+        .array(
+          seconds.extend({
+            flops: z.number().positive(),
+            keys: z.number().positive().optional(),
+            headSize: z.number().positive().optional(),
+          }),
+        )
+        .min(1),
+    }),
+  ),
+  /**
+   * Other kernels by their name, their size in bytes that they read and write. `kernel`, which is required,
+   * stands for those that have no entry.
+   */
+  kernels: z
+    .array(entry.extend({ points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1) }))
+    .min(1),
+  /**
+   * Collectives of all these processes, and messages between two of them (`message`), by the bytes of the
+   * whole tensor. Absent: those of the link; an all-to-all: an all-gather, of which as many bytes arrive.
+   */
+  collectives: z
+    .array(
+      z.strictObject({
+        name: z.enum(['all-reduce', 'all-gather', 'reduce-scatter', 'all-to-all', 'message']),
+        points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1),
+      }),
+    )
+    .optional(),
+  /** Time of the host besides operations: in every pass, and once a step. Absent: none. */
+  host: z
+    .strictObject({ passSeconds: z.number().nonnegative(), stepSeconds: z.number().nonnegative() })
+    .optional(),
+});
+
+/** A machine as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
+const measuredProfile = z.strictObject({
+  version: z.literal(1),
+  name: z.string(),
+  device: z.string(),
+  state: z.literal('measured'),
+  /** Memory of one process. */
+  memoryBytes: constant,
+  /** Processes of one machine: ranks beyond them are on another. */
+  gpusPerNode: constant,
+  /** Rates for each number of processes that share the machine, and of their threads, at least for one. */
+  rates: z.array(rates).min(1),
+  linkInside: link,
+  /** Absent where nothing was measured between machines. */
+  linkBetween: link.optional(),
+  overlapCost: constant,
+});
+
+export type MeasuredProfile = z.infer<typeof measuredProfile>;
+export type MeasuredRates = z.infer<typeof rates>;
+
+/** A model of a GPU and the machines around it, with few constants. */
 export const gpuProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
@@ -19,7 +134,7 @@ export const gpuProfile = z.strictObject({
     efficiency: constant,
     /** Start and end of a tile, as steps of its depth. */
     tileOverheadDepth: constant,
-    /** What one multiprocessor computes at a time; rates relative to the best tile. */
+    /** Tiles that one multiprocessor computes at a time; rates relative to the best tile. */
     tiles: z
       .array(
         z.strictObject({
@@ -38,7 +153,8 @@ export const gpuProfile = z.strictObject({
     /** Part of it that a kernel reaches on large tensors. */
     efficiency: constant,
     /**
-     * The same of kernels on attention scores, which reduce rows, draw random numbers or multiply by batches.
+     * Part of it that kernels on attention scores reach, which reduce rows, draw random numbers or multiply
+     * by batches.
      */
     scoresEfficiency: constant,
   }),
@@ -49,22 +165,22 @@ export const gpuProfile = z.strictObject({
   linkBetween: link,
   /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
   overlapCost: constant,
-  /** What a communicator of NCCL takes outside of the program's allocator. */
+  /** Memory that a communicator of NCCL takes outside of the program's allocator. */
   communicator: z
     .strictObject({
-      /** Rings of a collective within a node. */
+      /** Number of rings of a collective within a node. */
       channelsInside: constant,
-      /** The same between nodes. */
+      /** Number of rings of a collective between nodes. */
       channelsBetween: constant,
       /** Buffers of a connection from which a rank receives, for each channel. */
       receiveBytes: constant,
-      /** What it sends over: within a node to the receiver's buffers, between nodes from ones of its own. */
+      /** Buffers that a rank sends over: within a node the receiver's, between nodes ones of its own. */
       sendBytes: constant,
     })
     .optional(),
 });
 
-/** A model of a GPU, or what was measured on a machine. */
+/** A model of a GPU, or the measurements of a machine. */
 export const hardwareProfile = z.discriminatedUnion('state', [gpuProfile, measuredProfile]);
 
 export type GpuProfile = z.infer<typeof gpuProfile>;

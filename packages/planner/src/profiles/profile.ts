@@ -1,6 +1,69 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { GpuProfile, HardwareProfile } from './hardware-profile.js';
-import type { ListedSoftware, SoftwareProfile } from './software-profile.js';
+import { z } from 'zod';
+import { constant, type GpuProfile, type HardwareProfile, hardwareProfile } from './hardware-profile.js';
+
+const common = {
+  version: z.literal(1),
+  name: z.string(),
+  description: z.string(),
+  /** The source of the settings that are no numbers. */
+  source: z.string(),
+  /** Time of the host for one operation: a pass takes at least that of its operations. */
+  hostSecondsPerOperation: constant,
+  /** Part of the bandwidth between nodes that this program reaches in collectives. */
+  linkFactor: constant,
+};
+
+/** The programs of this repository: dry runs record what they fuse, store and overlap. */
+const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
+
+/** Another program, whose operations are listed by hand: what it fuses, stores and overlaps. */
+const listedSoftware = z.strictObject({
+  ...common,
+  operations: z.literal('listed'),
+  /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
+  attention: z.enum(['stored-scores', 'flash']),
+  /** True if one kernel has scale, mask and softmax; bias and GeLU; bias, dropout and residual. */
+  fusesKernels: z.boolean(),
+  hasDropout: z.boolean(),
+  /** Bytes of one element of the accumulated gradients, which are also reduced as such. */
+  gradientBytes: z.union([z.literal(2), z.literal(4)]),
+  /** True if matmuls of weight gradients add to the accumulated gradients themselves. */
+  fusesGradientAccumulation: z.boolean(),
+  /**
+   * The tensor-parallel collectives that run behind matmuls: those of backward that another matmul can hide,
+   * or also those of a matmul's own operands and result, in parts.
+   */
+  tensorOverlap: z.enum(['none', 'backward', 'all']),
+  /** Says if a rank waits for its messages, or computes meanwhile. */
+  pipelineMessages: z.enum(['blocking', 'overlapped']),
+  /** True if each tensor-parallel rank sends its part of a message only. */
+  scattersMessages: z.boolean(),
+  /** Says when the reduction of gradients runs behind backward. */
+  dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
+  /** True if gradients are reduced in large buckets, false if each tensor is by itself. */
+  reducesInBuckets: z.boolean(),
+  distributedOptimizer: z.boolean(),
+  /** True if ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
+  shardsParameters: z.boolean().optional(),
+  /** The layouts that the program has: a search offers no others. */
+  layouts: z.strictObject({
+    /** Schedules of pipelines; none where the program has no pipeline. */
+    schedules: z.array(z.enum(['1f1b', 'interleaved'])),
+    /** Fewest stages that the interleaved schedule takes. */
+    leastInterleavedStages: z.int().min(2),
+    sequenceParallel: z.boolean(),
+    /** Ways to recompute that differ in time or memory. */
+    recomputations: z.array(z.enum(['none', 'selective', 'full'])).min(1),
+    source: z.string(),
+  }),
+});
+
+/** A training program. */
+export const softwareProfile = z.discriminatedUnion('operations', [recordedSoftware, listedSoftware]);
+
+export type ListedSoftware = z.infer<typeof listedSoftware>;
+type SoftwareProfile = z.infer<typeof softwareProfile>;
 
 /** A machine with the program that runs on it. */
 export interface Profile {
@@ -16,7 +79,7 @@ export interface ListedProfile extends Profile {
 }
 
 /**
- * The profile, if its operations are listed.
+ * Returns the profile, if its operations are listed.
  *
  * @throws ConfigurationError `MTL_PROFILE` if they have to be recorded
  */
@@ -26,5 +89,28 @@ export function listedProfile(profile: Profile): ListedProfile {
   throw new ConfigurationError('MTL_PROFILE', `${name} does not list the operations of a step`, {
     expected: 'a model of a GPU with software whose operations are listed, such as a100-80gb-megatron',
     remedy: 'predict a step of @mtl with mtl plan, which records its operations',
+  });
+}
+
+const wholeProfile = z
+  .strictObject({ name: z.string(), hardware: hardwareProfile, software: softwareProfile })
+  .refine(({ hardware, software }) => hardware.state !== 'measured' || software.operations === 'recorded', {
+    path: ['software', 'operations'],
+    message: 'rates are measured of recorded operations',
+  });
+
+/**
+ * Checks a profile of one's own: an object, as JSON gives it, with `name`, `hardware` and `software`.
+ *
+ * @throws ConfigurationError `MTL_PROFILE` with the first key that is wrong
+ */
+export function parseProfile(value: unknown, source = 'the profile'): Profile {
+  const result = wholeProfile.safeParse(value);
+  if (result.success) return result.data;
+  const { path, message } = result.error.issues[0]!;
+  throw new ConfigurationError('MTL_PROFILE', `${source}: ${path.join('.') || 'the whole'}: ${message}`, {
+    expected:
+      'name, hardware and software, where every constant is { "value": a number above 0, "source": "..." }',
+    remedy: 'start from a shipped profile: loadProfile(name) returns such an object',
   });
 }

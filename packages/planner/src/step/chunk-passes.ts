@@ -1,14 +1,69 @@
+import {
+  type EndsShape,
+  embeddingBackward,
+  embeddingForward,
+  headBackward,
+  headForward,
+} from '../operations/ends-operations.js';
+import { layerBackward, layerForward } from '../operations/layer-operations.js';
+import type { Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
-import type { ChunkOperations, RepeatedOperations } from './chunk-operations.js';
+import type { StepOptions } from './layout.js';
 
-/** Seconds of the passes of one micro-batch on a chunk of the model, by what they are spent on. */
+/** Operations that a pass runs so many times, such as those of a layer. */
+interface RepeatedOperations {
+  readonly times: number;
+  readonly forward: readonly Operation[];
+  /** Operations of backward, after those that are recomputed for it. */
+  readonly backward: readonly Operation[];
+}
+
+/** The operations of the passes of one micro-batch on a chunk of the model, on one rank. */
+export type ChunkOperations = readonly RepeatedOperations[];
+
+/**
+ * Lists the operations of every chunk, in the order of the model, made by hand for GPT. Those that a dry run
+ * records can take their place: see `operations` of `predictStepTime`.
+ */
+export function chunkOperations({ model, layout, profile }: StepOptions): ChunkOperations[] {
+  const { hardware, software } = profile;
+  const { tensorParallelSize, pipelineParallelSize, numChunks = 1 } = layout;
+  const shape: EndsShape = {
+    ...model,
+    microBatchSize: layout.microBatchSize,
+    tensorParallelSize,
+    sequenceParallel: (layout.sequenceParallel ?? false) && tensorParallelSize > 1,
+    recomputation: layout.recomputation,
+    group: {
+      axis: 'tensor',
+      size: tensorParallelSize,
+      perNode: Math.min(tensorParallelSize, hardware.gpusPerNode.value),
+    },
+    software,
+  };
+  const count = pipelineParallelSize * numChunks;
+  const layers = {
+    times: model.numLayers / count,
+    forward: layerForward(shape),
+    backward: layerBackward(shape),
+  };
+  const embedding = { times: 1, forward: embeddingForward(shape), backward: embeddingBackward(shape) };
+  const head = { times: 1, forward: headForward(shape), backward: headBackward(shape) };
+  return Array.from({ length: count }, (_, chunk) => [
+    ...(chunk === 0 ? [embedding] : []),
+    layers,
+    ...(chunk === count - 1 ? [head] : []),
+  ]);
+}
+
+/** Seconds of the passes of one micro-batch on a chunk of the model, by their use. */
 export interface ChunkPasses {
   readonly forward: PassSeconds;
   readonly backward: PassSeconds;
 }
 
-/** Of every chunk. Operations that several chunks share are timed once. */
+/** Times the passes of every chunk. Operations that several chunks share are timed once. */
 export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile): ChunkPasses[] {
   const known = new Map<RepeatedOperations, ChunkPasses>();
   const passesOf = (operations: RepeatedOperations): ChunkPasses => {

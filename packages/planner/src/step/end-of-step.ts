@@ -1,12 +1,12 @@
-import { parameterCounts } from '../operations/parameter-counts.js';
-import { collectiveSeconds } from '../timing/collective-seconds.js';
-import { overlappedSeconds } from '../timing/overlapped-seconds.js';
-import { dataGroup } from './data-group.js';
-import type { StepOptions } from './step-options.js';
+import { parameterCounts } from '../operations/model-size.js';
+import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
+import { dataGroup, type StepOptions } from './layout.js';
 
-/** What follows the passes of a step, on the rank with the most parameters. */
-export interface EndOfStep {
-  /** Reduction of gradients and gathering of parameters: what nothing hides, and the cost of hiding. */
+/** Seconds after the passes of a step, on the rank with the most parameters. */
+interface EndOfStep {
+  /**
+   * Reduction of gradients and gathering of parameters: the part that is not hidden, and the cost of hiding.
+   */
   readonly dataCommunication: number;
   /** Sum of the gradients of the embedding, which the first and the last stage share. */
   readonly embeddingCommunication: number;
@@ -26,7 +26,8 @@ const tensorsOfLayer = 12;
 const lastBucket = 0.05;
 
 /**
- * What follows the passes. Sharded parameters are gathered and reduced in passes (`shardedPasses`), not here.
+ * Returns the time after the passes. Sharded parameters are gathered and reduced in passes (`shardedPasses`),
+ * not here.
  *
  * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can hide a reduction
  */
@@ -76,7 +77,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
   };
 }
 
-/** Parameters of the rank that has most, and its part of an embedding. */
+/** Counts the parameters of the rank that has most, and its part of an embedding. */
 function parametersOf(
   model: StepOptions['model'],
   { tensorParallelSize: t, pipelineParallelSize: p }: StepOptions['layout'],

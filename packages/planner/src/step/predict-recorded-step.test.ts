@@ -1,6 +1,6 @@
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
+import { loadProfile } from '../open-profile.js';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import { collectiveSeconds } from '../timing/collective-seconds.js';
 import { operationsSeconds, passSeconds } from '../timing/operations-seconds.js';

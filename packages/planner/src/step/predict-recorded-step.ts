@@ -1,43 +1,44 @@
 import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
-import { collectiveSeconds } from '../timing/collective-seconds.js';
+import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
 import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
-import { type DataCollectives, exposedSeconds } from './exposed-seconds.js';
 import type { StepPrediction } from './predict-step-time.js';
-import { type RecordedMessage, recordedMessageSeconds } from './recorded-message-seconds.js';
 
 /** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
 
-/** What the ranks of one pipeline stage do once a step. */
+/** The operations of the ranks of one pipeline stage once a step. */
 export interface RecordedEnd {
   /** Norm, clipping and update, with collectives along other axes than the data. */
   readonly operations: readonly Operation[];
-  /** Of gradients, in backward or after it. */
+  /** Reduction of gradients, in backward or after it. */
   readonly reduction: DataCollectives;
-  /** Of parameters, after the update or in forward. */
+  /** Gathering of parameters, after the update or in forward. */
   readonly gather: DataCollectives;
 }
 
 /** A step as a dry run recorded it. */
 export interface RecordedStep {
   readonly schedule: PipelineSchedule;
-  /** Of every chunk, in the order of the model. */
+  /** Passes of every chunk, in the order of the model. */
   readonly chunks: readonly RecordedPasses[];
-  /** Of every pipeline rank. */
+  /** Ends of the step of every pipeline rank. */
   readonly ends: readonly RecordedEnd[];
   /** Absent without a pipeline. */
   readonly message?: RecordedMessage;
 }
 
-export interface PredictRecordedOptions {
+interface PredictRecordedOptions {
   readonly step: RecordedStep;
   readonly profile: Profile;
-  /** Of the whole run. */
+  /** Number of processes of the whole run. */
   readonly numProcesses: number;
-  /** Of each process; of measured rates those with the nearest number. Default: as many as were measured. */
+  /**
+   * Threads of each process; the measured rates with the nearest number are taken. Default: as many as were
+   * measured.
+   */
   readonly numThreads?: number | undefined;
 }
 
@@ -96,7 +97,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
   };
 }
 
-/** The profile with the rates of so many processes as the run has on each machine. */
+/** Returns the profile with the rates of so many processes as the run has on each machine. */
 export function profileOfRun({
   profile,
   numProcesses,
@@ -112,7 +113,7 @@ type ChunkSeconds = Readonly<Record<PassKind, PassSeconds>>;
 
 const passKinds = ['F', 'B', 'I', 'W'] as const;
 
-/** Of every chunk. Recordings that several chunks share are timed once. */
+/** Times the passes of every chunk. Recordings that several chunks share are timed once. */
 function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): ChunkSeconds[] {
   const known = new Map<readonly Operation[] | undefined, PassSeconds>([[undefined, noSeconds()]]);
   const { hardware } = profile;
@@ -143,7 +144,7 @@ interface EndSeconds {
   readonly contextCommunication: number;
   readonly expertCommunication: number;
   readonly optimizer: number;
-  /** What the host does once a step. */
+  /** Seconds of the host once a step. */
   readonly host: number;
 }
 
@@ -181,7 +182,7 @@ function secondsOfEnd(
   return { ...parts, total: Object.values(parts).reduce((total, part) => total + part, 0) };
 }
 
-/** Of all ranks and micro-batches. */
+/** Sums the passes of all ranks and micro-batches. */
 function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds[]): PassSeconds {
   const total = noSeconds();
   const counts = new Map<PassSeconds, number>();
@@ -198,4 +199,46 @@ function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds
 function scaled(seconds: PassSeconds, factor: number): PassSeconds {
   const entries = Object.entries(seconds).map(([key, value]: [string, number]) => [key, value * factor]);
   return Object.fromEntries(entries) as unknown as PassSeconds;
+}
+
+/** Collectives of data-parallel ranks, which passes can hide or not. */
+interface DataCollectives {
+  readonly operations: readonly CollectiveOperation[];
+  readonly isOverlapped: boolean;
+}
+
+/**
+ * Returns the part of a reduction that the end of backward leaves: its last bucket, where there are several.
+ */
+const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
+
+/**
+ * Returns the seconds of collectives that passes of `behind` seconds do not hide, and the cost of hiding the
+ * others.
+ */
+export function exposedSeconds(
+  { operations, isOverlapped }: DataCollectives,
+  { behind, profile }: { readonly behind: number; readonly profile: Profile },
+): number {
+  const seconds = operations.reduce((total, each) => total + collectiveSeconds(each, profile), 0);
+  if (!isOverlapped) return seconds;
+  return overlappedSeconds(seconds, { behind, last: lastBucket(operations), profile });
+}
+
+/** The message of a micro-batch between stages. */
+export interface RecordedMessage {
+  /** Bytes that one rank sends. */
+  readonly bytes: number;
+  /** The collective by which the receivers join their parts. */
+  readonly gather?: CollectiveOperation | undefined;
+  /** True if it stays within a node. */
+  readonly isInside: boolean;
+}
+
+/** Returns the time of the message alone; 0 without a pipeline. */
+export function recordedMessageSeconds(message: RecordedMessage | undefined, profile: Profile): number {
+  if (message === undefined) return 0;
+  const { bytes, isInside } = message;
+  const group = { axis: 'pipeline', size: 2, perNode: isInside ? 2 : 1 } as const;
+  return collectiveSeconds({ collective: 'message', bytes, group }, profile);
 }

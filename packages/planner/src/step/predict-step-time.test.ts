@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
-import type { ModelSize } from '../operations/parameter-counts.js';
+import { loadProfile } from '../open-profile.js';
+import type { ModelSize } from '../operations/model-size.js';
 import { listedProfile } from '../profiles/profile.js';
-import { chunkOperations } from './chunk-operations.js';
+import { chunkOperations } from './chunk-passes.js';
+import type { Layout } from './layout.js';
 import { predictStepTime } from './predict-step-time.js';
-import type { Layout } from './step-options.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron-2021'));
 const model: ModelSize = {

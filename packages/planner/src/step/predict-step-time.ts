@@ -1,28 +1,25 @@
 import { ConfigurationError } from '@mtl/errors';
 import { type Simulation, simulateSchedule } from '@mtl/pipeline/schedules';
 import { noSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
-import { checkLayout } from './check-layout.js';
-import { type ChunkOperations, chunkOperations } from './chunk-operations.js';
-import { type ChunkPasses, chunkPasses } from './chunk-passes.js';
+import { type ChunkOperations, type ChunkPasses, chunkOperations, chunkPasses } from './chunk-passes.js';
 import { endOfStep } from './end-of-step.js';
-import { messageSeconds } from './message-seconds.js';
-import { scheduleOfLayout } from './schedule-of-layout.js';
-import { shardedPasses } from './sharded-passes.js';
-import type { StepOptions } from './step-options.js';
+import { checkLayout, type StepOptions, scheduleOfLayout } from './layout.js';
+import { messageSeconds, shardedPasses } from './pass-communication.js';
 
-/** Seconds of a step by what they are spent on, mean of the ranks; their sum is the step. */
+/** Seconds of a step by their use, mean of the ranks; their sum is the step. */
 export interface StepBreakdown extends PassSeconds {
   /** Messages between stages that a rank waits for after a pass, and the sum of embedding gradients. */
   pipelineCommunication: number;
   dataCommunication: number;
-  /** Ranks wait for other stages. */
+  /** Time in which ranks wait for other stages. */
   bubble: number;
   optimizer: number;
 }
 
-export interface PredictOptions extends StepOptions {
+interface PredictOptions extends StepOptions {
   /**
-   * What each chunk runs, in the order of the model, such as a dry run recorded. Default: `chunkOperations`.
+   * Operations of each chunk, in the order of the model, such as a dry run recorded. Default:
+   * `chunkOperations`.
    */
   readonly operations?: readonly ChunkOperations[];
 }

@@ -1,17 +1,17 @@
+import { ConfigurationError } from '@mtl/errors';
 import type { CollectiveOperation } from '../operations/operation.js';
-import type { HardwareProfile } from '../profiles/hardware-profile.js';
+import type { HardwareProfile, Link } from '../profiles/hardware-profile.js';
 import type { Profile } from '../profiles/profile.js';
-import { linkOf } from './link-of.js';
-import { secondsOfBytes } from './seconds-of-bytes.js';
+import { secondsOfBytes } from './interpolation.js';
 
-/** What processes of one machine communicate. */
+/** A communication of processes of one machine. */
 type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> & {
   readonly group: { readonly size: number };
 };
 
 /**
- * Time of a collective or a message within a machine where they were measured, in a group of another size in
- * proportion to the (n - 1) / n of the bytes that a rank sends; else undefined.
+ * Returns the time of a collective or a message within a machine where they were measured, in a group of
+ * another size in proportion to the (n - 1) / n of the bytes that a rank sends; else undefined.
  */
 function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,
@@ -29,11 +29,11 @@ function measuredSeconds(
 }
 
 /**
- * Time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an all-reduce. Between
- * nodes, the ranks of a group on one node share the adapters that belong to them. An all-to-all sends to each
- * rank its part: within a node as many bytes as a gather, but between nodes all ranks of a node send at once
- * what is for others, which no ring passes on. Messages to neighbours take as long as the slowest of them:
- * between nodes one leaves each of them, by one adapter.
+ * Returns the time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an
+ * all-reduce. Between nodes, the ranks of a group on one node share the adapters that belong to them. An
+ * all-to-all sends to each rank its part: within a node as many bytes as a gather, but between nodes all
+ * ranks of a node send at once the parts of others, which no ring passes on. Messages to neighbours take as
+ * long as the slowest of them: between nodes one leaves each of them, by one adapter.
  */
 export function collectiveSeconds(
   { collective, bytes, group }: Pick<CollectiveOperation, 'collective' | 'bytes' | 'group'>,
@@ -60,4 +60,38 @@ export function collectiveSeconds(
   }
   const steps = isInside ? group.size - 1 : group.size / group.perNode - 1;
   return rounds * ((((group.size - 1) / group.size) * bytes) / bandwidth + steps * latency);
+}
+
+/**
+ * Returns the link inside a node or between nodes.
+ *
+ * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
+ */
+export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
+  const link = isInside ? hardware.linkInside : hardware.linkBetween;
+  if (link !== undefined) return link;
+  throw new ConfigurationError('MTL_PROFILE', `${hardware.name}: no link between machines was measured`, {
+    expected: `at most ${hardware.gpusPerNode.value} processes, those of one machine`,
+    remedy: 'add linkBetween to the profile',
+  });
+}
+
+interface OverlappedSecondsOptions {
+  /** Seconds of the computation that can hide it. */
+  readonly behind: number;
+  /** Part of the communication that begins when the computation has ended. Default 0. */
+  readonly last?: number;
+  readonly profile: Pick<Profile, 'hardware'>;
+}
+
+/**
+ * Returns the seconds that communication adds to computation: those that are not hidden, and the cost of
+ * hiding.
+ */
+export function overlappedSeconds(
+  seconds: number,
+  { behind, last = 0, profile }: OverlappedSecondsOptions,
+): number {
+  const waiting = Math.max(last * seconds, seconds - behind);
+  return waiting + (seconds - waiting) * profile.hardware.overlapCost.value;
 }

@@ -1,11 +1,10 @@
+import type { ComputeDtype, MatmulOperation } from '../operations/operation.js';
 import type { GpuProfile, HardwareProfile } from '../profiles/hardware-profile.js';
-import { matmulSeconds } from './matmul-seconds.js';
-import { measuredTimes } from './measured-times.js';
-import type { OperationTimes } from './operation-times.js';
+import { measuredTimes, type OperationTimes } from './measured-times.js';
 
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
-/** The times of a profile. Of measured rates the first are taken, see `ratesFor`. */
+/** Returns the times of a profile. The first of measured rates are taken, see `ratesFor`. */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
     known.get(hardware) ??
@@ -14,7 +13,7 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   return times;
 }
 
-/** Times of the model of a GPU. */
+/** Returns the times of the model of a GPU. */
 function gpuTimes(hardware: GpuProfile): OperationTimes {
   const { memory, matmul, attention, kernelStartSeconds } = hardware;
   const start = kernelStartSeconds.value;
@@ -28,4 +27,65 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
       return start + Math.max(flops / rate, bytes / bandwidth);
     },
   };
+}
+
+/** Parts into which the depth of a matmul can be split where its tiles do not fill the multiprocessors. */
+const splits = [1, 2, 4, 8];
+
+/**
+ * Returns the time of a matmul. The result is cut into tiles, one on each multiprocessor at a
+ * time, so that the time of the tiles is a whole number of waves; the best of the library's tiles is taken.
+ * It is not less than the time of the bytes of operands and result.
+ */
+export function matmulSeconds(
+  operation: MatmulOperation,
+  { matmul, memory, kernelStartSeconds }: GpuProfile,
+): number {
+  const { batch, rows, columns, depth, time, dtype = 'fp16' } = operation;
+  const efficiency = time === 'attention' ? memory.scoresEfficiency : memory.efficiency;
+  const bandwidth = memory.bytesPerSecond.value * efficiency.value;
+  const numMultiprocessors = matmul.numMultiprocessors.value;
+  const rate = (matmul.peakFlops[dtype].value * matmul.efficiency.value) / numMultiprocessors;
+  const results = batch * rows * columns;
+  const bytes = matmulBytes(operation);
+  let best = Number.POSITIVE_INFINITY;
+  for (const tile of matmul.tiles) {
+    const numTiles = batch * Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns);
+    for (const split of splits) {
+      if (split > 1 && numTiles * split > numMultiprocessors) break;
+      const waves = Math.ceil((numTiles * split) / numMultiprocessors);
+      const tileFlops = 2 * tile.rows * tile.columns * (depth / split + matmul.tileOverheadDepth.value);
+      const computing = (waves * tileFlops) / (rate * tile.relativeRate);
+      const moving = (bytes + (split > 1 ? 8 * results * split : 0)) / bandwidth;
+      best = Math.min(best, Math.max(computing, moving));
+    }
+  }
+  return best + kernelStartSeconds.value;
+}
+
+/** Returns the bytes that a matmul reads and writes, each operand once. */
+export function matmulBytes({
+  batch,
+  rows,
+  columns,
+  depth,
+  resultBytes,
+  dtype = 'fp16',
+}: MatmulOperation): number {
+  const elementBytes = dtype === 'fp32' ? 4 : 2;
+  return batch * (elementBytes * depth * (rows + columns) + resultBytes * rows * columns);
+}
+
+/**
+ * Returns the FLOPs per second that a GPU or a process has at most: those of the data sheet, or of the
+ * fastest matmul that was measured in the dtype.
+ */
+export function peakFlops(hardware: HardwareProfile, dtype: ComputeDtype): number {
+  if (hardware.state !== 'measured') return hardware.matmul.peakFlops[dtype].value;
+  const entries = hardware.rates.flatMap(({ matmuls }) => matmuls);
+  const ofDtype = entries.filter((entry) => entry.dtype === dtype);
+  const points = (ofDtype.length === 0 ? entries : ofDtype).flatMap((entry) => entry.points);
+  return Math.max(
+    ...points.map(({ rows, columns, depth, seconds }) => (2 * rows * columns * depth) / seconds),
+  );
 }

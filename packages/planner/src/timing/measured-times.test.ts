@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseProfile } from '../profiles/parse-profile.js';
-import type { Profile } from '../profiles/profile.js';
+import { type Profile, parseProfile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { ratesFor } from './measured-times.js';
 import { operationsSeconds, passSeconds } from './operations-seconds.js';

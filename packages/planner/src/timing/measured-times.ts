@@ -1,8 +1,18 @@
-import type { ComputeDtype } from '../operations/operation.js';
-import type { MeasuredProfile, MeasuredRates } from '../profiles/measured-profile.js';
-import { localRegression, type RegressionPoint } from './local-regression.js';
-import type { OperationTimes } from './operation-times.js';
-import { secondsOfBytes } from './seconds-of-bytes.js';
+import type {
+  ComputeDtype,
+  FusedAttentionOperation,
+  KernelOperation,
+  MatmulOperation,
+} from '../operations/operation.js';
+import type { MeasuredProfile, MeasuredRates } from '../profiles/hardware-profile.js';
+import { localRegression, type RegressionPoint, secondsOfBytes } from './interpolation.js';
+
+/** Seconds of operations on one GPU or in one process. */
+export interface OperationTimes {
+  matmul(operation: MatmulOperation): number;
+  kernel(operation: KernelOperation): number;
+  attention(operation: FusedAttentionOperation): number;
+}
 
 interface Named {
   readonly name: string;
@@ -14,7 +24,7 @@ interface Entry extends Named {
   readonly dtype: ComputeDtype;
 }
 
-/** Times between those that were measured. Operations of equal shapes are timed once. */
+/** Returns times between those that were measured. Operations of equal shapes are timed once. */
 export function measuredTimes(rates: MeasuredRates): OperationTimes {
   const { matmuls, kernels, attention } = rates;
   const matmulRate = new RateByShape(matmuls, (point) => ({
@@ -44,16 +54,16 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
   };
 }
 
-/** What ranks of a run share a machine with. */
-export interface SharedMachine {
+/** The processes of a run on a machine. */
+interface SharedMachine {
   readonly numProcesses: number;
-  /** Of each process. Default: as many as were measured. */
+  /** Threads of each process. Default: as many as were measured. */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * The same profile with the rates of so many processes on each machine, or of the number nearest to it that
- * was measured, and of these those with the nearest number of threads.
+ * Returns the profile with the rates of so many processes on each machine, or of the nearest number that was
+ * measured, and among these with those of the nearest number of threads.
  */
 export function ratesFor(
   hardware: MeasuredProfile,
@@ -78,8 +88,8 @@ export function ratesFor(
 }
 
 /**
- * The entry of an operation: its own, or that with another variant, of its kind in the same dtype, its own in
- * another dtype, or the first of its kind.
+ * Finds the entry of an operation: its own, or that with another variant, of its kind in the same dtype, its
+ * own in another dtype, or the first of its kind.
  */
 function entryOf<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
   const { name, dtype = 'fp32', variant } = operation;

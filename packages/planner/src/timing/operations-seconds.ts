@@ -2,20 +2,20 @@ import type { CollectiveOperation, Operation } from '../operations/operation.js'
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { hardwareTimes } from './hardware-times.js';
-import type { OperationTimes } from './operation-times.js';
+import type { OperationTimes } from './measured-times.js';
 
-/** Seconds of a pass by what they are spent on. */
+/** Seconds of a pass by their use. */
 export interface PassSeconds {
   matmuls: number;
   attention: number;
   kernels: number;
-  /** Tensor-parallel collectives that computation waits for, and what hidden ones cost it. */
+  /** Tensor-parallel collectives that computation waits for, and the cost of hidden ones. */
   tensorCommunication: number;
-  /** The same of keys and values of sequences that processes share. */
+  /** Such collectives on keys and values of sequences that processes share. */
   contextCommunication: number;
-  /** The same of tokens on their way to the processes of their experts and back. */
+  /** Such collectives on tokens on their way to the processes of their experts and back. */
   expertCommunication: number;
-  /** The GPU waits for the host to start operations. */
+  /** Time in which the GPU waits for the host to start operations. */
   host: number;
 }
 
@@ -31,7 +31,7 @@ export function noSeconds(): PassSeconds {
   };
 }
 
-/** Time of operations that run one after the other on one GPU. */
+/** Returns the time of operations that run one after the other on one GPU. */
 export function operationsSeconds(operations: readonly Operation[], profile: Profile): PassSeconds {
   const pass = new PassClock(profile);
   for (const operation of operations) pass.run(operation);
@@ -41,12 +41,12 @@ export function operationsSeconds(operations: readonly Operation[], profile: Pro
   return seconds;
 }
 
-/** Their sum. */
+/** Returns the sum of the parts. */
 export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
 
-/** Where collectives of passes are counted; those of no other axis are within tensor parallelism. */
+/** The part in which collectives of an axis are counted; other axes are counted as tensor parallelism. */
 const communicationOf = {
   tensor: 'tensorCommunication',
   context: 'contextCommunication',
@@ -55,12 +55,12 @@ const communicationOf = {
   data: 'tensorCommunication',
 } as const satisfies Readonly<Record<CollectiveOperation['group']['axis'], keyof PassSeconds>>;
 
-/** Collectives that were started run one after the other behind what is computed. */
+/** The clock of a pass. Collectives that were started run one after the other behind computation. */
 class PassClock {
   readonly seconds = noSeconds();
   readonly #profile: Profile;
   readonly #times: OperationTimes;
-  /** What is left of started collectives, in their order. */
+  /** The rest of started collectives, in their order. */
   readonly #running = new Map<number, { readonly collective: CollectiveOperation; remaining: number }>();
 
   constructor(profile: Profile) {
@@ -120,7 +120,7 @@ class PassClock {
     this.seconds[communicationOf[group.axis]] += seconds;
   }
 
-  /** Nothing for a collective that was started in another pass, which has ended by then. */
+  /** Waits for a collective; not for one that was started in another pass, which has ended by then. */
   #wait(id: number): void {
     for (const [each, { collective, remaining }] of this.#running) {
       if (each > id) break;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { loadProfile } from '../load-profile.js';
+import { loadProfile } from '../open-profile.js';
 import type { CollectiveOperation, MatmulOperation } from '../operations/operation.js';
 import { listedProfile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
-import { matmulSeconds } from './matmul-seconds.js';
+import { matmulSeconds } from './hardware-times.js';
 import { operationsSeconds, passSeconds } from './operations-seconds.js';
 
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));

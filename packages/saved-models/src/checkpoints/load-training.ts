@@ -23,7 +23,7 @@ import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
 import { checkSameModel, checkSavedAdapters, checkSavedOptimizer } from './check-saved.js';
 import { isSamePlace } from './checkpoint-places.js';
 
-export interface LoadTrainingOptions {
+interface LoadTrainingOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
@@ -36,7 +36,10 @@ export interface LoadTrainingOptions {
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
-  /** Where the interrupted run that this one is a restart of may have saved: goes before everything else. */
+  /**
+   * The place where the interrupted run that this one restarts may have saved: it is looked at before all
+   * others.
+   */
   readonly restartFrom?: RestartFrom | undefined;
   /** The message where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
@@ -50,8 +53,8 @@ export interface LoadTrainingOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** Where an interrupted run may have saved. */
-export interface RestartFrom {
+/** The place where an interrupted run may have saved. */
+interface RestartFrom {
   readonly directory: string;
   /** Whose checkpoints are taken: those of one job (of none where it is unknown), or all. */
   readonly job: { readonly id: string | undefined } | 'any';
@@ -102,11 +105,11 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   });
 }
 
-/** The message of a run that begins with the weights of another one. */
+/** Returns the message of a run that begins with the weights of another one. */
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** The weights of which this rank holds something. */
+/** Returns the weights of which this rank holds something. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
@@ -127,7 +130,9 @@ async function isOwn(
   return processes.agree(savedBy !== undefined && savedBy === job.id);
 }
 
-/** The checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read. */
+/**
+ * Returns the checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read.
+ */
 async function openAgreed(
   { processes, onMessage }: LoadTrainingOptions,
   { directory, step }: { directory: string; step?: number | undefined },
@@ -208,7 +213,7 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** The dense model of which a mixture of experts is made. */
+/** Returns the dense model of which a mixture of experts is made. */
 const denseOf = ({ kind, model }: NonNullable<LoadTrainingOptions['model']>) => ({
   kind,
   model: denseModelOf(model as GptModelConfiguration),

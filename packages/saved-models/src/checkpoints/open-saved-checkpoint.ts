@@ -14,8 +14,8 @@ export interface SavedCheckpoint {
 }
 
 /**
- * The checkpoint that --load and --ckpt-step name, for commands that do not train: what is wrong with it is
- * wrong input here, since nothing runs yet.
+ * Returns the checkpoint that --load and --ckpt-step name, for commands that do not train: what is wrong with
+ * it is wrong input here, since nothing runs yet.
  *
  * @param options.checkpointStep the iteration; default the newest whole checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_*, status 2

@@ -19,7 +19,7 @@ import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { checkSavedWeights } from './check-saved.js';
 
-/** The whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
+/** Returns the whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
@@ -68,8 +68,8 @@ interface TensorLoader {
 }
 
 /**
- * The weights of a model with the low-rank adapters of a directory merged: whole, in float32, each loaded
- * when it is read.
+ * Returns the weights of a model with the low-rank adapters of a directory merged: whole, in float32, each
+ * loaded when it is read.
  *
  * @param directory adapters of the model, as PEFT saves them
  * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,
@@ -88,7 +88,7 @@ export async function weightsWithAdapters(
   return mergedWeights(tensors, { model, lora });
 }
 
-/** A whole tensor in float32 that is loaded when it is read. */
+/** Returns a whole tensor in float32 that is loaded when it is read. */
 function readThrough(
   tensor: Pick<LogicalTensor, 'name' | 'globalShape'>,
   source: TensorLoader,

@@ -20,7 +20,7 @@ import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { exportedTokenizerFiles } from '../tokenizers/hugging-face-tokenizers.js';
 
-export interface CheckpointToHuggingFaceOptions {
+interface CheckpointToHuggingFaceOptions {
   /** A directory of checkpoints of a GPT or a BERT. */
   readonly load: string;
   /** The iteration; default the newest whole checkpoint. */
@@ -118,7 +118,7 @@ export async function checkpointToMegatron(options: {
   return { path, written };
 }
 
-export interface CheckpointToLoraOptions {
+interface CheckpointToLoraOptions {
   /** A directory of checkpoints of a run with --lora-rank. */
   readonly load: string;
   /** The iteration; default the newest whole checkpoint. */

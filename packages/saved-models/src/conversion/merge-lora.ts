@@ -2,7 +2,7 @@ import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mt
 import { weightsWithAdapters } from '../checkpoints/saved-weights.js';
 import { dtypeOfOrigin } from './from-checkpoint.js';
 
-export interface MergeLoraOptions {
+interface MergeLoraOptions {
   /** A directory of the transformers library with a GPT-2, a Llama or a model after it. */
   readonly loadHuggingFace: string;
   /** Adapters of it, as PEFT saves them. */

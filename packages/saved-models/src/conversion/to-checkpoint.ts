@@ -124,7 +124,7 @@ function trainedStateOf(found: MegatronModel): TrainedState | undefined {
   };
 }
 
-/** How far a model was trained. */
+/** The state of a model's training. */
 interface TrainedState {
   readonly progress: TrainingProgress;
   readonly optimizerSteps: number;
@@ -141,7 +141,7 @@ interface ModelToBegin {
   readonly tokenizerOptions: TokenizerOptions | undefined;
   /** Further fields that came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
-  /** Where a training run stands that is continued. Default: iteration 0, a fresh optimizer. */
+  /** The state of a training run that is continued. Default: iteration 0, a fresh optimizer. */
   readonly trained?: TrainedState | undefined;
   /** The error for a model that flags cannot express. */
   readonly refused: {
@@ -151,14 +151,15 @@ interface ModelToBegin {
 }
 
 /**
- * A configuration with which all of a model is read: the heads that it has, whatever the preset leaves out.
+ * Returns a configuration with which all of a model is read: the heads that it has, whatever the preset
+ * leaves out.
  */
 const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
   return configurationOf(kind, heads);
 };
 
-/** The preset gives what a configuration needs and the flags do not have. */
+/** Makes a configuration of flags; the preset gives the rest that it needs. */
 const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
   const { model, ...others } = optionsOfFlags(flags);
   return configure({ preset: presetsOf(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });

@@ -20,7 +20,7 @@ import type { TrainingProcesses } from '@mtl/run-parts';
 import { checkTokenizerFits, openDeviceOfRank } from '@mtl/run-parts/internal';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 
-export interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
+interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
   /** Dtype of the computation. Default float32. */
   readonly dtype?: DType | undefined;
@@ -96,7 +96,11 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   };
 }
 
-/** @throws ConfigurationError MTL_FLAG_NEEDS where experts are divided over processes and there are none */
+/**
+ * Refuses to divide experts over processes where there are none.
+ *
+ * @throws ConfigurationError MTL_FLAG_NEEDS
+ */
 function checkExperts({ model, path }: GptWeights, processes: TrainingProcesses | undefined): void {
   const { ep = 1 } = processes?.mesh.sizes ?? {};
   if (ep === 1 || model.numExperts !== undefined) return;
@@ -107,7 +111,7 @@ function checkExperts({ model, path }: GptWeights, processes: TrainingProcesses 
   );
 }
 
-/** This process's part: everything, or its stage of a pipeline, and its shard of every layer. */
+/** Returns this process's part: everything, or its stage of a pipeline, and its shard of every layer. */
 function partOf(
   { model, sequenceLength }: GptWeights,
   options: {
@@ -142,7 +146,7 @@ function partOf(
   return { whole, stages, parameters };
 }
 
-/** A parameter to be filled with float32 values, rounded where it computes in another dtype. */
+/** Returns a parameter to be filled with float32 values, rounded where it computes in another dtype. */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
   const write = (values: Float32Array): void => {

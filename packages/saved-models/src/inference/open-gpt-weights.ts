@@ -9,9 +9,9 @@ import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { fillTensors, loadMerged, weightsWithAdapters } from '../checkpoints/saved-weights.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** Where a trained model is: exactly one of `load` and `loadHuggingFace`. */
+/** The place of a trained model: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
-  /** A directory of checkpoints: what --save named. */
+  /** A directory of checkpoints, which --save named. */
   readonly load?: string | undefined;
   /** With `load`: the iteration; default the newest whole checkpoint. */
   readonly checkpointStep?: number | undefined;

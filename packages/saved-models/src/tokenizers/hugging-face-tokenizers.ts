@@ -5,9 +5,9 @@ import { ConfigurationError } from '@mtl/errors';
 import type { TokenizerFileSource } from '@mtl/formats';
 
 /**
- * The tokenizer that came with a Hugging Face directory, from its files (name to path): tokenizer.json, a
- * GPT-2's vocab.json and merges.txt, or a BERT's vocab.txt with the letters' case as tokenizer_config.json
- * has it; undefined where there is none of them.
+ * Returns the tokenizer that came with a Hugging Face directory, from its files (name to path):
+ * tokenizer.json, a GPT-2's vocab.json and merges.txt, or a BERT's vocab.txt with the letters' case as
+ * tokenizer_config.json has it; undefined where there is none of them.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
  *   letters

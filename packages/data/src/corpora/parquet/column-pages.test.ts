@@ -69,7 +69,7 @@ const dictionary: Page = {
 };
 // Two lengths 1 and 1: blocks of 128 values in 4 miniblocks, 2 values, the first is 1, differences of 0.
 const ones = [128, 1, 4, 2, 2, 0, 0, 0, 0, 0];
-// The same for one 0 and one 1, in a miniblock of one bit.
+// one 0 and one 1, in a miniblock of one bit
 const zeroAndOne = [128, 1, 4, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
 
 describe('readColumnPages', () => {

@@ -34,7 +34,7 @@ interface TextPage {
   readonly end: number;
 }
 
-/** Where hyparquet's functions read next. */
+/** The place where hyparquet's functions read next. */
 interface Reader {
   readonly view: DataView;
   offset: number;
@@ -361,7 +361,10 @@ function checkLengths({ view, offset }: Reader, count: number): void {
   if (total !== count) throw new Error(`it has ${total} lengths for ${count} values`);
 }
 
-/** Only indices may be padded: bytes after other values are those of a value that is missing. */
+/**
+ * Refuses bytes after the values: only indices may be padded, and other bytes are those of a value that is
+ * missing.
+ */
 function checkEnd(reader: Reader): void {
   const left = remaining(reader);
   if (left > 0) throw new Error(`it has ${left} bytes behind the values of a page`);
@@ -383,7 +386,10 @@ const boundedCompressors: Compressors = {
   LZ4_RAW: lz4Block,
 };
 
-/** A block holds exactly the bytes of the page: the decoder fills up one that ends early with zeros. */
+/**
+ * Decompresses a block, which must hold exactly the bytes of the page: the decoder fills up one that ends
+ * early with zeros.
+ */
 function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
   const held = lengthOfLz4Block(bytes);
   if (held !== length) throw new Error(`it decompresses to ${held} bytes, its header gives ${length}`);
@@ -412,7 +418,7 @@ function lengthOfLz4Block(bytes: Uint8Array): number {
   return length;
 }
 
-/** The preamble of the bytes is their decompressed length, which the decompressor trusts. */
+/** Decompresses bytes whose preamble is their decompressed length, which the decompressor trusts. */
 function snappy(bytes: Uint8Array, length: number): Uint8Array {
   const announced = readVarInt(readerOf(bytes));
   if (announced !== length) {
@@ -421,7 +427,10 @@ function snappy(bytes: Uint8Array, length: number): Uint8Array {
   return length === 0 ? new Uint8Array(0) : compressors.SNAPPY!(bytes, length);
 }
 
-/** As a stream: given a whole buffer, the decoder fills up a frame that is too short with zeros. */
+/**
+ * Decompresses bytes as a stream: given a whole buffer, the decoder fills up a frame that is too short with
+ * zeros.
+ */
 function zstd(bytes: Uint8Array, length: number): Uint8Array {
   const output = new Uint8Array(length);
   let filled = 0;

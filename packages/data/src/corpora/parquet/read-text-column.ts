@@ -25,8 +25,8 @@ interface ColumnText {
 }
 
 /**
- * The texts of a column in order, with memory for one page and a dictionary. What the footer gives of rows
- * and values must be what the pages hold: a damaged file gives an error, never fewer texts. Throws
+ * Yields the texts of a column in order, with memory for one page and a dictionary. What the footer gives of
+ * rows and values must be what the pages hold: a damaged file gives an error, never fewer texts. Throws
  * `MTL_DATA_CORPUS` with the row or row group.
  */
 export function* readTextColumn(options: {
@@ -60,7 +60,7 @@ export function* readTextColumn(options: {
   }
 }
 
-/** The text of a row, or what is wrong with it. */
+/** Returns the text of a row, or what is wrong with it. */
 function textOf(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;
@@ -180,7 +180,7 @@ function readFooter({ descriptor, size }: TextColumnOptions): {
   return { metadata: parquetMetadata(footer, { geoparquet: false }), footerStart };
 }
 
-/** Names what a column without children holds, or nothing for texts. */
+/** Names the kind of values of a column without children, or nothing for texts. */
 function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): string | undefined {
   if (repetition_type === 'REPEATED') return 'a list';
   if (repetition_type !== 'REQUIRED' && repetition_type !== 'OPTIONAL') {

@@ -29,8 +29,8 @@ export class CorpusSentences {
   }
 
   /**
-   * A place with `before` sentences of the work before it and `after` behind it, of which all have a fair
-   * length.
+   * Returns a place with `before` sentences of the work before it and `after` behind it, of which all have a
+   * fair length.
    */
   run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
     for (;;) {
@@ -42,14 +42,14 @@ export class CorpusSentences {
     }
   }
 
-  /** A sentence of fair length in the same work, far from a place. */
+  /** Returns a sentence of fair length in the same work, far from a place. */
   farFrom({ work, sentence }: CorpusPlace): string {
     const sentences = this.works[work]!;
     const far = sentences.filter((text, i) => Math.abs(i - sentence) >= farApart && isFair(text));
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** A sentence of fair length in another work. */
+  /** Returns a sentence of fair length in another work. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -63,13 +63,13 @@ export class CorpusSentences {
     return this.#words;
   }
 
-  /** One of the third of the other works that use the least alike words. */
+  /** Returns one of the third of the other works that use the least alike words. */
   unlikeWork({ work }: CorpusPlace): number {
     const others = this.words.othersByLikeness(work);
     return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
   }
 
-  /** A place of `count` sentences of a work that all have a fair length. */
+  /** Returns a place of `count` sentences of a work that all have a fair length. */
   runOf(work: number, count: number): CorpusPlace {
     const sentences = this.works[work]!;
     for (;;) {
@@ -78,12 +78,12 @@ export class CorpusSentences {
     }
   }
 
-  /** `count` sentences from a place on. */
+  /** Returns `count` sentences from a place on. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
 
-  /** The sentence at a place, or `distance` sentences behind it. */
+  /** Returns the sentence at a place, or `distance` sentences behind it. */
   at({ work, sentence }: CorpusPlace, distance = 0): string {
     return this.works[work]![sentence + distance]!;
   }
@@ -128,7 +128,7 @@ function hasFairRuns(sentences: readonly string[]): boolean {
 // Commoner words say nothing of what a text is about; rarer ones become several tokens in a small vocabulary,
 // which would tell them apart without any knowledge of what they mean.
 const ranks = { first: 150, behind: 2500 };
-// How far apart in rank the old word and the new one may be: the rarer is not the answer.
+// The distance in rank that the old word and the new one may have: the rarer is not the answer.
 // Tenths: their bounds are exact.
 const equallyCommon = { least: 7, most: 14 };
 // Texts without a word to replace are rare in prose. So many in a row: there is none.
@@ -167,7 +167,8 @@ export function replaceWord(options: {
 }
 
 /**
- * What a function gives that gives undefined where a draw was in vain. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Calls a function until a draw succeeds; it returns undefined for a draw in vain. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
@@ -184,7 +185,7 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   );
 }
 
-/** Words about as common as one of a work, which the work does not use and an unlike one does. */
+/** Returns words about as common as one of a work, which the work does not use and an unlike one does. */
 function strangersFor(options: {
   readonly place: CorpusPlace;
   readonly word: string;

@@ -19,7 +19,9 @@ export class CorpusWords {
     this.#vectors = this.#weigh();
   }
 
-  /** Words of a work whose ranks are in a range (both ends inside), each once, the commonest first. */
+  /**
+   * Returns words of a work whose ranks are in a range (both ends inside), each once, the commonest first.
+   */
   wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
     if (words === undefined) {
@@ -29,12 +31,15 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** True if a work uses a word (lower case). */
+  /** Returns whether a work uses a word (lower case). */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
 
-  /** The other works, the one that uses the most alike words first: by the cosine of their tf-idf weights. */
+  /**
+   * Returns the other works, the one that uses the most alike words first: by the cosine of their tf-idf
+   * weights.
+   */
   othersByLikeness(work: number): readonly number[] {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;
@@ -51,7 +56,7 @@ export class CorpusWords {
     return this.rankOf.get(word)!;
   }
 
-  /** How many of some sorted words have a rank below `rank`. */
+  /** Returns the number of some sorted words that have a rank below `rank`. */
   #numBelow(words: readonly string[], rank: number): number {
     let [low, high] = [0, words.length];
     while (low < high) {
@@ -62,7 +67,7 @@ export class CorpusWords {
     return low;
   }
 
-  /** float64 vectors of length 1 (0 for a work of words that all use), one entry for each word. */
+  /** Returns float64 vectors of length 1 (0 for a work of words that all use), one entry for each word. */
   #weigh(): Float64Array[] {
     const numWorksWith = new Float64Array(this.rankOf.size);
     for (const counts of this.#counts) {

@@ -107,7 +107,9 @@ const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
-/** A file of QQP: is the second sentence the next one of the same work (1), or of another work (0)? */
+/**
+ * Returns a file of QQP: is the second sentence the next one of the same work (1), or of another work (0)?
+ */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
@@ -128,8 +130,8 @@ function corpusQqp(options: {
 }
 
 /**
- * A file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least like
- * theirs (neutral), or that follow them, with three words replaced by words that the work does not use
+ * Returns a file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least
+ * like theirs (neutral), or that follow them, with three words replaced by words that the work does not use
  * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
  * same words.
  */
@@ -151,7 +153,7 @@ function corpusMnli(options: {
   return `${rows.join('\n')}\n`;
 }
 
-/** Two texts of MNLI; undefined where the second one has too few words to replace. */
+/** Draws two texts of MNLI; undefined where the second one has too few words to replace. */
 function drawPair(options: {
   readonly sentences: CorpusSentences;
   readonly random: RandomState;
@@ -177,8 +179,8 @@ function drawPair(options: {
 const sentencesOfArticle = 5;
 
 /**
- * A passage of RACE: five sentences, and which sentence follows them and which stands before them. The wrong
- * options come from other works (middle) or from the same one (high).
+ * Returns a passage of RACE: five sentences, and which sentence follows them and which stands before them.
+ * The wrong options come from other works (middle) or from the same one (high).
  */
 function corpusPassage(options: {
   readonly sentences: CorpusSentences;
@@ -212,9 +214,9 @@ const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
 
 /**
- * A file of SQuAD: contexts of two sentences in which one word was replaced (`replaceWord`). The answer to
- * the one question is the new word. In version 2.0 a third of the contexts are as they were, and the question
- * has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the same words.
+ * Returns a file of SQuAD: contexts of two sentences in which one word was replaced (`replaceWord`). The
+ * answer to the one question is the new word. In version 2.0 a third of the contexts are as they were, and
+ * the question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the same words.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

@@ -8,7 +8,7 @@ export interface ShardedLanguageModelOptions {
   readonly sequenceParallel: boolean;
   /** A Hugging Face directory to load the model from. */
   readonly load: string;
-  /** Where to save it as one. */
+  /** The directory to save it to as one. */
   readonly save: string;
 }
 

@@ -1,0 +1,128 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { MtlError } from '@mtl/errors';
+import { readRegularFile } from '../files/file-system.js';
+import { ioError, systemCode } from '../files/io-error.js';
+import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
+
+/** The file that names the newest checkpoint of a directory, as Megatron-LM writes it. */
+export const trackerName = 'latest_checkpointed_iteration.txt';
+
+/**
+ * States of a checkpoint directory that are not a checkpoint, by the end of the name: being saved, moved
+ * aside while another of the same iteration takes its place, being deleted. A killed program leaves them
+ * behind.
+ */
+type UnfinishedKind = 'saving' | 'replaced' | 'deleting';
+
+/** Returns the name of a checkpoint as Megatron-LM writes it: `iter_0000123`. */
+export function checkpointName(iteration: number): string {
+  return `iter_${String(iteration).padStart(7, '0')}`;
+}
+
+/** Returns the name of a directory that is not a checkpoint: `iter_0000123.saving` and so on. */
+export function unfinishedName(iteration: number, kind: UnfinishedKind): string {
+  return `${checkpointName(iteration)}.${kind}`;
+}
+
+/** Parses the name of a directory entry; returns undefined when it is not one of ours. */
+export function parseCheckpointName(
+  name: string,
+): { readonly iteration: number; readonly kind: 'checkpoint' | UnfinishedKind } | undefined {
+  const match = /^iter_(\d{7,15})(?:\.(saving|replaced|deleting))?$/.exec(name);
+  if (match === null) return undefined;
+  const iteration = Number(match[1]);
+  const kind = (match[2] ?? 'checkpoint') as 'checkpoint' | UnfinishedKind;
+  // One iteration has one name: iter_00000001 would shadow iter_0000001.
+  return name.startsWith(checkpointName(iteration)) &&
+    checkpointName(iteration).length === 5 + match[1]!.length
+    ? { iteration, kind }
+    : undefined;
+}
+
+/** A checkpoint directory that cannot be used, and why. */
+export interface SkippedCheckpoint {
+  readonly iteration: number;
+  readonly path: string;
+  readonly defect: MtlError;
+}
+
+/** The checkpoints of a directory. */
+export interface CheckpointListing {
+  /** Checkpoints with a sound manifest, last saved first. Their shards have not been looked at. */
+  readonly checkpoints: readonly Checkpoint[];
+  /** Directories without one, highest iteration first. */
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/**
+ * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside for another of
+ * the same iteration which then never came (a program killed between two renames) counts as well.
+ *
+ * @returns undefined when the directory does not exist
+ * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED when it cannot be read
+ */
+export async function listCheckpoints(directory: string): Promise<CheckpointListing | undefined> {
+  let names: string[];
+  try {
+    names = await readdir(directory);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === 'ENOENT') return undefined;
+    throw ioError(error, { action: 'list', path: directory, exitCode: code === 'ENOTDIR' ? 2 : 1 });
+  }
+  const parsed = names.flatMap((name) => {
+    const found = parseCheckpointName(name);
+    return found === undefined ? [] : [{ name, ...found }];
+  });
+  const published = new Set(
+    parsed.filter(({ kind }) => kind === 'checkpoint').map(({ iteration }) => iteration),
+  );
+  const checkpoints: Checkpoint[] = [];
+  const skipped: SkippedCheckpoint[] = [];
+  for (const { name, iteration, kind } of parsed) {
+    if (kind !== 'checkpoint' && !(kind === 'replaced' && !published.has(iteration))) continue;
+    const path = join(directory, name);
+    try {
+      const checkpoint = await Checkpoint.open(path);
+      if (checkpoint.iteration !== iteration) {
+        throw corruptCheckpoint(path, `its manifest is of iteration ${checkpoint.iteration}`);
+      }
+      checkpoints.push(checkpoint);
+    } catch (error) {
+      if (!MtlError.isInstance(error)) throw error;
+      skipped.push({ iteration, path, defect: error });
+    }
+  }
+  checkpoints.sort((a, b) => b.manifest.savedAtMs - a.manifest.savedAtMs || b.iteration - a.iteration);
+  skipped.sort((a, b) => b.iteration - a.iteration);
+  return { checkpoints, skipped };
+}
+
+/** The content of a directory's tracker file: an iteration, or why there is none. */
+export type Tracker =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'iteration'; readonly iteration: number }
+  /** `why` follows the name of the file in a sentence: `names "abc"`, `is a directory`. */
+  | { readonly kind: 'unusable'; readonly why: string };
+
+/** An iteration, and space around it. */
+const maxTrackerBytes = 4096;
+
+/**
+ * Reads the tracker file of a directory. Whatever is in its place, checkpoints can be found without it.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED when it cannot be read
+ */
+export async function readTracker(directory: string): Promise<Tracker> {
+  const path = join(directory, trackerName);
+  try {
+    const text = (await readRegularFile(path, { maxBytes: maxTrackerBytes })).trim();
+    if (/^\d{1,15}$/.test(text)) return { kind: 'iteration', iteration: Number(text) };
+    return { kind: 'unusable', why: `names ${text === '' ? 'nothing' : JSON.stringify(text.slice(0, 40))}` };
+  } catch (error) {
+    if (MtlError.isInstance(error)) return { kind: 'unusable', why: error.message.slice(path.length + 1) };
+    if (systemCode(error) === 'ENOENT') return { kind: 'none' };
+    throw ioError(error, { action: 'read', path });
+  }
+}

@@ -1,0 +1,337 @@
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CheckpointError } from '@mtl/errors';
+import { makeDirectory, nodeFileSystem, readRegularFile, writeDurably } from '../files/file-system.js';
+import { systemCode, withIoErrors } from '../files/io-error.js';
+import { livenessOf, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
+
+/** Time between two signs of life of an owner, and how old the last one of a living owner may be. */
+const heartbeatMs = 15_000;
+const silentMs = 5 * 60_000;
+
+const recordName = 'owner.json';
+const recordPattern = /^run_owner\.(\d+)$/;
+/** Leftovers of a process that was killed while it acquired a directory. */
+const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
+
+interface OwnDirectoryOptions {
+  /** Made when missing. */
+  readonly directory: string;
+  /** The launcher's name of the job, the same at every restart. Default: a job of this run alone. */
+  readonly job?: string | undefined;
+  /** The number of times that the launcher has restarted the job. Default: 0. */
+  readonly restartCount?: number;
+  /** Called with a notice when the record of a silent owner on another machine is replaced. */
+  readonly onNotice?: (notice: string) => void;
+}
+
+/** A record of an owner: `run_owner.N/owner.json` in the directory. */
+interface OwnerRecord {
+  readonly number: number;
+  readonly path: string;
+  /** Undefined when it cannot be read. */
+  readonly owner: RunOwner | undefined;
+}
+
+/**
+ * A directory of checkpoints that this process owns: no other run saves into it until `release`. The record
+ * is `run_owner.N/owner.json` in the directory, published by one rename that fails where record N exists, so
+ * that one of several processes that want to own a directory succeeds.
+ *
+ * An owner on this machine lives as long as its process (pid and start time). For an owner on another machine
+ * or in another container there are only signs of life, one every 15 seconds between two steps: after five
+ * minutes without one it counts as dead. A later attempt of the same job, which its launcher starts only when
+ * the former is over, succeeds it at once. An owner that was replaced although it lived (a step of more than
+ * five minutes) finds out before it publishes, and fails.
+ */
+export class OwnedDirectory {
+  readonly #options: OwnDirectoryOptions;
+  readonly #owner: RunOwner;
+  #number = 0;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  /**
+   * Makes this process the owner of a directory.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED (wrong input) when another run owns it; MTL_CHECKPOINT_IO,
+   *   _DENIED
+   */
+  static async own(options: OwnDirectoryOptions): Promise<OwnedDirectory> {
+    const owned = new OwnedDirectory(options);
+    await owned.#acquire();
+    owned.#heartbeat = setInterval(() => void owned.#signOfLife(), heartbeatMs).unref();
+    return owned;
+  }
+
+  /**
+   * Refuses a directory that another process owns, for programs that save one checkpoint only.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED
+   */
+  static async refuseOwned(directory: string): Promise<void> {
+    const checker = new OwnedDirectory({ directory });
+    await withIoErrors({ action: 'save into', path: directory }, async () => {
+      await checker.#refuseOwners(await recordsIn(directory));
+    });
+  }
+
+  /**
+   * Returns whether a living process owns a directory. Nothing is written there: the age of the last sign of
+   * life of an owner on another machine is measured with the clock of this one.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
+   */
+  static async isOwned(directory: string): Promise<boolean> {
+    const records = await withIoErrors({ action: 'list', path: directory }, () => recordsIn(directory));
+    for (const { owner, path } of records) {
+      const liveness = owner === undefined ? 'unknown' : livenessOf(owner);
+      if (liveness === 'alive' || liveness === 'self') return true;
+      const last = liveness === 'unknown' ? await lastSignOfLife(path) : undefined;
+      if (last !== undefined && Date.now() - last < silentMs) return true;
+    }
+    return false;
+  }
+
+  private constructor(options: OwnDirectoryOptions) {
+    const { job, restartCount = 0 } = options;
+    this.#options = options;
+    this.#owner = newRunOwner({ job, restartCount });
+  }
+
+  get directory(): string {
+    return this.#options.directory;
+  }
+
+  /** The job of this run and its earlier attempts; their checkpoints have it in their records. */
+  get job(): string {
+    return this.#owner.job;
+  }
+
+  /**
+   * Makes sure that this process is still the owner. A record that was deleted, or whose directory was, is
+   * written again unless another run owns the directory by now.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED
+   */
+  async check(): Promise<void> {
+    if (await this.#isRecorded()) return;
+    try {
+      await this.#acquire();
+    } catch (error) {
+      if (!(error instanceof CheckpointError) || error.code !== 'MTL_CHECKPOINT_OWNED') throw error;
+      throw new CheckpointError(
+        'MTL_CHECKPOINT_OWNED',
+        `this run lost its save directory: ${error.message}`,
+        {
+          remedy: 'give every run a directory of its own; nothing more is saved by this one',
+          details: { ...error.details },
+          cause: error,
+        },
+      );
+    }
+  }
+
+  /** Gives up the directory. A record that cannot be removed is soon that of a dead process. */
+  async release(): Promise<void> {
+    clearInterval(this.#heartbeat);
+    if (await this.#isRecorded()) {
+      await rm(this.#path, { recursive: true, force: true }).catch(() => undefined);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  get #path(): string {
+    return join(this.directory, `run_owner.${this.#number}`);
+  }
+
+  async #isRecorded(): Promise<boolean> {
+    return (await readRecord(this.#path))?.token === this.#owner.token;
+  }
+
+  async #acquire(): Promise<void> {
+    const { directory } = this;
+    await withIoErrors({ action: 'save into', path: directory, exitCode: 2 }, async () => {
+      for (;;) {
+        await makeDirectory(directory, nodeFileSystem);
+        const before = await recordsIn(this.directory);
+        await this.#refuseOwners(before);
+        this.#number = Math.max(0, ...before.map(({ number }) => number)) + 1;
+        if (!(await this.#publish())) continue;
+        // others may have come and gone since the directory was listed
+        const known = new Set(before.map(({ owner }) => owner?.token));
+        const others = (await recordsIn(this.directory)).filter(
+          ({ owner }) => owner?.token !== this.#owner.token,
+        );
+        try {
+          await this.#refuseOwners(others.filter(({ owner }) => !known.has(owner?.token)));
+        } catch (error) {
+          await this.release();
+          throw error;
+        }
+        for (const { path } of others) await rm(path, { recursive: true, force: true });
+        await this.#removeLeftovers();
+        return;
+      }
+    });
+  }
+
+  /** Writes the record under its number; returns false when that number is taken. */
+  async #publish(): Promise<boolean> {
+    const prepared = join(this.directory, `run_owner.${this.#owner.token}.new`);
+    try {
+      await mkdir(prepared);
+      await writeDurably({ path: join(prepared, recordName), text: this.#text, fileSystem: nodeFileSystem });
+      await rename(prepared, this.#path);
+      return true;
+    } catch (error) {
+      await rm(prepared, { recursive: true, force: true });
+      // ENOENT: an owner has removed this leftover, or the directory is gone
+      if (['EEXIST', 'ENOTEMPTY', 'ENOENT'].includes(systemCode(error) ?? '')) return false;
+      throw error;
+    }
+  }
+
+  get #text(): string {
+    return `${JSON.stringify(this.#owner)}\n`;
+  }
+
+  async #removeLeftovers(): Promise<void> {
+    for (const name of await readdir(this.directory)) {
+      if (leftoverPattern.test(name)) await rm(join(this.directory, name), { recursive: true, force: true });
+    }
+  }
+
+  /**
+   * Writes the record again, so that its time is that of the file system, whatever the clocks of hosts say.
+   */
+  async #signOfLife(): Promise<void> {
+    try {
+      const file = await open(join(this.#path, recordName), 'r+');
+      await file.write(this.#text, 0).finally(() => file.close());
+    } catch {
+      // `check` finds out what happened to it
+    }
+  }
+
+  async #refuseOwners(records: readonly OwnerRecord[]): Promise<void> {
+    for (const record of records) {
+      const { owner, path } = record;
+      const liveness = owner === undefined ? 'unknown' : livenessOf(owner);
+      if (liveness === 'dead') continue;
+      if (liveness !== 'unknown') throw this.#refusal(record);
+      const isEarlierAttempt =
+        owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
+      if (isEarlierAttempt) continue;
+      const silent = await this.#silentFor(path);
+      // removed in between
+      if (silent === undefined) continue;
+      if (silent < silentMs) throw this.#refusal(record, silent);
+      const who = owner === undefined ? 'an unknown run' : nameOf(owner);
+      this.#options.onNotice?.(
+        `${this.directory} was owned by ${who}, silent for ${Math.round(silent / 60_000)} minutes: taken over`,
+      );
+    }
+  }
+
+  /** Returns the milliseconds since the last sign of life by the clock of the file system. */
+  async #silentFor(path: string): Promise<number | undefined> {
+    const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
+    try {
+      const last = await lastSignOfLife(path);
+      if (last === undefined) return undefined;
+      await writeDurably({ path: probe, text: '', fileSystem: nodeFileSystem });
+      return (await stat(probe)).mtimeMs - last;
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      throw error;
+    } finally {
+      await rm(probe, { force: true });
+    }
+  }
+
+  #refusal({ owner, path }: OwnerRecord, silent?: number): CheckpointError {
+    const { directory } = this;
+    const who = owner === undefined ? 'an unknown run' : nameOf(owner);
+    const sign =
+      silent === undefined ? '' : `, whose last sign of life is ${Math.round(silent / 1000)} s old`;
+    const elsewhere =
+      silent === undefined
+        ? ''
+        : `; if that run is over, wait ${Math.ceil((silentMs - silent) / 60_000)} minutes or delete ${path}`;
+    return new CheckpointError('MTL_CHECKPOINT_OWNED', `${directory} is owned by ${who}${sign}`, {
+      expected: 'a directory that no other run saves into',
+      remedy: `save into another directory, or end that run${elsewhere}`,
+      details: { directory, record: path, ...(owner === undefined ? {} : { ...owner }) },
+      exitCode: 2,
+    });
+  }
+}
+
+function nameOf({ pid, host, startedAt }: RunOwner): string {
+  return `a run under way, process ${pid} on ${host}, started at ${startedAt}`;
+}
+
+/** Reads the records of owners in a directory; returns none where it does not exist. */
+async function recordsIn(directory: string): Promise<OwnerRecord[]> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  });
+  const numbers = names.flatMap((name) => recordPattern.exec(name)?.[1] ?? []);
+  return await Promise.all(
+    numbers.map(async (number) => {
+      const path = join(directory, `run_owner.${number}`);
+      return { number: Number(number), path, owner: await readRecord(path) };
+    }),
+  );
+}
+
+/**
+ * Returns the time when an owner last wrote its record (milliseconds since 1970), or undefined where it was
+ * removed.
+ */
+async function lastSignOfLife(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(join(path, recordName)).catch(() => stat(path))).mtimeMs;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function readRecord(path: string): Promise<RunOwner | undefined> {
+  try {
+    return parseRunOwner(await readRegularFile(join(path, recordName), { maxBytes: maxOwnerBytes }));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The process that owns a directory of checkpoints for the whole life of its run. */
+interface RunOwner extends SaveOwner {
+  /** The launcher's name of the job, the same at every restart; otherwise made for this run. */
+  readonly job: string;
+  /** The number of times that the launcher had restarted the job. */
+  readonly restartCount: number;
+  /** ISO 8601. */
+  readonly startedAt: string;
+}
+
+/** Returns the record of this process as an owner of a directory. */
+function newRunOwner(options: { readonly job: string | undefined; readonly restartCount: number }): RunOwner {
+  const owner = newSaveOwner({ job: options.job });
+  const { job = owner.token } = options;
+  return { ...owner, job, restartCount: options.restartCount, startedAt: new Date().toISOString() };
+}
+
+/** Parses the text of a record; returns undefined when the record is incomplete. */
+function parseRunOwner(text: string): RunOwner | undefined {
+  const owner = parseSaveOwner(text) as RunOwner | undefined;
+  if (owner === undefined) return undefined;
+  const strings = [owner.job, owner.startedAt];
+  const isWhole = strings.every((value) => typeof value === 'string') && Number.isInteger(owner.restartCount);
+  return isWhole ? owner : undefined;
+}

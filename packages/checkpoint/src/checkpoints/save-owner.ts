@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { readRegularFile } from '../files/file-system.js';
+import { systemCode, withIoErrors } from '../files/io-error.js';
+
+/** The process that writes (or wrote) a checkpoint: kept in its directory as {@link ownerName}. */
+export interface SaveOwner {
+  /** Made anew for every save. */
+  readonly token: string;
+  readonly host: string;
+  readonly pid: number;
+  /** Tells a process from a later one with the same pid; empty where the system does not say. */
+  readonly processStart: string;
+  /** Tells apart machines, boots and containers, in which the same pid is another process. */
+  readonly system: string;
+  /** The job of the run that saves, the same at every restart; absent outside of a run. */
+  readonly job?: string;
+}
+
+export const ownerName = 'saved_by.json';
+/** Larger than any record of an owner. */
+export const maxOwnerBytes = 1024 * 1024;
+
+function readOr(read: () => string): string {
+  try {
+    return read().trim();
+  } catch {
+    // Not Linux, or no /proc: the other marks have to do.
+    return '';
+  }
+}
+
+/**
+ * Reads state and start time, in clock ticks since boot, of process `pid` (fields 3 and 22 of
+ * /proc/PID/stat).
+ */
+function processStat(pid: number): { readonly state: string; readonly start: string } {
+  const stat = readOr(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  // The second field is the program's name in parentheses and may hold spaces.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0] ?? '', start: fields[19] ?? '' };
+}
+
+function system(): string {
+  const boot = readOr(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'));
+  const namespace = readOr(() => readlinkSync('/proc/self/ns/pid'));
+  return [hostname(), boot, namespace].join(' ');
+}
+
+/** Returns the record of this process as the owner of a new save. */
+export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
+  const { pid } = process;
+  return {
+    token: randomUUID(),
+    host: hostname(),
+    pid,
+    processStart: processStat(pid).start,
+    system: system(),
+    ...(job === undefined ? {} : { job }),
+  };
+}
+
+/** Parses the text of a saved_by.json; returns undefined when it is not whole. */
+export function parseSaveOwner(text: string): SaveOwner | undefined {
+  try {
+    const owner = JSON.parse(text) as SaveOwner;
+    const strings = [owner.token, owner.host, owner.processStart, owner.system, owner.job ?? ''];
+    return strings.every((s) => typeof s === 'string') && Number.isSafeInteger(owner.pid) ? owner : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Returns whether the process of `owner` still runs: 'unknown' on another machine or in another container,
+ * 'self' in this very process, where another thread may be the owner. A process that has ended and waits for
+ * its parent (a zombie) is dead.
+ */
+export function livenessOf(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
+  if (owner.system !== system()) return 'unknown';
+  try {
+    process.kill(owner.pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'dead';
+  }
+  const { state, start } = processStat(owner.pid);
+  if (start !== owner.processStart || state === 'Z' || state === 'X') return 'dead';
+  return owner.pid === process.pid ? 'self' : 'alive';
+}
+
+/**
+ * Reads which job saved a checkpoint, whole or torn. Returns undefined for one that no run saved, such as a
+ * converted one, and for checkpoints of versions that did not record jobs.
+ *
+ * @param path of the checkpoint
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
+ */
+export async function jobOfCheckpoint(path: string): Promise<string | undefined> {
+  const file = join(path, ownerName);
+  return await withIoErrors({ action: 'read', path: file }, async () => {
+    try {
+      return parseSaveOwner(await readRegularFile(file, { maxBytes: maxOwnerBytes }))?.job;
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }
+  });
+}

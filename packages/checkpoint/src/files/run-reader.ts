@@ -1,0 +1,214 @@
+import type { FileHandle } from 'node:fs/promises';
+import { CheckpointError } from '@mtl/errors';
+import type { RunPlan } from '../tensors/box-runs.js';
+import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { notFinite, type ValueCheck, ValueScan } from '../tensors/finite-values.js';
+import { checksumBlockBytes, checksumOf } from './block-checksums.js';
+import { ioError } from './io-error.js';
+
+/** A stored array in an open file. */
+export interface StoredBytes {
+  readonly handle: FileHandle;
+  readonly path: string;
+  /** The tensor's name, for errors. */
+  readonly name: string;
+  /** First byte in the file. */
+  readonly offset: number;
+  readonly bytes: number;
+  /** CRC-32 per block of `checksumBlockBytes`; when given, everything read is checked. */
+  readonly checksums?: readonly number[];
+  /** The check of its values: everything read is checked, whole blocks where there are checksums. */
+  readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
+}
+
+/** Neighbouring runs that touch one block. */
+interface BlockTask {
+  readonly block: number;
+  readonly firstRun: number;
+  lastRun: number;
+}
+
+// One read is checked and copied while three others are under way: the threads that Node reads with by
+// default.
+const readsUnderWay = 4;
+
+/**
+ * Copies runs of bytes from files into memory, block by block. Holds at most four blocks (16 MiB) of its own,
+ * and none where a block lands in the target as it is.
+ */
+export class RunReader {
+  readonly #spare: Uint8Array[] = [];
+  /** Bytes read from files so far, over-reading included. */
+  bytesRead = 0;
+
+  /**
+   * Fills the places of `target` that `plan` names from `source`.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when a block does not have its checksum or the file ends
+   *   early
+   * @throws CheckpointError MTL_NOT_FINITE when a value is not as it must be
+   * @throws CheckpointError MTL_CHECKPOINT_IO or _DENIED when the file cannot be read
+   */
+  async read(options: {
+    readonly source: StoredBytes;
+    readonly plan: RunPlan;
+    readonly target: Uint8Array;
+  }): Promise<void> {
+    const tasks = blockTasks(options.plan);
+    let next = 0;
+    let failed = false;
+    const work = async (): Promise<void> => {
+      while (next < tasks.length && !failed) {
+        const task = tasks[next++]!;
+        try {
+          await this.#readBlock(task, options);
+        } catch (error) {
+          failed = true;
+          throw ioError(error, { action: 'read', path: options.source.path });
+        }
+      }
+    };
+    const workers = Array.from({ length: Math.min(readsUnderWay, tasks.length) }, work);
+    // All must have stopped before the caller may touch the target again.
+    const results = await Promise.allSettled(workers);
+    const failure = results.find((result) => result.status === 'rejected');
+    if (failure !== undefined) throw failure.reason;
+  }
+
+  async #readBlock(
+    task: BlockTask,
+    options: { readonly source: StoredBytes; readonly plan: RunPlan; readonly target: Uint8Array },
+  ): Promise<void> {
+    const { source, plan, target } = options;
+    const blockStart = task.block * checksumBlockBytes;
+    const blockEnd = Math.min(blockStart + checksumBlockBytes, source.bytes);
+    const firstStart = plan.sourceOffset(task.firstRun);
+    const lastEnd = plan.sourceOffset(task.lastRun) + plan.runBytes;
+    // A checksum covers its whole block; without one only what the runs span is read.
+    const start = source.checksums === undefined ? Math.max(blockStart, firstStart) : blockStart;
+    const end = source.checksums === undefined ? Math.min(blockEnd, lastEnd) : blockEnd;
+    const inPlace = task.firstRun === task.lastRun && start >= firstStart && end <= lastEnd;
+    const spare = inPlace ? undefined : (this.#spare.pop() ?? new Uint8Array(checksumBlockBytes));
+    const targetStart = plan.targetOffset(task.firstRun) + start - firstStart;
+    const bytes =
+      spare === undefined
+        ? target.subarray(targetStart, targetStart + end - start)
+        : spare.subarray(0, end - start);
+    await readFully({ source, bytes, position: source.offset + start });
+    this.bytesRead += bytes.length;
+    checkBlock({ source, block: task.block, bytes, start });
+    if (spare === undefined) return;
+    for (let run = task.firstRun; run <= task.lastRun; run++) {
+      const runStart = plan.sourceOffset(run);
+      const from = Math.max(runStart, start);
+      const until = Math.min(runStart + plan.runBytes, end);
+      copyBytes({
+        bytes,
+        start: from - start,
+        end: until - start,
+        target,
+        at: plan.targetOffset(run) + from - runStart,
+      });
+    }
+    this.#spare.push(spare);
+  }
+}
+
+/** Lists the blocks that the runs of `plan` touch, each with its first and last run. */
+function blockTasks(plan: RunPlan): BlockTask[] {
+  const tasks: BlockTask[] = [];
+  if (plan.runBytes === 0) return tasks;
+  for (let run = 0; run < plan.runs; run++) {
+    const start = plan.sourceOffset(run);
+    const lastBlock = Math.floor((start + plan.runBytes - 1) / checksumBlockBytes);
+    for (let block = Math.floor(start / checksumBlockBytes); block <= lastBlock; block++) {
+      const last = tasks.at(-1);
+      if (last?.block === block) last.lastRun = run;
+      else tasks.push({ block, firstRun: run, lastRun: run });
+    }
+  }
+  return tasks;
+}
+
+function copyBytes(options: {
+  bytes: Uint8Array;
+  start: number;
+  end: number;
+  target: Uint8Array;
+  at: number;
+}): void {
+  const { bytes, start, end, target, at } = options;
+  // Below a few elements a loop is faster than making a view (measured: 3 times at 8 bytes).
+  if (end - start > 32) target.set(bytes.subarray(start, end), at);
+  else for (let index = start; index < end; index++) target[at + index - start] = bytes[index]!;
+}
+
+/**
+ * Reads exactly `bytes.length` bytes at `position` of the file.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when the file ends before
+ */
+export async function readFully(options: {
+  readonly source: Pick<StoredBytes, 'handle' | 'path'>;
+  readonly bytes: Uint8Array;
+  readonly position: number;
+}): Promise<void> {
+  const { source, bytes, position } = options;
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesRead } = await source.handle.read(bytes, done, bytes.length - done, position + done);
+    if (bytesRead === 0) {
+      throw new CheckpointError('MTL_CHECKPOINT_CORRUPT', `${source.path} ends at byte ${position + done}`, {
+        expected: `at least ${position + bytes.length} bytes`,
+        details: { path: source.path },
+      });
+    }
+    done += bytesRead;
+  }
+}
+
+/**
+ * Checks the bytes that were read of a block: the checksum of all of it, where there are checksums, and the
+ * values, where there is a check of them.
+ *
+ * @param options.start first byte that was read, counted from the start of the array: an element's
+ */
+export function checkBlock(options: {
+  readonly source: Pick<StoredBytes, 'path' | 'name' | 'checksums' | 'values'>;
+  readonly block: number;
+  readonly bytes: Uint8Array;
+  readonly start: number;
+}): void {
+  const { source, block, bytes, start } = options;
+  const { path, name, checksums, values } = source;
+  const scan = values && new ValueScan(values.dtype, values.check.limit?.magnitude);
+  if (checksums === undefined) scan?.update(bytes);
+  else {
+    const found = checksumOf(bytes, { scan });
+    if (found !== checksums[block])
+      throw wrongChecksum({ path, name, block, found, stored: checksums[block] });
+  }
+  if (scan?.found === undefined) return;
+  const { index, value } = scan.found;
+  throw notFinite(values!.check, { index: index + start / dtypeBytes[values!.dtype], value });
+}
+
+function wrongChecksum(options: {
+  readonly path: string;
+  readonly name: string;
+  readonly block: number;
+  readonly found: number;
+  readonly stored: number | undefined;
+}): CheckpointError {
+  const { path, name, block } = options;
+  const hex = (value: number | undefined): string => (value ?? 0).toString(16).padStart(8, '0');
+  return new CheckpointError(
+    'MTL_CHECKPOINT_CORRUPT',
+    `${path}: ${name}, block ${block} of ${checksumBlockBytes} bytes has CRC-32 ${hex(options.found)}`,
+    {
+      expected: `${hex(options.stored)} as saved`,
+      remedy: 'the file changed after it was saved; load an older checkpoint and check the disk',
+      details: { path, name, block },
+    },
+  );
+}

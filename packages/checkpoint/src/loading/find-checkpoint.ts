@@ -1,0 +1,170 @@
+import { stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { CheckpointError, MtlError } from '@mtl/errors';
+import { Checkpoint } from '../checkpoints/checkpoint.js';
+import {
+  type CheckpointListing,
+  listCheckpoints,
+  readTracker,
+  type SkippedCheckpoint,
+  type Tracker,
+  trackerName,
+} from '../checkpoints/checkpoint-directory.js';
+import { manifestName } from '../checkpoints/manifest.js';
+import { systemCode, withIoErrors } from '../files/io-error.js';
+import { verifyCheckpoint } from './verify-checkpoint.js';
+
+/** The outcome of a search: a whole checkpoint, or nothing there to find. */
+type FoundCheckpoint =
+  | {
+      readonly kind: 'found';
+      readonly checkpoint: Checkpoint;
+      readonly skipped: readonly SkippedCheckpoint[];
+    }
+  | { readonly kind: 'none'; readonly reason: 'no-directory' | 'no-checkpoints' };
+
+/**
+ * Finds the checkpoint to resume from: the one that latest_checkpointed_iteration.txt names, otherwise, or
+ * when that one is torn, the last saved that is whole. Every candidate is checked byte by byte before it is
+ * chosen. `onNotice` is called with the reasons for a choice other than the tracker's, one sentence a call.
+ *
+ * With `step`, the result is that iteration or an error: a caller that names a checkpoint does not want
+ * another one.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP when `step` is
+ *   not there, MTL_CHECKPOINT_CORRUPT when it is torn, MTL_CHECKPOINT_DIRECTORY when `directory` is itself a
+ *   checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED
+ */
+export async function findCheckpoint(options: {
+  readonly directory: string;
+  readonly step?: number;
+  readonly onNotice: (notice: string) => void;
+}): Promise<FoundCheckpoint> {
+  const { directory, step, onNotice } = options;
+  const listing = await listCheckpoints(directory);
+  if (listing === undefined) {
+    if (step !== undefined) throw noSuchStep({ directory, step, known: [] });
+    return { kind: 'none', reason: 'no-directory' };
+  }
+  if (step !== undefined) return await findStep({ directory, step, listing });
+  const tracker = await readTracker(directory);
+  const { checkpoints } = listing;
+  if (checkpoints.length + listing.skipped.length === 0) {
+    if (tracker.kind === 'none') {
+      await refuseCheckpointItself(directory);
+      return { kind: 'none', reason: 'no-checkpoints' };
+    }
+    throw new CheckpointError(
+      'MTL_CHECKPOINT_NONE_WHOLE',
+      `${directory} has a ${trackerName} that ${whatIsIn(tracker)}, but no checkpoint`,
+      { remedy: 'restore the checkpoint, or remove that file to start afresh', details: { directory } },
+    );
+  }
+  for (const { path, defect } of listing.skipped) onNotice(`skipped ${path}: ${defect.message}`);
+  const named = tracker.kind === 'iteration' ? tracker.iteration : undefined;
+  const preferred = checkpoints.filter(({ iteration }) => iteration === named);
+  const others = checkpoints.filter(({ iteration }) => iteration !== named);
+  const skipped: SkippedCheckpoint[] = [...listing.skipped];
+  for (const candidate of [...preferred, ...others]) {
+    try {
+      await verifyCheckpoint(candidate);
+    } catch (error) {
+      if (!MtlError.isInstance(error)) throw error;
+      skipped.push({ iteration: candidate.iteration, path: candidate.path, defect: error });
+      onNotice(`skipped ${candidate.path}: ${error.message}`);
+      continue;
+    }
+    const checkpoint = new Checkpoint({ path: candidate.path, manifest: candidate.manifest, verified: true });
+    noticeTracker({ checkpoint, tracker, newest: checkpoints[0]!, onNotice });
+    return { kind: 'found', checkpoint, skipped };
+  }
+  const defects = skipped.map(({ path, defect }) => `  ${path}: ${defect.message}`);
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_NONE_WHOLE',
+    `none of the ${skipped.length} checkpoints in ${directory} is whole:\n${defects.join('\n')}`,
+    {
+      remedy: 'restore one from a copy, or start afresh with another directory',
+      details: { directory, skipped },
+    },
+  );
+}
+
+/**
+ * Refuses iter_0000100 in place of the directory around it: its caller means to resume, not to start afresh.
+ */
+async function refuseCheckpointItself(directory: string): Promise<void> {
+  const manifest = join(directory, manifestName);
+  const status = await withIoErrors({ action: 'read', path: manifest }, () =>
+    stat(manifest).catch((error: unknown) => {
+      if (systemCode(error) === 'ENOENT') return undefined;
+      throw error;
+    }),
+  );
+  if (status === undefined) return;
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_DIRECTORY',
+    `${directory} is a checkpoint, not a directory of them`,
+    {
+      expected: dirname(resolve(directory)),
+      remedy: 'pass that directory, and the iteration as the step',
+      details: { directory },
+      exitCode: 2,
+    },
+  );
+}
+
+/** Returns the part of a sentence that follows the name of the tracker file. */
+function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
+  return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
+}
+
+/** Says why the choice is not what the tracker, or the time of saving, would suggest. */
+function noticeTracker(options: {
+  readonly checkpoint: Checkpoint;
+  readonly tracker: Tracker;
+  readonly newest: Checkpoint;
+  readonly onNotice: (notice: string) => void;
+}): void {
+  const { checkpoint, tracker, newest, onNotice } = options;
+  const named = tracker.kind === 'iteration' ? tracker.iteration : undefined;
+  if (tracker.kind === 'none') {
+    onNotice(`${trackerName} not found: using the last saved whole checkpoint, ${checkpoint.path}`);
+  } else if (named !== checkpoint.iteration) {
+    onNotice(`${trackerName} ${whatIsIn(tracker)}, which cannot be used: using ${checkpoint.path}`);
+  } else if (newest.iteration !== checkpoint.iteration) {
+    onNotice(
+      `using ${checkpoint.path}, which ${trackerName} names; ${newest.path} was saved later and is not used`,
+    );
+  }
+}
+
+function noSuchStep(options: {
+  readonly directory: string;
+  readonly step: number;
+  readonly known: readonly number[];
+}): MtlError {
+  const { directory, step, known } = options;
+  return new CheckpointError('MTL_CHECKPOINT_STEP', `${directory} has no checkpoint of iteration ${step}`, {
+    expected: known.length === 0 ? 'a directory with checkpoints' : `one of ${known.join(', ')}`,
+    details: { directory, step, known },
+    exitCode: 2,
+  });
+}
+
+async function findStep(options: {
+  readonly directory: string;
+  readonly step: number;
+  readonly listing: CheckpointListing;
+}): Promise<FoundCheckpoint> {
+  const { step, listing } = options;
+  const defect = listing.skipped.find(({ iteration }) => iteration === step)?.defect;
+  if (defect !== undefined) throw defect;
+  const candidate = listing.checkpoints.find(({ iteration }) => iteration === step);
+  if (candidate === undefined) {
+    const known = listing.checkpoints.map(({ iteration }) => iteration).sort((a, b) => a - b);
+    throw noSuchStep({ ...options, known });
+  }
+  await verifyCheckpoint(candidate);
+  const checkpoint = new Checkpoint({ path: candidate.path, manifest: candidate.manifest, verified: true });
+  return { kind: 'found', checkpoint, skipped: [] };
+}

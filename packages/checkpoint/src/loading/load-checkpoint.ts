@@ -1,0 +1,145 @@
+import { CheckpointError, nearestName } from '@mtl/errors';
+import type { Checkpoint } from '../checkpoints/checkpoint.js';
+import { RunReader } from '../files/run-reader.js';
+import { planRuns } from '../tensors/box-runs.js';
+import { intersectSlices, slicesFromStored } from '../tensors/boxes.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import { bytesOfSlices, checkLogicalTensors, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { ShardCache } from './shard-cache.js';
+
+/** The result of a load. */
+interface LoadResult {
+  /** Bytes filled into the tensors. */
+  readonly bytesLoaded: number;
+  /** Bytes read from the shards: more where a block is checked of which only a part is wanted. */
+  readonly bytesRead: number;
+}
+
+// An error that lists thousands of tensors hides the one line that explains it.
+const listed = 10;
+
+/**
+ * Fills `tensors` from a checkpoint, whatever layout saved it: every box is assembled from the stored
+ * boxes that it intersects. Exact (bytes are moved, never converted); reads only the blocks it needs; memory:
+ * the largest box that has no `memory` of its own, and 16 MiB.
+ *
+ * Strict: a missing tensor, one in the checkpoint that was not requested, and one of another dtype or shape
+ * are errors, found before anything is written. When reading fails later, the tensors hold a mixture.
+ *
+ * @param options.ignore names in the checkpoint that are not loaded: the optimizer's of a
+ *   fine-tuning run, those that other ranks load
+ * @param options.verify compare what is read with its checksums; by default unless the checkpoint is verified
+ * @param options.requireFinite refuse stored values that are NaN or infinite in what is read. Default: true
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
+ *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
+ */
+export async function loadCheckpoint(options: {
+  readonly checkpoint: Checkpoint;
+  readonly tensors: readonly LogicalTensor[];
+  readonly ignore?: (name: string) => boolean;
+  readonly verify?: boolean;
+  readonly requireFinite?: boolean;
+}): Promise<LoadResult> {
+  const { checkpoint, tensors, requireFinite = true } = options;
+  checkLogicalTensors(tensors);
+  checkMatch(options);
+  const verify = options.verify ?? !checkpoint.verified;
+  const order = new Map([...checkpoint.tensors.keys()].map((name, index) => [name, index]));
+  // In the order of the files, so that disks read forwards.
+  const sorted = [...tensors].sort((a, b) => order.get(a.name)! - order.get(b.name)!);
+  const shards = new ShardCache(checkpoint);
+  const reader = new RunReader();
+  let bytesLoaded = 0;
+  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  // One buffer for all, as large as the largest: fresh ones would wait for the garbage collector.
+  const copied = sorted.filter(({ memory }) => memory === undefined);
+  const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
+  try {
+    for (const tensor of sorted) {
+      const bytes = bytesOf(tensor);
+      if (bytes === 0) continue;
+      const target = tensor.memory ?? scratch.subarray(0, bytes);
+      await fillTensor({ checkpoint, tensor, target, shards, reader, verify, requireFinite });
+      if (tensor.memory === undefined) await tensor.write(target);
+      bytesLoaded += bytes;
+    }
+  } finally {
+    await shards.close();
+  }
+  return { bytesLoaded, bytesRead: reader.bytesRead };
+}
+
+async function fillTensor(options: {
+  readonly checkpoint: Checkpoint;
+  readonly tensor: LogicalTensor;
+  readonly target: Uint8Array;
+  readonly shards: ShardCache;
+  readonly reader: RunReader;
+  readonly verify: boolean;
+  readonly requireFinite: boolean;
+}): Promise<void> {
+  const { tensor, target, shards, reader } = options;
+  const record = options.checkpoint.tensors.get(tensor.name)!;
+  for (const piece of record.pieces) {
+    const stored = slicesFromStored(piece.slices);
+    const common = intersectSlices(stored, tensor.slices);
+    if (common === undefined) continue;
+    const { checksums, ...place } = await shards.stored(record, piece, options);
+    const source = options.verify && checksums !== undefined ? { ...place, checksums } : place;
+    const elementBytes = dtypeBytes[record.dtype];
+    const plan = planRuns({ source: stored, target: tensor.slices, common, elementBytes });
+    await reader.read({ source, plan, target });
+  }
+}
+
+/** Compares the requested tensors with the stored ones, by name, dtype and global shape. */
+function checkMatch(options: {
+  readonly checkpoint: Checkpoint;
+  readonly tensors: readonly LogicalTensor[];
+  readonly ignore?: (name: string) => boolean;
+}): void {
+  const { checkpoint, tensors, ignore = () => false } = options;
+  const wanted = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const missing = [...wanted.keys()].filter((name) => !checkpoint.tensors.has(name));
+  const unexpected = [...checkpoint.tensors.keys()].filter((name) => !wanted.has(name) && !ignore(name));
+  const different: string[] = [];
+  for (const { name, dtype, globalShape } of wanted.values()) {
+    const stored = checkpoint.tensors.get(name);
+    if (stored === undefined) continue;
+    const found = `${stored.dtype} [${stored.globalShape.join(', ')}]`;
+    const expected = `${dtype} [${globalShape.join(', ')}]`;
+    if (found !== expected) different.push(`${name} is ${found}, wanted ${expected}`);
+  }
+  if (missing.length + unexpected.length + different.length === 0) return;
+  const lines = [
+    ...describe('missing from the checkpoint', missing, (name) => {
+      const nearest = nearestName(name, checkpoint.tensors.keys());
+      return nearest === undefined ? name : `${name} (the nearest stored name is ${nearest})`;
+    }),
+    ...describe('in the checkpoint but not wanted', unexpected, (name) => {
+      const nearest = nearestName(name, missing);
+      return nearest === undefined ? name : `${name} (the nearest missing name is ${nearest})`;
+    }),
+    ...describe('of another dtype or shape', different, (text) => text),
+  ];
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_MISMATCH',
+    `${checkpoint.path} does not fit the model:\n${lines.join('\n')}`,
+    {
+      expected: 'the same tensors with the same dtypes and global shapes',
+      remedy: 'use the model and optimizer settings that saved it, or leave the names out with `ignore`',
+      details: { path: checkpoint.path, missing, unexpected, different },
+    },
+  );
+}
+
+function describe(title: string, names: readonly string[], format: (name: string) => string): string[] {
+  if (names.length === 0) return [];
+  const more = names.length > listed ? [`    and ${names.length - listed} more`] : [];
+  return [
+    `  ${names.length} ${title}:`,
+    ...names.slice(0, listed).map((name) => `    ${format(name)}`),
+    ...more,
+  ];
+}

@@ -1,0 +1,115 @@
+import { join } from 'node:path';
+import { type Checkpoint, corruptCheckpoint } from '../checkpoints/checkpoint.js';
+import type { PieceRecord, TensorRecord } from '../checkpoints/manifest.js';
+import { checksumBlockBytes } from '../files/block-checksums.js';
+import { checkBlock, readFully, type StoredBytes } from '../files/run-reader.js';
+import { SafetensorsFile } from '../safetensors/safetensors-file.js';
+import { shapeOfSlices, slicesFromStored } from '../tensors/boxes.js';
+import { dtypeBytes } from '../tensors/dtype.js';
+import type { ValueCheck } from '../tensors/finite-values.js';
+
+// Many shards may be needed, and the usual limit on open files is 1024 for the whole process.
+const maxOpenFiles = 32;
+
+/** The shard files of a checkpoint, opened when needed and checked against the manifest. */
+export class ShardCache {
+  readonly #checkpoint: Checkpoint;
+  readonly #open = new Map<number, SafetensorsFile>();
+
+  constructor(checkpoint: Checkpoint) {
+    this.#checkpoint = checkpoint;
+  }
+
+  /**
+   * Opens the file of shard `index`, or returns it if it is open. Files used longest ago are closed: use the
+   * result before asking for others.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when size or header are not as saved;
+   *   MTL_SAFETENSORS_INVALID
+   */
+  async file(index: number): Promise<SafetensorsFile> {
+    const known = this.#open.get(index);
+    if (known !== undefined) {
+      this.#open.delete(index);
+      this.#open.set(index, known);
+      return known;
+    }
+    const { path, manifest } = this.#checkpoint;
+    const shard = manifest.shards[index]!;
+    const file = await SafetensorsFile.open(join(path, shard.file));
+    try {
+      if (file.bytes !== shard.bytes || file.headerBytes !== shard.headerBytes) {
+        throw corruptCheckpoint(
+          path,
+          `${shard.file} has ${file.bytes} bytes where ${shard.bytes} were saved`,
+        );
+      }
+      await checkHeader(file, shard.headerCrc32);
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    this.#open.set(index, file);
+    const [oldest] = this.#open;
+    if (this.#open.size > maxOpenFiles && oldest !== undefined) {
+      this.#open.delete(oldest[0]);
+      await oldest[1].close();
+    }
+    return file;
+  }
+
+  /** Returns the place of the bytes of a piece, with the checksums and the check of its values. */
+  async stored(
+    tensor: TensorRecord,
+    piece: PieceRecord,
+    { requireFinite }: { readonly requireFinite: boolean },
+  ): Promise<StoredBytes> {
+    const file = await this.file(piece.shard);
+    const entry = file.tensors.get(piece.key);
+    const shape = shapeOfSlices(slicesFromStored(piece.slices));
+    if (entry === undefined || entry.dtype !== tensor.dtype || entry.shape.join() !== shape.join()) {
+      const what = `${JSON.stringify(piece.key)} as ${tensor.dtype} of [${shape.join(', ')}]`;
+      throw corruptCheckpoint(this.#checkpoint.path, `${file.path} does not hold ${what}`);
+    }
+    return {
+      handle: file.handle,
+      path: file.path,
+      name: tensor.name,
+      offset: entry.offset,
+      bytes: shape.reduce((product, size) => product * size, dtypeBytes[tensor.dtype]),
+      checksums: piece.crc32,
+      ...(requireFinite ? { values: { dtype: tensor.dtype, check: this.#checkOf(tensor, piece) } } : {}),
+    };
+  }
+
+  #checkOf({ name }: TensorRecord, { slices }: PieceRecord): ValueCheck {
+    return {
+      place: this.#checkpoint.path,
+      name,
+      slices: slicesFromStored(slices),
+      remedy: 'load an older checkpoint (--ckpt-step): such a value spreads to all others',
+      exitCode: 2,
+    };
+  }
+
+  async close(): Promise<void> {
+    const files = [...this.#open.values()];
+    this.#open.clear();
+    await Promise.all(files.map((file) => file.close()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Checks the header, the length before it included, block by block. */
+async function checkHeader(file: SafetensorsFile, checksums: readonly number[]): Promise<void> {
+  const header = new Uint8Array(file.headerBytes);
+  await readFully({ source: file, bytes: header, position: 0 });
+  const source = { path: file.path, name: 'its header', checksums };
+  for (const block of checksums.keys()) {
+    const start = block * checksumBlockBytes;
+    checkBlock({ source, block, bytes: header.subarray(start, start + checksumBlockBytes), start });
+  }
+}

@@ -1,0 +1,68 @@
+import { type Checkpoint, corruptCheckpoint } from '../checkpoints/checkpoint.js';
+import { checksumBlockBytes } from '../files/block-checksums.js';
+import { ioError } from '../files/io-error.js';
+import { checkBlock, readFully, type StoredBytes } from '../files/run-reader.js';
+import { ShardCache } from './shard-cache.js';
+
+// One block is checksummed while others are read.
+const readsUnderWay = 4;
+
+/**
+ * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB).
+ * `requireFinite` also refuses values that are NaN or infinite; default false.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
+ * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
+ *   defect, MTL_CHECKPOINT_IO or _DENIED when a file cannot be read
+ */
+export async function verifyCheckpoint(
+  checkpoint: Checkpoint,
+  { requireFinite = false }: { readonly requireFinite?: boolean } = {},
+): Promise<void> {
+  const { manifest, path } = checkpoint;
+  const shards = new ShardCache(checkpoint);
+  try {
+    for (const [index, shard] of manifest.shards.entries()) {
+      const file = await shards.file(index);
+      const stored: StoredBytes[] = [];
+      for (const tensor of manifest.tensors) {
+        for (const piece of tensor.pieces) {
+          if (piece.shard === index) stored.push(await shards.stored(tensor, piece, { requireFinite }));
+        }
+      }
+      // Equal numbers mean that the pieces are all of the file: nothing in it is left unchecked.
+      if (stored.length !== file.tensors.size) {
+        const counts = `${file.tensors.size} tensors, and the manifest knows ${stored.length}`;
+        throw corruptCheckpoint(path, `${shard.file} holds ${counts}`);
+      }
+      stored.sort((a, b) => a.offset - b.offset);
+      await verifyBlocks(stored);
+    }
+  } finally {
+    await shards.close();
+  }
+}
+
+async function verifyBlocks(stored: readonly StoredBytes[]): Promise<void> {
+  const tasks = stored.flatMap((source) => source.checksums!.map((_, block) => ({ source, block })));
+  let next = 0;
+  let failed = false;
+  const work = async (): Promise<void> => {
+    const memory = new Uint8Array(checksumBlockBytes);
+    while (next < tasks.length && !failed) {
+      const { source, block } = tasks[next++]!;
+      const start = block * checksumBlockBytes;
+      const bytes = memory.subarray(0, Math.min(checksumBlockBytes, source.bytes - start));
+      try {
+        await readFully({ source, bytes, position: source.offset + start });
+        checkBlock({ source, block, bytes, start });
+      } catch (error) {
+        failed = true;
+        throw ioError(error, { action: 'read', path: source.path });
+      }
+    }
+  };
+  const results = await Promise.allSettled(Array.from({ length: readsUnderWay }, work));
+  const failure = results.find((result) => result.status === 'rejected');
+  if (failure !== undefined) throw failure.reason;
+}

@@ -1,0 +1,146 @@
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { CheckpointError, UsageError, unpackError } from '@mtl/errors';
+import { bytesOfSlices, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { CheckpointSave, type SaveOptions, type SaveResult } from './save-checkpoint.js';
+import type { ShardWriterData, ShardWriterReply, TensorCopy } from './shard-writer.js';
+import { isWritten, type RankPart } from './write-rank-shards.js';
+
+/** A save whose shards are being written. */
+interface SaveUnderWay {
+  readonly save: CheckpointSave;
+  readonly part: Promise<RankPart>;
+  isOver: boolean;
+}
+
+/**
+ * Saves checkpoints while the caller goes on: `begin` copies the tensors, a thread writes the copies,
+ * `finish` publishes. One save at a time. All ranks call `begin` and `finish` alike, and agree themselves,
+ * from `isWritten` of each, when to finish. Until `finish` there is no checkpoint: the next save removes the
+ * files of a process that ended before.
+ *
+ * Memory: that of all boxes that this rank writes, kept from one save to the next.
+ */
+export class BackgroundSaver {
+  readonly #copies = new TensorCopies();
+  #underWay: SaveUnderWay | undefined;
+
+  /** True if there is a save to finish. */
+  get isSaving(): boolean {
+    return this.#underWay !== undefined;
+  }
+
+  /** True if `finish` would not wait for this rank: its shards are written, or could not be. */
+  get isWritten(): boolean {
+    return this.#underWay?.isOver ?? true;
+  }
+
+  /**
+   * Begins a save. When it resolves, the tensors may change.
+   *
+   * @throws as `saveCheckpoint`, on all ranks; UsageError MTL_CHECKPOINT_OPTIONS where the save before is not
+   *   finished
+   */
+  async begin(options: Omit<SaveOptions, 'fileSystem'>): Promise<void> {
+    if (this.isSaving) {
+      throw new UsageError(
+        'MTL_CHECKPOINT_OPTIONS',
+        `iteration ${options.iteration}: another save is under way`,
+        {
+          remedy: 'finish it before',
+        },
+      );
+    }
+    const save = new CheckpointSave(options);
+    let copies: Awaited<ReturnType<TensorCopies['take']>> = [];
+    await save.begin(async () => {
+      copies = await this.#copies.take(options.tensors);
+    });
+    const write = async (): Promise<RankPart> => writeInThread({ place: await save.shardsPlace(), copies });
+    const underWay: SaveUnderWay = { save, part: write(), isOver: false };
+    const isOver = (): void => {
+      underWay.isOver = true;
+    };
+    // `finish` reports a failure
+    underWay.part.then(isOver, isOver);
+    this.#underWay = underWay;
+  }
+
+  /**
+   * Waits for the save that `begin` began, and publishes the checkpoint.
+   *
+   * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD where the thread ended;
+   *   UsageError MTL_CHECKPOINT_OPTIONS where nothing was begun
+   */
+  async finish(): Promise<SaveResult> {
+    const underWay = this.#underWay;
+    if (underWay === undefined) {
+      throw new UsageError('MTL_CHECKPOINT_OPTIONS', 'no save is under way', { remedy: 'begin one before' });
+    }
+    this.#underWay = undefined;
+    return await underWay.save.finish(() => underWay.part);
+  }
+}
+
+/**
+ * Copies the boxes that this rank writes of its tensors. The memory is kept for the next save: with the same
+ * tensors nothing is allocated again.
+ */
+class TensorCopies {
+  #memory: readonly SharedArrayBuffer[] = [];
+
+  async take(tensors: readonly LogicalTensor[]): Promise<readonly TensorCopy[]> {
+    const written = tensors.filter(isWritten);
+    const before = this.#memory;
+    this.#memory = written.map(({ dtype, slices }, index) => {
+      const bytes = bytesOfSlices(dtype, slices);
+      return before[index]?.byteLength === bytes ? before[index] : new SharedArrayBuffer(bytes);
+    });
+    const copies = written.map(({ name, dtype, globalShape, slices, limit }, index) => {
+      const box = { name, dtype, globalShape, slices, ...(limit === undefined ? {} : { limit }) };
+      return { ...box, memory: this.#memory[index]! };
+    });
+    for (const [index, tensor] of written.entries()) {
+      const target = new Uint8Array(copies[index]!.memory);
+      if (tensor.readInto === undefined) target.set(await tensor.read());
+      else await tensor.readInto(target);
+    }
+    return copies;
+  }
+}
+
+/**
+ * Starts the thread. Built, it is JavaScript in `saving/` next to this code; inside the repository this
+ * file is TypeScript, and so is the thread's, which then needs a loader.
+ */
+function startShardWriter(workerData: ShardWriterData): Worker {
+  if (!import.meta.url.endsWith('.ts')) {
+    return new Worker(new URL('./saving/shard-writer.js', import.meta.url), { workerData });
+  }
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve('@mtl/tooling/typescript-loader')).href;
+  const writer = new URL('./shard-writer.ts', import.meta.url).href;
+  const start = `import('${loader}').then(() => import('${writer}'))`;
+  return new Worker(start, { eval: true, workerData, execArgv: ['--conditions', '@mtl/source'] });
+}
+
+/**
+ * Writes a rank's shards in a thread that ends with it; a program that has nothing else to do ends behind it.
+ * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD when the thread ended before
+ */
+async function writeInThread(data: ShardWriterData): Promise<RankPart> {
+  const worker = startShardWriter(data);
+  const reply = await new Promise<ShardWriterReply>((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+    worker.once('exit', (code) => reject(new Error(`it ended with status ${code}`)));
+  }).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CheckpointError('MTL_CHECKPOINT_THREAD', `the thread that writes a checkpoint failed: ${why}`, {
+      cause: error,
+      remedy: 'save without a thread (training runs: leave out --async-save)',
+    });
+  });
+  if ('error' in reply) throw unpackError(reply.error);
+  return reply.part;
+}

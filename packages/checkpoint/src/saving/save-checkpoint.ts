@@ -1,0 +1,259 @@
+import { join } from 'node:path';
+import { CheckpointError, UsageError } from '@mtl/errors';
+import { checkpointName } from '../checkpoints/checkpoint-directory.js';
+import { checkJsonState, type JsonObject } from '../checkpoints/manifest.js';
+import { OwnedDirectory } from '../checkpoints/owned-directory.js';
+import { newSaveOwner, ownerName, parseSaveOwner, type SaveOwner } from '../checkpoints/save-owner.js';
+import { type FileSystem, makeDirectory, nodeFileSystem, writeDurably } from '../files/file-system.js';
+import { systemCode, withIoErrors } from '../files/io-error.js';
+import { checkLogicalTensors, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { publishCheckpoint } from './publish-checkpoint.js';
+import {
+  cleanLeftovers,
+  deleteOldCheckpoints,
+  preparedTrackerName,
+  savesUnderWay,
+  savingPath,
+} from './save-directory.js';
+import { type RankPart, type RankShardsOptions, writeRankShards } from './write-rank-shards.js';
+
+/**
+ * Saves a checkpoint: every rank writes its boxes into shards of its own in `iter_0000123.saving`, rank 0
+ * joins their tables into the manifest and publishes the directory by one rename. All files and directories
+ * are on the disk (fsync) before. If anything fails on any rank until then, all ranks throw, nothing new is
+ * left behind, and the checkpoints that were there stay as they were; if only deleting old ones fails, all
+ * ranks throw as well, and the new one stays. Memory: the largest box of a tensor with `readInto`; for
+ * others, that of `read`.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE when a value is NaN or infinite (see `requireFinite`)
+ * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process
+ *   saves the same iteration there; MTL_CHECKPOINT_PEER when another rank failed; MTL_CHECKPOINT_NOT_SHARED
+ * @throws UsageError MTL_CHECKPOINT_TENSOR, _STATE, _COVER, _OPTIONS; MTL_SAFETENSORS_ORDER when `read` gives
+ *   a wrong number of bytes
+ */
+export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> {
+  const { tensors, fileSystem = nodeFileSystem } = options;
+  const save = new CheckpointSave(options);
+  await save.begin();
+  return await save.finish(async () =>
+    writeRankShards({ ...(await save.shardsPlace()), tensors, fileSystem }),
+  );
+}
+
+/**
+ * Waits until every rank has called it the same number of times; resolves to whether all of them passed true.
+ * An all-reduce (minimum) over the ranks is one. It must reject, not wait for ever, when a rank is gone.
+ */
+export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
+
+export interface SaveOptions {
+  /** Directory of checkpoints, made when missing; the checkpoint is `iter_0000123` in it. */
+  readonly directory: string;
+  readonly iteration: number;
+  /**
+   * The tensors of this rank. All ranks together must give every element of every tensor once as replica 0.
+   */
+  readonly tensors: readonly LogicalTensor[];
+  /** Everything else that a resume needs; rank 0's is stored. */
+  readonly state: JsonObject;
+  /**
+   * Delete all but this many after saving; keeps all by default. With `owned`, only checkpoints of its job
+   * are counted and deleted.
+   */
+  readonly keepLast?: number;
+  /**
+   * Passed by rank 0: the save directory, or one above it, which the run owns. Ownership is checked before
+   * anything is written and again before the checkpoint is published. Without it, a directory that a running
+   * process owns is refused.
+   */
+  readonly owned?: OwnedDirectory | undefined;
+  /**
+   * Called on rank 0 when the directory is there, before anything is written, to write files that belong next
+   * to the checkpoints and were deleted with the directory. An error that it throws fails the save.
+   */
+  readonly prepareDirectory?: (() => Promise<void>) | undefined;
+  readonly rank?: number;
+  readonly worldSize?: number;
+  /** Required when worldSize is above 1; all ranks save into one directory on shared storage. */
+  readonly barrier?: SaveBarrier;
+  /**
+   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true.
+   * The pass that computes the checksums looks for them.
+   */
+  readonly requireFinite?: boolean;
+  /** A tensor's box is never split; 4 GiB by default. */
+  readonly maxShardBytes?: number;
+  /** The operations on files; tests pass others than the machine's. */
+  readonly fileSystem?: FileSystem;
+}
+
+/** The result of a save. */
+export interface SaveResult {
+  readonly path: string;
+  /** Bytes that this rank wrote into shards. */
+  readonly bytes: number;
+  /** Iterations deleted because of keepLast; on rank 0 only. */
+  readonly deleted: readonly number[];
+}
+
+/** The place of the shards of a rank, and how they are written. */
+export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
+
+type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
+
+/**
+ * The phases of a save, which all ranks go through together: `begin`, then `finish` with what this rank wrote
+ * in between. A phase that fails on one rank throws on all, and leaves nothing new behind.
+ */
+export class CheckpointSave {
+  readonly #options: ResolvedOptions;
+  readonly #saving: string;
+  readonly #owner: SaveOwner;
+
+  constructor(options: SaveOptions) {
+    const { rank = 0, worldSize = 1, fileSystem = nodeFileSystem } = options;
+    this.#options = { ...options, rank, worldSize, fileSystem };
+    this.#owner = newSaveOwner({ job: options.owned?.job });
+    this.#saving = savingPath(options.directory, options.iteration);
+  }
+
+  /** Checks the options, and makes `iter_0000123.saving`; `also` is done in this phase, on every rank. */
+  async begin(also?: () => Promise<void>): Promise<void> {
+    await this.#cleaningUp(async () => {
+      await this.#together(async () => {
+        checkOptions(this.#options);
+        checkLogicalTensors(this.#options.tensors);
+        checkJsonState(this.#options.state);
+        if (this.#options.rank === 0) await this.#makeDirectory();
+        await also?.();
+      });
+    });
+  }
+
+  /** Returns the place of this rank's shards, once all ranks have begun. */
+  async shardsPlace(): Promise<ShardsPlace> {
+    const {
+      rank,
+      iteration,
+      fileSystem,
+      requireFinite = true,
+      maxShardBytes = 4 * 1024 ** 3,
+    } = this.#options;
+    const token = rank === 0 ? this.#owner.token : await readToken(this.#saving, fileSystem);
+    return { path: this.#saving, token, rank, iteration, requireFinite, maxShardBytes };
+  }
+
+  /** Publishes the checkpoint as soon as every rank has written its part. */
+  async finish(writePart: () => Promise<RankPart>): Promise<SaveResult> {
+    const { directory, iteration, rank, keepLast, fileSystem, owned } = this.#options;
+    try {
+      return await this.#cleaningUp(async () => {
+        const part = await this.#together(writePart);
+        await this.#together(async () => {
+          if (rank !== 0) return;
+          await owned?.check();
+          await publishCheckpoint({ ...this.#options, saving: this.#saving, token: this.#owner.token });
+        });
+        const deleted = await this.#together(async () =>
+          rank === 0 && keepLast !== undefined
+            ? await deleteOldCheckpoints({ directory, keepLast, job: owned?.job, fileSystem })
+            : [],
+        );
+        const bytes = part.shards.reduce((sum, shard) => sum + shard.bytes, 0);
+        return { path: join(directory, checkpointName(iteration)), bytes, deleted };
+      });
+    } finally {
+      savesUnderWay.delete(this.#owner.token);
+    }
+  }
+
+  /** Runs one phase on this rank and waits for the others; throws when any rank failed. */
+  async #together<Result>(phase: () => Promise<Result>): Promise<Result> {
+    const { iteration, barrier = async (succeeded: boolean) => succeeded } = this.#options;
+    const [outcome] = await Promise.allSettled([phase()]);
+    const all = await barrier(outcome.status === 'fulfilled');
+    if (outcome.status === 'rejected') throw outcome.reason;
+    if (all) return outcome.value;
+    throw new CheckpointError(
+      'MTL_CHECKPOINT_PEER',
+      `iteration ${iteration} was not saved: another rank failed`,
+      { remedy: 'see the message of that rank; the earlier checkpoints are untouched' },
+    );
+  }
+
+  async #cleaningUp<Result>(phases: () => Promise<Result>): Promise<Result> {
+    try {
+      return await phases();
+    } catch (error) {
+      savesUnderWay.delete(this.#owner.token);
+      // the directory is the other process's. Once published, `saving` is no more.
+      const foreign = error instanceof CheckpointError && codesOfOthers.includes(error.code);
+      if (this.#options.rank === 0 && !foreign) await this.#removeTraces();
+      throw error;
+    }
+  }
+
+  async #makeDirectory(): Promise<void> {
+    const { directory, iteration, fileSystem, owned, prepareDirectory } = this.#options;
+    savesUnderWay.add(this.#owner.token);
+    await withIoErrors({ action: 'save into', path: directory }, async () => {
+      await makeDirectory(directory, fileSystem);
+      if (owned === undefined) await OwnedDirectory.refuseOwned(directory);
+      else await owned.check();
+      await prepareDirectory?.();
+      await cleanLeftovers({ directory, iteration, fileSystem });
+      await fileSystem.mkdir(this.#saving);
+    });
+    const path = join(this.#saving, ownerName);
+    await withIoErrors({ action: 'write', path }, () =>
+      writeDurably({ path, text: `${JSON.stringify(this.#owner)}\n`, fileSystem }),
+    );
+  }
+
+  /**
+   * Removes the files of this save. The next save cleans what stays, so this must not hide the error that led
+   * here.
+   */
+  async #removeTraces(): Promise<void> {
+    const { directory, fileSystem } = this.#options;
+    await fileSystem.rm(this.#saving, { recursive: true, force: true }).catch(() => undefined);
+    await fileSystem.rm(join(directory, preparedTrackerName), { force: true }).catch(() => undefined);
+  }
+}
+
+const codesOfOthers: readonly string[] = ['MTL_CHECKPOINT_BUSY', 'MTL_CHECKPOINT_OWNED'];
+
+function checkOptions(options: ResolvedOptions): void {
+  const { iteration, keepLast = 1, rank, worldSize, barrier, maxShardBytes = 1 } = options;
+  const fail = (message: string, expected: string): never => {
+    throw new UsageError('MTL_CHECKPOINT_OPTIONS', `saveCheckpoint: ${message}`, { expected });
+  };
+  const isCount = (value: number, least: number): boolean => Number.isSafeInteger(value) && value >= least;
+  if (!isCount(iteration, 0) || iteration > 999_999_999_999_999) fail(`iteration ${iteration}`, 'a count');
+  if (!isCount(keepLast, 1)) fail(`keepLast ${keepLast}`, '1 or more: the newest is never deleted');
+  if (!isCount(maxShardBytes, 1)) fail(`maxShardBytes ${maxShardBytes}`, 'a number of bytes');
+  if (!isCount(worldSize, 1) || !isCount(rank, 0) || rank >= worldSize) {
+    fail(`rank ${rank} of ${worldSize}`, '0 <= rank < worldSize');
+  }
+  if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
+}
+
+/** Reads the token of the save that rank 0 has begun. */
+async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
+  const path = join(saving, ownerName);
+  return await withIoErrors({ action: 'read', path }, async () => {
+    try {
+      return parseSaveOwner(await fileSystem.readFile(path, 'utf8'))!.token;
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error;
+      throw new CheckpointError(
+        'MTL_CHECKPOINT_NOT_SHARED',
+        `${saving}, made by rank 0, is not on this host`,
+        {
+          expected: 'a directory on a file system that all ranks share',
+          remedy: 'save to shared storage',
+        },
+      );
+    }
+  });
+}

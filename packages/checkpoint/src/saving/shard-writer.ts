@@ -1,0 +1,34 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { type ErrorMessage, packError } from '@mtl/errors';
+import { nodeFileSystem } from '../files/file-system.js';
+import { hostTensor, type LogicalTensor } from '../tensors/logical-tensor.js';
+import type { ShardsPlace } from './save-checkpoint.js';
+import { type RankPart, writeRankShards } from './write-rank-shards.js';
+
+/** A box of a tensor in memory that threads share. */
+export interface TensorCopy
+  extends Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape' | 'slices' | 'limit'> {
+  readonly memory: SharedArrayBuffer;
+}
+
+/** The data that the thread is started with. */
+export interface ShardWriterData {
+  readonly place: ShardsPlace;
+  readonly copies: readonly TensorCopy[];
+}
+
+/** The part that the thread wrote, or the error that it ended with. */
+export type ShardWriterReply = { readonly part: RankPart } | { readonly error: ErrorMessage };
+
+const { place, copies } = workerData as ShardWriterData;
+const tensors = copies.map(({ memory, ...copy }) => hostTensor({ ...copy, memory: new Uint8Array(memory) }));
+
+async function write(): Promise<ShardWriterReply> {
+  try {
+    return { part: await writeRankShards({ ...place, tensors, fileSystem: nodeFileSystem }) };
+  } catch (error) {
+    return { error: packError(error, { name: 'CheckpointError', code: 'MTL_CHECKPOINT_THREAD' }) };
+  }
+}
+
+parentPort!.postMessage(await write());

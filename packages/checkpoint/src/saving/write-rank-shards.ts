@@ -1,0 +1,150 @@
+import { join } from 'node:path';
+import type { ShardRecord, TensorRecord } from '../checkpoints/manifest.js';
+import { type FileSystem, writeDurably } from '../files/file-system.js';
+import { withIoErrors } from '../files/io-error.js';
+import { groupByBytes, writeSafetensorsFile } from '../safetensors/safetensors-writer.js';
+import { shapeOfSlices, storedSlices, volumeOfShape } from '../tensors/boxes.js';
+import { inAlignedOrder } from '../tensors/dtype.js';
+import type { ValueCheck } from '../tensors/finite-values.js';
+import { bytesOfSlices, type LogicalTensor } from '../tensors/logical-tensor.js';
+
+/** The shards and tensors that one rank wrote; shard numbers count its own files. */
+export interface RankPart {
+  readonly token: string;
+  readonly rank: number;
+  readonly shards: readonly ShardRecord[];
+  readonly tensors: readonly TensorRecord[];
+}
+
+export interface RankShardsOptions {
+  /** The directory that is being saved. */
+  readonly path: string;
+  /** The token of the save that rank 0 has begun. */
+  readonly token: string;
+  readonly rank: number;
+  readonly iteration: number;
+  readonly tensors: readonly LogicalTensor[];
+  /** Refuse values that are not finite. */
+  readonly requireFinite: boolean;
+  readonly maxShardBytes: number;
+  readonly fileSystem: FileSystem;
+}
+
+/** Returns the name of the file in which a rank lists its shards for the publishing rank. */
+export function partName(rank: number): string {
+  return `part-${String(rank).padStart(5, '0')}.json`;
+}
+
+/** Returns whether this rank writes the tensor's box: replica 0, with something in it. */
+export function isWritten(tensor: LogicalTensor): boolean {
+  if ((tensor.replica ?? 0) !== 0) return false;
+  return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
+}
+
+/** Gives every box a name of its own within a file: the logical one, then `name#1` and so on. */
+function withKeys(tensors: readonly LogicalTensor[]): { key: string; tensor: LogicalTensor }[] {
+  const taken = new Set(tensors.map(({ name }) => name));
+  const seen = new Set<string>();
+  return tensors.map((tensor) => {
+    let key = tensor.name;
+    for (let part = 1; seen.has(key); part++) {
+      const next = `${tensor.name}#${part}`;
+      // A tensor may really be called so.
+      if (!taken.has(next)) key = next;
+    }
+    seen.add(key);
+    return { key, tensor };
+  });
+}
+
+function checkOf({ name, slices, limit }: LogicalTensor, iteration: number): ValueCheck {
+  return {
+    place: `iteration ${iteration}`,
+    name,
+    slices,
+    limit,
+    outcome: 'this checkpoint was not published, and the earlier ones are as they were',
+    remedy:
+      'resume from the newest checkpoint with a lower learning rate (--lr), more warm-up or clipping (--clip-grad)',
+  };
+}
+
+/** Makes a function that reads tensors one after the other; the bytes of one are overwritten by the next. */
+function readerWithOneBuffer(
+  tensors: readonly LogicalTensor[],
+): (tensor: LogicalTensor) => Promise<Uint8Array> {
+  const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
+  const copied = tensors.filter(({ readInto }) => readInto !== undefined);
+  const buffer = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
+  return async (tensor) => {
+    if (tensor.readInto === undefined) return await tensor.read();
+    const box = buffer.subarray(0, bytesOf(tensor));
+    await tensor.readInto(box);
+    return box;
+  };
+}
+
+/**
+ * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the part
+ * manifest. Everything is on the disk when it resolves; a failed file is removed.
+ *
+ * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
+ */
+export async function writeRankShards(options: RankShardsOptions): Promise<RankPart> {
+  const { path, token, rank, fileSystem } = options;
+  const items = withKeys(inAlignedOrder(options.tensors.filter(isWritten)));
+  const groups = groupByBytes(items, {
+    maxBytes: options.maxShardBytes,
+    bytesOf: ({ tensor }) => bytesOfSlices(tensor.dtype, tensor.slices),
+  });
+  const read = readerWithOneBuffer(items.map(({ tensor }) => tensor));
+  const shards: ShardRecord[] = [];
+  const tensors = new Map<string, TensorRecord>();
+  for (const [index, group] of groups.entries()) {
+    const digits = (value: number, width: number): string => String(value).padStart(width, '0');
+    const file = `shard-${digits(rank, 5)}-${digits(index, 3)}.safetensors`;
+    const sharded = group.filter(
+      ({ tensor }) => shapeOfSlices(tensor.slices).join() !== tensor.globalShape.join(),
+    );
+    const slices = sharded.map(({ key, tensor }) => [
+      key,
+      { name: tensor.name, globalShape: tensor.globalShape, slices: storedSlices(tensor.slices) },
+    ]);
+    const written = await writeSafetensorsFile({
+      path: join(path, file),
+      tensors: group.map(({ key, tensor }) => ({
+        name: key,
+        dtype: tensor.dtype,
+        shape: shapeOfSlices(tensor.slices),
+        read: () => read(tensor),
+        ...(options.requireFinite ? { check: checkOf(tensor, options.iteration) } : {}),
+      })),
+      // Makes a shard readable without the manifest; 'pt' is what Hugging Face's readers ask for.
+      metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },
+      fileSystem,
+    });
+    shards.push({
+      file,
+      bytes: written.bytes,
+      headerBytes: written.headerBytes,
+      headerCrc32: written.headerChecksums,
+    });
+    for (const { key, tensor } of group) {
+      const { name, dtype, globalShape } = tensor;
+      const piece = {
+        shard: index,
+        key,
+        slices: storedSlices(tensor.slices),
+        crc32: written.checksums.get(key)!,
+      };
+      const before = tensors.get(name)?.pieces ?? [];
+      tensors.set(name, { name, dtype, globalShape: [...globalShape], pieces: [...before, piece] });
+    }
+  }
+  const part: RankPart = { token, rank, shards, tensors: [...tensors.values()] };
+  const partPath = join(path, partName(rank));
+  await withIoErrors({ action: 'write', path: partPath }, () =>
+    writeDurably({ path: partPath, text: JSON.stringify(part), fileSystem }),
+  );
+  return part;
+}

@@ -1,0 +1,104 @@
+import type { Slice } from '@mtl/kernels';
+import { shapeOfSlices, wholeSlices } from './boxes.js';
+import { dtypeBytes } from './dtype.js';
+import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
+
+/**
+ * A copy between two row-major boxes as equally long runs of bytes that are contiguous in both.
+ * Run offsets in the source rise with the run's number.
+ */
+export interface RunPlan {
+  readonly runs: number;
+  readonly runBytes: number;
+  /** Returns the byte at which run `run` starts in the source box. */
+  sourceOffset(run: number): number;
+  /** Returns the byte at which run `run` starts in the target box. */
+  targetOffset(run: number): number;
+}
+
+/** Returns the byte strides of a row-major array. */
+function stridesOf(shape: readonly number[], elementBytes: number): number[] {
+  const strides = new Array<number>(shape.length);
+  let stride = elementBytes;
+  for (let dim = shape.length - 1; dim >= 0; dim--) {
+    strides[dim] = stride;
+    stride *= shape[dim]!;
+  }
+  return strides;
+}
+
+/**
+ * Plans the copy of `common` (a non-empty box inside both) from box `source` to box `target`; all three are
+ * in the coordinates of the global tensor.
+ */
+export function planRuns(options: {
+  readonly source: readonly Slice[];
+  readonly target: readonly Slice[];
+  readonly common: readonly Slice[];
+  readonly elementBytes: number;
+}): RunPlan {
+  const { source, target, common, elementBytes } = options;
+  const extents = shapeOfSlices(common);
+  const sourceShape = shapeOfSlices(source);
+  const targetShape = shapeOfSlices(target);
+  const sourceStrides = stridesOf(sourceShape, elementBytes);
+  const targetStrides = stridesOf(targetShape, elementBytes);
+  // Dimensions from `outer` on make one run: every one but the first of them is whole in both boxes.
+  let outer = Math.max(extents.length - 1, 0);
+  let runBytes = (extents[outer] ?? 1) * elementBytes;
+  while (outer > 0 && extents[outer] === sourceShape[outer] && extents[outer] === targetShape[outer]) {
+    outer--;
+    runBytes *= extents[outer]!;
+  }
+  const baseOf = (box: readonly Slice[], strides: readonly number[]): number =>
+    common.reduce((sum, { start }, dim) => sum + (start - box[dim]!.start) * strides[dim]!, 0);
+  const sourceBase = baseOf(source, sourceStrides);
+  const targetBase = baseOf(target, targetStrides);
+  let runs = 1;
+  for (let dim = 0; dim < outer; dim++) runs *= extents[dim]!;
+  const offsetOf = (run: number, base: number, strides: readonly number[]): number => {
+    let offset = base;
+    let rest = run;
+    for (let dim = outer - 1; dim >= 0; dim--) {
+      const extent = extents[dim]!;
+      offset += (rest % extent) * strides[dim]!;
+      rest = Math.floor(rest / extent);
+    }
+    return offset;
+  };
+  return {
+    runs,
+    runBytes,
+    sourceOffset: (run) => offsetOf(run, sourceBase, sourceStrides),
+    targetOffset: (run) => offsetOf(run, targetBase, targetStrides),
+  };
+}
+
+/**
+ * Copies the box `slices` out of a whole tensor, as row-major bytes.
+ *
+ * @param options.source the row-major bytes of the whole tensor
+ * @param options.target memory of exactly the bytes of the box. Default: allocated
+ * @returns `target`
+ */
+export function copyBox(
+  options: Pick<LogicalTensor, 'dtype' | 'globalShape' | 'slices'> & {
+    readonly source: Uint8Array;
+    readonly target?: Uint8Array;
+  },
+): Uint8Array {
+  const { source, dtype, globalShape, slices } = options;
+  const { target = new Uint8Array(bytesOfSlices(dtype, slices)) } = options;
+  if (target.length === 0) return target;
+  const plan = planRuns({
+    source: wholeSlices(globalShape),
+    target: slices,
+    common: slices,
+    elementBytes: dtypeBytes[dtype],
+  });
+  for (let run = 0; run < plan.runs; run++) {
+    const start = plan.sourceOffset(run);
+    target.set(source.subarray(start, start + plan.runBytes), plan.targetOffset(run));
+  }
+  return target;
+}

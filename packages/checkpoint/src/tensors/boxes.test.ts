@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { coverDefect, slicesFromStored } from './boxes.js';
+
+it.each([
+  [
+    'one whole piece',
+    [4, 4],
+    [
+      [
+        [0, 4],
+        [0, 4],
+      ],
+    ],
+    undefined,
+  ],
+  ['a scalar', [], [[]], undefined],
+  [
+    'a tensor without elements',
+    [0, 4],
+    [
+      [
+        [0, 0],
+        [0, 4],
+      ],
+    ],
+    undefined,
+  ],
+  ['two halves', [4], [[[0, 2]], [[2, 4]]], undefined],
+  ['a gap', [4], [[[0, 2]], [[3, 4]]], '1 of 4 elements are in no piece'],
+  ['nothing', [4], [], '4 of 4 elements are in no piece'],
+  ['the same twice', [4], [[[0, 4]], [[0, 4]]], '[0:4] and [0:4] overlap'],
+  ['a scalar twice', [], [[], []], '[] and [] overlap'],
+  // As many elements as the tensor has: only the overlap tells.
+  ['an overlap as large as the gap', [4], [[[0, 2]], [[1, 3]]], '[0:2] and [1:3] overlap'],
+  [
+    'an overlap in the other dimension',
+    [4, 4],
+    [
+      [
+        [0, 4],
+        [0, 2],
+      ],
+      [
+        [0, 2],
+        [1, 3],
+      ],
+      [
+        [2, 4],
+        [2, 4],
+      ],
+    ],
+    '[0:4, 0:2] and [0:2, 1:3] overlap',
+  ],
+] as const)('%s', (_, shape, pieces, defect) => {
+  expect(coverDefect(shape, pieces.map(slicesFromStored))).toBe(defect);
+});

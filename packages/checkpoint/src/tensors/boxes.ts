@@ -1,0 +1,160 @@
+import type { Slice } from '@mtl/kernels';
+
+/** A slice as manifests and shard files store it. */
+export type StoredSlice = readonly [start: number, end: number];
+
+export function storedSlices(slices: readonly Slice[]): StoredSlice[] {
+  return slices.map(({ start, end }) => [start, end] as const);
+}
+
+export function slicesFromStored(stored: readonly StoredSlice[]): Slice[] {
+  return stored.map(([start, end]) => ({ start, end }));
+}
+
+/** Returns the box that is the whole tensor of `shape`. */
+export function wholeSlices(shape: readonly number[]): Slice[] {
+  return shape.map((size) => ({ start: 0, end: size }));
+}
+
+/** Returns the extents of a box: its local shape. */
+export function shapeOfSlices(slices: readonly Slice[]): number[] {
+  return slices.map(({ start, end }) => end - start);
+}
+
+/** Returns the number of elements of a shape; 1 for a scalar (no dimensions). */
+export function volumeOfShape(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/**
+ * Returns the box common to `a` and `b` (same number of dimensions), or undefined when they share no element.
+ */
+export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice[] | undefined {
+  const common: Slice[] = [];
+  for (let dim = 0; dim < a.length; dim++) {
+    const start = Math.max(a[dim]!.start, b[dim]!.start);
+    const end = Math.min(a[dim]!.end, b[dim]!.end);
+    if (start >= end) return undefined;
+    common.push({ start, end });
+  }
+  return common;
+}
+
+/** Formats a box as people write it: `[0:4, 8:16]`. */
+export function formatSlices(slices: readonly Slice[]): string {
+  return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
+}
+
+/** Says what is wrong with `slices` as a box inside a tensor of `shape`; undefined when nothing is. */
+export function slicesDefect(slices: readonly Slice[], shape: readonly number[]): string | undefined {
+  if (slices.length !== shape.length) {
+    return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
+  }
+  for (const [dim, { start, end }] of slices.entries()) {
+    if (!Number.isSafeInteger(start) || !Number.isSafeInteger(end)) return `slice ${dim} is not of integers`;
+    if (start < 0 || end < start || end > shape[dim]!) {
+      return `slice ${start}:${end} does not lie inside dimension ${dim} of size ${shape[dim]}`;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Says what is wrong with `shape` (sizes must be non-negative integers with a countable product); undefined
+ * when nothing is.
+ */
+export function shapeDefect(shape: readonly unknown[]): string | undefined {
+  let volume = 1;
+  for (const size of shape) {
+    if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
+      return `size ${JSON.stringify(size)} is not a whole number of elements`;
+    }
+    volume *= size;
+  }
+  // 2^50 elements of 8 bytes is the largest byte count that a double still holds exactly.
+  return volume <= 2 ** 50 ? undefined : `${volume} elements are too many to address`;
+}
+
+/**
+ * Says why `pieces` do not cover a tensor of `shape` exactly once; undefined when they do.
+ * Boxes inside the tensor that do not overlap and have its volume cover it.
+ */
+export function coverDefect(
+  shape: readonly number[],
+  pieces: readonly (readonly Slice[])[],
+): string | undefined {
+  // Sorted by the dimension that is split most, a piece can only overlap the few that start before it ends.
+  const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
+  const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
+  const startOf = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
+  const endOf = (piece: readonly Slice[]): number => piece[dim]?.end ?? 1;
+  const sorted = [...pieces].sort((a, b) => startOf(a) - startOf(b));
+  let volume = 0;
+  for (const [index, piece] of sorted.entries()) {
+    volume += volumeOfShape(shapeOfSlices(piece));
+    for (let other = index + 1; other < sorted.length; other++) {
+      const later = sorted[other]!;
+      if (startOf(later) >= endOf(piece)) break;
+      if (intersectSlices(piece, later) !== undefined) {
+        return `${formatSlices(piece)} and ${formatSlices(later)} overlap`;
+      }
+    }
+  }
+  const total = volumeOfShape(shape);
+  return volume === total ? undefined : `${total - volume} of ${total} elements are in no piece`;
+}
+
+/** One box of a flat range: its place in the global tensor, and that of its bytes in the range. */
+interface FlatRangePart {
+  readonly slices: readonly Slice[];
+  /** First element of this box, counted from the start of the range. */
+  readonly offset: number;
+  /** Elements in this box; they are contiguous in the range. */
+  readonly length: number;
+}
+
+/**
+ * Cuts elements [start, end) of the row-major flattened box `slices` into boxes, in order, at most 2 per
+ * dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer, Rajbhandari 2020,
+ * section 5), and a checkpoint stores boxes: with this they are ordinary logical tensors.
+ *
+ * @param options.slices the box (in global coordinates) that is flattened
+ * @param options.start first element of the range, 0 <= start <= end
+ * @param options.end one past the last element, at most the volume of the box
+ */
+export function slicesOfFlatRange(options: {
+  readonly slices: readonly Slice[];
+  readonly start: number;
+  readonly end: number;
+}): FlatRangePart[] {
+  const shape = shapeOfSlices(options.slices);
+  const parts: FlatRangePart[] = [];
+  const split = (dim: number, prefix: readonly Slice[], start: number, end: number): void => {
+    if (start >= end) return;
+    const inner = volumeOfShape(shape.slice(dim + 1));
+    const base = options.slices[dim]?.start ?? 0;
+    const rest = options.slices.slice(dim + 1);
+    const emit = (first: number, last: number): void => {
+      const own: readonly Slice[] = dim < shape.length ? [{ start: base + first, end: base + last }] : [];
+      const length = (last - first) * inner;
+      const offset = parts.reduce((sum, part) => sum + part.length, 0);
+      if (length > 0) parts.push({ slices: [...prefix, ...own, ...rest], offset, length });
+    };
+    const firstWhole = Math.ceil(start / inner);
+    const lastWhole = Math.floor(end / inner);
+    const inside = (row: number): readonly Slice[] => [...prefix, { start: base + row, end: base + row + 1 }];
+    if (firstWhole > lastWhole) {
+      const row = lastWhole;
+      split(dim + 1, inside(row), start - row * inner, end - row * inner);
+      return;
+    }
+    if (start < firstWhole * inner) {
+      split(dim + 1, inside(firstWhole - 1), start - (firstWhole - 1) * inner, inner);
+    }
+    if (firstWhole < lastWhole) emit(firstWhole, lastWhole);
+    if (end > lastWhole * inner) split(dim + 1, inside(lastWhole), 0, end - lastWhole * inner);
+  };
+
+  split(0, [], options.start, Math.min(options.end, volumeOfShape(shape)));
+  return parts;
+}

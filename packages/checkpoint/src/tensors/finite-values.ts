@@ -1,0 +1,194 @@
+import { CheckpointError } from '@mtl/errors';
+import type { Slice } from '@mtl/kernels';
+import { type Dtype, dtypeBytes } from './dtype.js';
+import { scanLanesModule } from './scan-lanes-module.js';
+
+/** The values that a tensor may have, and the parts of the error about one that has others. */
+export interface ValueCheck {
+  /** The place of the tensor, before its name: `iteration 12`, a file. */
+  readonly place: string;
+  readonly name: string;
+  /** The box of the tensor that is checked. */
+  readonly slices: readonly Slice[];
+  /** F32 only: the smallest magnitude that is refused, and why. Default: infinity. */
+  readonly limit?: ValueLimit | undefined;
+  /** The consequence of a refused value: `the checkpoint was not published`. */
+  readonly outcome?: string;
+  readonly remedy: string;
+  /** 2 while input is checked. Default: 1. */
+  readonly exitCode?: 1 | 2;
+}
+
+/** A magnitude that no value of a tensor may reach, although it is finite. */
+export interface ValueLimit {
+  readonly magnitude: number;
+  /** The rest of the sentence "VALUE is ...": `too large for float16`. */
+  readonly why: string;
+}
+
+/** Makes the error for a value that may not be in a tensor. */
+export function notFinite(
+  { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
+  { index, value }: FoundValue,
+): CheckpointError {
+  const position: number[] = [];
+  let rest = index;
+  for (const { start, end } of slices.toReversed()) {
+    position.unshift(start + (rest % (end - start)));
+    rest = Math.floor(rest / (end - start));
+  }
+  const what = Number.isFinite(value) && limit !== undefined ? `${value}, ${limit.why}` : String(value);
+  const then = outcome === undefined ? '' : `; ${outcome}`;
+  return new CheckpointError(
+    'MTL_NOT_FINITE',
+    `${place}: ${name}[${position.join(', ')}] is ${what}${then}`,
+    { remedy, exitCode, details: { name, position, value } },
+  );
+}
+
+/**
+ * Checks the values of a tensor in memory.
+ *
+ * @param bytes of the box `check.slices`, row-major
+ * @throws CheckpointError MTL_NOT_FINITE
+ */
+export function checkValues(
+  bytes: Uint8Array,
+  { dtype, check }: { readonly dtype: Dtype; readonly check: ValueCheck },
+): void {
+  const scan = new ValueScan(dtype, check.limit?.magnitude);
+  scan.update(bytes);
+  if (scan.found !== undefined) throw notFinite(check, scan.found);
+}
+
+/** Bytes that are scanned at a time, so that they are read from memory once and then from the cache. */
+export const scanPartBytes = 64 * 1024;
+
+/** A value that may not be there. */
+interface FoundValue {
+  /** Element, counted from the start of what was scanned. */
+  readonly index: number;
+  readonly value: number;
+}
+
+/** A floating-point number in memory; the bits of its smallest magnitude that is not finite. */
+interface FloatFormat {
+  readonly bytes: 1 | 2 | 4 | 8;
+  readonly infinity: bigint;
+}
+
+const formats: Partial<Record<Dtype, FloatFormat>> = {
+  F64: { bytes: 8, infinity: 0x7ff0_0000_0000_0000n },
+  F32: { bytes: 4, infinity: 0x7f80_0000n },
+  // real and imaginary part
+  C64: { bytes: 4, infinity: 0x7f80_0000n },
+  BF16: { bytes: 2, infinity: 0x7f80n },
+  F16: { bytes: 2, infinity: 0x7c00n },
+  F8_E5M2: { bytes: 1, infinity: 0x7cn },
+  // no infinity: the largest magnitude is NaN
+  F8_E4M3: { bytes: 1, infinity: 0x7fn },
+};
+
+type Scan = (numBytes: number, mask: bigint, addend: bigint, sign: bigint) => number;
+/** WebAssembly, which the types of Node do not have. */
+interface WithWebAssembly {
+  readonly WebAssembly: {
+    readonly Module: new (bytes: Uint8Array) => object;
+    readonly Instance: new (
+      module: object,
+    ) => {
+      readonly exports: { readonly memory: { readonly buffer: ArrayBuffer }; readonly scan: Scan };
+    };
+  };
+}
+
+let scanner: { readonly memory: Uint8Array; readonly scan: Scan } | undefined;
+
+function openScanner(): NonNullable<typeof scanner> {
+  if (scanner !== undefined) return scanner;
+  const { Instance, Module } = (globalThis as unknown as WithWebAssembly).WebAssembly;
+  const { memory, scan } = new Instance(new Module(scanLanesModule())).exports;
+  scanner = { memory: new Uint8Array(memory.buffer), scan };
+  return scanner;
+}
+
+/** Repeats a number of `bytes` bytes over 8. */
+function repeated(value: bigint, bytes: number): bigint {
+  let lanes = value;
+  for (let width = bytes; width < 8; width *= 2) lanes |= lanes << BigInt(8 * width);
+  return BigInt.asIntN(64, lanes);
+}
+
+const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32Array.of(value).buffer)[0]!);
+
+/**
+ * Looks for values that are NaN or infinite in the bytes of a tensor, given in parts. It finds all
+ * of them in every dtype of floating-point numbers (F8_E8M0, the dtype of scales, excepted); integers are
+ * finite.
+ */
+export class ValueScan {
+  readonly #dtype: Dtype;
+  readonly #format: FloatFormat | undefined;
+  /** Bits of the smallest magnitude that is refused. */
+  readonly #refused: bigint;
+  readonly #lanes: readonly [mask: bigint, addend: bigint, sign: bigint];
+  #numBytes = 0;
+  #found: FoundValue | undefined;
+
+  /** @param limit for F32: the smallest magnitude that may not be there; default: infinity */
+  constructor(dtype: Dtype, limit = Number.POSITIVE_INFINITY) {
+    this.#dtype = dtype;
+    this.#format = formats[dtype];
+    const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
+    this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
+    // Added to what is refused, and only to that, it carries into the bit of the sign.
+    const sign = 1n << BigInt(8 * bytes - 1);
+    this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
+  }
+
+  /** The first such value. */
+  get found(): FoundValue | undefined {
+    return this.#found;
+  }
+
+  /** Scans the next bytes: whole elements. */
+  update(bytes: Uint8Array): void {
+    if (this.#format === undefined || this.#found !== undefined) return;
+    const { memory, scan } = openScanner();
+    for (let start = 0; start < bytes.length; start += scanPartBytes) {
+      const part = bytes.subarray(start, start + scanPartBytes);
+      const padded = Math.ceil(part.length / 64) * 64;
+      memory.set(part);
+      memory.fill(0, part.length, padded);
+      if (scan(padded, ...this.#lanes) === 1) {
+        this.#found = this.#locate(part, this.#numBytes + start);
+        return;
+      }
+    }
+    this.#numBytes += bytes.length;
+  }
+
+  /** Finds the first value of `part` that is refused; there is one. */
+  #locate(part: Uint8Array, before: number): FoundValue {
+    const { bytes, infinity } = this.#format!;
+    const view = new DataView(part.buffer, part.byteOffset, part.length);
+    const sign = 1n << BigInt(8 * bytes - 1);
+    let at = 0;
+    while ((bitsAt(view, at, bytes) & (sign - 1n)) < this.#refused) at += bytes;
+    const bits = bitsAt(view, at, bytes);
+    const magnitude = bits & (sign - 1n);
+    const isNumber = magnitude < infinity;
+    const isInfinite = magnitude === infinity && this.#dtype !== 'F8_E4M3';
+    const size = isInfinite ? Number.POSITIVE_INFINITY : Number.NaN;
+    return {
+      index: Math.floor((before + at) / dtypeBytes[this.#dtype]),
+      value: isNumber ? view.getFloat32(at, true) : bits === magnitude ? size : -size,
+    };
+  }
+}
+
+function bitsAt(view: DataView, at: number, bytes: FloatFormat['bytes']): bigint {
+  if (bytes === 8) return view.getBigUint64(at, true);
+  if (bytes === 4) return BigInt(view.getUint32(at, true));
+  return BigInt(bytes === 2 ? view.getUint16(at, true) : view.getUint8(at));
+}

@@ -1,0 +1,96 @@
+import { buildSchedule, oneStage, type PipelineSchedule } from '@mtl/pipeline/schedules';
+import { listedMemory } from './memory/listed-memory.js';
+import { chunkOperations, chunkPasses } from './step/chunk-passes.js';
+import { endOfStep } from './step/end-of-step.js';
+import type { Layout, StepOptions } from './step/layout.js';
+import { messageSeconds, shardedPasses } from './step/pass-communication.js';
+import { passSeconds } from './timing/operations-seconds.js';
+
+interface EstimateSecondsOptions {
+  /** Seconds of forward and backward of one micro-batch on each chunk, in the order of the model. */
+  readonly chunks: readonly number[];
+  readonly pipeline: number;
+  readonly numMicroBatches: number;
+  /** Part of a micro-batch that the bubble of the schedule counts: 1, or less with halves of backward. */
+  readonly bubble: number;
+  /** Seconds of a message from one stage to the next. */
+  readonly message: number;
+  /** Seconds after the passes. */
+  readonly end: number;
+}
+
+/**
+ * Estimates the time of a step of 1F1B or the interleaved schedule, from its slowest rank: m micro-batches on
+ * it, and the passes of all other ranks while the pipeline fills and empties (Narayanan et al. 2021, section
+ * 2.2).
+ */
+export function estimateSeconds(options: EstimateSecondsOptions): number {
+  const { chunks, pipeline: p, numMicroBatches: m, bubble, message, end } = options;
+  const perRank = Array.from({ length: p }, (_, rank) =>
+    chunks.reduce((sum, seconds, chunk) => (chunk % p === rank ? sum + seconds : sum), 0),
+  );
+  const slowest = Math.max(...perRank);
+  const v = chunks.length / p;
+  const all = chunks.reduce((sum, seconds) => sum + seconds, 0);
+  return m * slowest + (bubble * (all - slowest)) / v + 2 * (p - 1) * message + end;
+}
+
+/** Time and memory of a layout, near enough to leave out those that cannot be among the best. */
+export interface LayoutEstimate {
+  readonly seconds: number;
+  /** Memory of the fullest rank. */
+  readonly memoryBytes: number;
+}
+
+/** Estimates steps whose operations are listed, without their schedules on a clock. */
+export class ListedEstimates {
+  /** Schedules by the sizes that they depend on: the layouts of a search share few. */
+  readonly #schedules = new Map<string, PipelineSchedule>();
+
+  estimate(options: StepOptions): LayoutEstimate {
+    const { layout, profile } = options;
+    const { pipelineParallelSize: pipeline, globalBatchSize, microBatchSize, dataParallelSize } = layout;
+    const numMicroBatches = globalBatchSize / microBatchSize / dataParallelSize;
+    const passes = chunkPasses(chunkOperations(options), profile);
+    const backward = passes.reduce((sum, each) => sum + passSeconds(each.backward), 0) / pipeline;
+    const end = endOfStep(options, backward);
+    const message = messageSeconds(options);
+    const sharded = shardedPasses(options, passes);
+    const isBlocking = profile.software.pipelineMessages === 'blocking';
+    const seconds = estimateSeconds({
+      chunks: passes.map(
+        ({ forward, backward: after }, chunk) =>
+          passSeconds(forward) +
+          passSeconds(after) +
+          sharded[chunk]!.forward +
+          sharded[chunk]!.backward +
+          (isBlocking ? message * (Number(chunk > 0) + Number(chunk < passes.length - 1)) : 0),
+      ),
+      pipeline,
+      numMicroBatches,
+      bubble: 1,
+      message: isBlocking ? 0 : message,
+      end: end.dataCommunication + end.embeddingCommunication + end.optimizer,
+    });
+    const memories = listedMemory(options, this.#shortSchedule(layout, numMicroBatches));
+    const bytes = memories.map((memory) =>
+      Object.values(memory).reduce((sum: number, part: number) => sum + part, 0),
+    );
+    return { seconds, memoryBytes: Math.max(...bytes) };
+  }
+
+  /** Returns a schedule with as many micro-batches as there are in flight at most. */
+  #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
+    const { pipelineParallelSize: numStages, numChunks = 1 } = layout;
+    if (numStages === 1) return oneStage(1);
+    if (typeof layout.schedule === 'object') return layout.schedule;
+    const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
+    const isBounded = name === '1f1b' || name === 'interleaved';
+    const count = isBounded ? Math.min(numMicroBatches, 2 * numStages) : numMicroBatches;
+    const key = `${name} ${numStages} ${numChunks} ${count}`;
+    const schedule =
+      this.#schedules.get(key) ?? buildSchedule(name, { numStages, numMicroBatches: count, numChunks });
+    this.#schedules.set(key, schedule);
+    return schedule;
+  }
+}

@@ -1,0 +1,97 @@
+import type { ListedSoftware } from '../profiles/profile.js';
+import type { RankGroup } from './operation.js';
+
+/** The parts of a layer, apart from its hidden size and heads. */
+interface Block {
+  /**
+   * `gpt`: biases, GeLU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default `gpt`.
+   */
+  readonly block?: 'gpt' | 'llama';
+  /** Number of heads of keys and values. Default: as many as heads of queries. */
+  readonly numQueryGroups?: number;
+  /** F. Default: 4 times the hidden size. */
+  readonly ffnHiddenSize?: number;
+}
+
+/** Sizes of a layer's matmuls, not split over ranks. */
+interface BlockSizes {
+  readonly isLlama: boolean;
+  readonly ffn: number;
+  /** Outputs of the matmul that makes queries, keys and values. */
+  readonly qkv: number;
+  /** Outputs for keys and values alone. */
+  readonly keysAndValues: number;
+  /** Outputs of the first matmul of the feed-forward network: gate and up, where there is a gate. */
+  readonly fc1: number;
+}
+
+export function blockSizes(
+  block: Block & { readonly hiddenSize: number; readonly numHeads: number },
+): BlockSizes {
+  const { hiddenSize, numHeads, numQueryGroups = numHeads, ffnHiddenSize: ffn = 4 * hiddenSize } = block;
+  const isLlama = block.block === 'llama';
+  const keysAndValues = (2 * numQueryGroups * hiddenSize) / numHeads;
+  return { isLlama, ffn, qkv: hiddenSize + keysAndValues, keysAndValues, fc1: isLlama ? 2 * ffn : ffn };
+}
+
+/**
+ * The computation that backward repeats: nothing, attention between QKV and output projection, or whole
+ * layers.
+ */
+export type Recomputation = 'none' | 'selective' | 'full';
+
+/** Sizes of a transformer layer on one tensor-parallel rank. */
+export interface LayerShape extends Block {
+  readonly sequenceLength: number;
+  readonly microBatchSize: number;
+  readonly hiddenSize: number;
+  readonly numHeads: number;
+  readonly tensorParallelSize: number;
+  readonly sequenceParallel: boolean;
+  readonly recomputation: Recomputation;
+  readonly group: RankGroup;
+  readonly software: ListedSoftware;
+}
+
+/** A GPT, or another decoder that `Block` describes. */
+export interface ModelSize extends Block {
+  readonly numLayers: number;
+  readonly hiddenSize: number;
+  readonly numHeads: number;
+  readonly sequenceLength: number;
+  /** Number of words, with padding. */
+  readonly vocabularySize: number;
+  /** True if the output head is the embedding of tokens. Default: for `gpt`. */
+  readonly tiedEmbeddings?: boolean;
+  /** True if positions have learned embeddings. Default: for `gpt`. */
+  readonly positionEmbeddings?: boolean;
+}
+
+/** Parameters of a rank by their place in the model. */
+interface ParameterCounts {
+  /** Parameters of one layer. */
+  readonly layer: number;
+  /** Parameters of the embedding of tokens, or of an output head of its own. */
+  readonly table: number;
+  /** Parameters of the embedding of positions. */
+  readonly positions: number;
+  /** True if the output head is the embedding of tokens. */
+  readonly isTied: boolean;
+}
+
+/**
+ * Counts the parameters of a rank, biases whole: next to the matrices it makes no difference where they are
+ * sharded.
+ */
+export function parameterCounts(model: ModelSize, tensorParallelSize: number): ParameterCounts {
+  const { hiddenSize: h, vocabularySize, sequenceLength } = model;
+  const { isLlama, qkv, fc1, ffn } = blockSizes(model);
+  const { tiedEmbeddings = !isLlama, positionEmbeddings = !isLlama } = model;
+  return {
+    // with the scales of two norms, and of a GPT their biases and those of four matmuls
+    layer: (h * (qkv + h + fc1 + ffn)) / tensorParallelSize + (isLlama ? 2 * h : qkv + fc1 + 6 * h),
+    table: (vocabularySize * h) / tensorParallelSize,
+    positions: positionEmbeddings ? sequenceLength * h : 0,
+    isTied: tiedEmbeddings,
+  };
+}

@@ -1,0 +1,116 @@
+import { ConfigurationError } from '@mtl/errors';
+import {
+  buildSchedule,
+  oneStage,
+  type PipelineSchedule,
+  type ScheduleNameOrOther,
+} from '@mtl/pipeline/schedules';
+import type { ModelSize, Recomputation } from '../operations/model-size.js';
+import type { RankGroup } from '../operations/operation.js';
+import type { ListedProfile } from '../profiles/profile.js';
+
+/**
+ * The sizes by which GPUs share a step. Ranks of a tensor-parallel group are neighbours, then data, then
+ * pipeline.
+ */
+export interface Layout {
+  readonly tensorParallelSize: number;
+  readonly pipelineParallelSize: number;
+  readonly dataParallelSize: number;
+  /** The number v of chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
+  readonly numChunks?: number;
+  /**
+   * The schedule, or its name for `buildSchedule`. Default `1f1b`, or `interleaved` with more than one chunk.
+   * Lists have whole backward passes, not their halves.
+   */
+  readonly schedule?: ScheduleNameOrOther | PipelineSchedule;
+  readonly microBatchSize: number;
+  readonly globalBatchSize: number;
+  readonly sequenceParallel?: boolean;
+  readonly recomputation: Recomputation;
+}
+
+export interface StepOptions {
+  readonly model: ModelSize;
+  readonly layout: Layout;
+  readonly profile: ListedProfile;
+}
+
+/**
+ * Refuses sizes that do not divide.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and what has to divide it
+ */
+export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layout'>): void {
+  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d, numChunks: v = 1 } = layout;
+  const rules: readonly (readonly [what: string, value: number, divisor: number, parts: string])[] = [
+    ['attention heads', model.numHeads, t, 'tensor-parallel ranks'],
+    ['hidden size', model.hiddenSize, model.numHeads, 'attention heads'],
+    ['query groups', model.numQueryGroups ?? model.numHeads, t, 'tensor-parallel ranks'],
+    ['feed-forward size', model.ffnHiddenSize ?? 4 * model.hiddenSize, t, 'tensor-parallel ranks'],
+    ['vocabulary', model.vocabularySize, t, 'tensor-parallel ranks'],
+    ['layers', model.numLayers, p * v, 'chunks of the pipeline'],
+    [
+      'global batch',
+      layout.globalBatchSize,
+      layout.microBatchSize * d,
+      'samples of a micro-batch on all pipelines',
+    ],
+  ];
+  for (const [what, value, divisor, parts] of rules) {
+    if (
+      Number.isInteger(value) &&
+      Number.isInteger(divisor) &&
+      divisor > 0 &&
+      value % divisor === 0 &&
+      value > 0
+    )
+      continue;
+    const near = Math.max(1, Math.round(value / divisor)) * divisor;
+    throw new ConfigurationError(
+      'MTL_PLAN_LAYOUT',
+      `${what} ${value} cannot be split over ${divisor} ${parts}`,
+      {
+        expected: `a multiple of ${divisor}, such as ${near}`,
+      },
+    );
+  }
+}
+
+/**
+ * Returns the schedule of a layout.
+ *
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for one with halves of backward passes, of which there are no
+ *   lists; the errors of `buildSchedule`
+ */
+export function scheduleOfLayout(layout: Layout): PipelineSchedule {
+  const { pipelineParallelSize: numStages, numChunks = 1, microBatchSize, dataParallelSize } = layout;
+  const numMicroBatches = layout.globalBatchSize / (microBatchSize * dataParallelSize);
+  if (typeof layout.schedule === 'object') return withWholeBackward(layout.schedule);
+  if (numStages === 1) return oneStage(numMicroBatches);
+  const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
+  return withWholeBackward(buildSchedule(name, { numStages, numMicroBatches, numChunks }));
+}
+
+function withWholeBackward(schedule: PipelineSchedule): PipelineSchedule {
+  const hasHalves = schedule.actions.some((actions) =>
+    actions.some(({ kind }) => kind === 'I' || kind === 'W'),
+  );
+  if (!hasHalves) return schedule;
+  throw new ConfigurationError(
+    'MTL_PLAN_LAYOUT',
+    `schedule ${schedule.name} has halves of backward passes, which the lists of other programs do not have`,
+    { expected: 'gpipe, 1f1b, interleaved or breadth-first, or a profile whose operations are recorded' },
+  );
+}
+
+/**
+ * Returns the data-parallel group of a rank. Single tensors are small messages, for which NCCL uses few
+ * channels: one adapter of a node. Buckets use those of all ranks of the group.
+ */
+export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'profile'>): RankGroup {
+  const { hardware, software } = profile;
+  const { tensorParallelSize: t, dataParallelSize: d } = layout;
+  const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
+  return { axis: 'data', size: d, perNode, adapters: software.reducesInBuckets ? perNode : 1 };
+}

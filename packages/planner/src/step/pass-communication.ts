@@ -1,0 +1,90 @@
+import { parameterCounts } from '../operations/model-size.js';
+import type { RankGroup } from '../operations/operation.js';
+import { collectiveSeconds, linkOf, overlappedSeconds } from '../timing/collective-seconds.js';
+import { passSeconds } from '../timing/operations-seconds.js';
+import type { ChunkPasses } from './chunk-passes.js';
+import { dataGroup, type StepOptions } from './layout.js';
+
+/**
+ * Returns the time of a message with the activations, or their gradients, of a micro-batch from one stage to
+ * the next. With scatter/gather (Narayanan et al. 2021, section 4.1) each tensor-parallel rank sends its
+ * part, and the receivers gather them; with sequence parallelism they work on the parts.
+ */
+export function messageSeconds({ model, layout, profile }: StepOptions): number {
+  const { hardware, software } = profile;
+  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
+  if (p === 1) return 0;
+  const isSplit = (layout.sequenceParallel ?? false) && t > 1;
+  const bytes = 2 * model.sequenceLength * layout.microBatchSize * model.hiddenSize;
+  const ownBytes = isSplit || software.scattersMessages ? bytes / t : bytes;
+  const isInside = p * t * d <= hardware.gpusPerNode.value;
+  const link = linkOf(hardware, isInside);
+  const sending = link.latencySeconds.value + ownBytes / (link.bytesPerSecond.value * link.efficiency.value);
+  if (isSplit || !software.scattersMessages) return sending;
+  const perNode = Math.min(t, hardware.gpusPerNode.value);
+  const group = { axis: 'tensor', size: t, perNode } as const;
+  return sending + collectiveSeconds({ collective: 'all-gather', bytes, group }, profile);
+}
+
+/** Seconds by which the passes of a micro-batch on a chunk become longer. */
+interface ShardedPass {
+  readonly forward: number;
+  readonly backward: number;
+}
+
+/** Matrices of a layer, each of which is gathered by itself; what is smaller stays on all ranks. */
+const matricesOfLayer = 4;
+
+/**
+ * Returns the cost of sharded parameters (ZeRO-3): forward and backward gather each layer, and backward
+ * scatters the sum of its gradients, three times the parameters in all (Rajbhandari et al. 2020, section
+ * 7.2.2). The next layer is gathered behind the computation of this one, so that a pass waits only for the
+ * part that its computation does not cover. It is zero for programs whose ranks have all parameters.
+ */
+export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
+  const { model, layout, profile } = options;
+  const { software } = profile;
+  const group = dataGroup(options);
+  if (software.shardsParameters !== true || group.size === 1) {
+    return chunks.map(() => ({ forward: 0, backward: 0 }));
+  }
+  const counts = parameterCounts(model, layout.tensorParallelSize);
+  const parts = (chunk: number): readonly SentPart[] => {
+    const numLayers = model.numLayers / chunks.length;
+    const isEnd = chunk === 0 || chunk === chunks.length - 1;
+    return [
+      { times: numLayers * matricesOfLayer, parameters: counts.layer / matricesOfLayer },
+      ...(isEnd ? [{ times: 1, parameters: counts.table }] : []),
+    ];
+  };
+  return chunks.map((passes, chunk) => {
+    const gather = secondsOf(parts(chunk), { collective: 'all-gather', bytes: 2, group }, profile);
+    const scatter = secondsOf(
+      parts(chunk),
+      { collective: 'reduce-scatter', bytes: software.gradientBytes, group },
+      profile,
+    );
+    return {
+      forward: overlappedSeconds(gather, { behind: passSeconds(passes.forward), profile }),
+      backward: overlappedSeconds(gather + scatter, { behind: passSeconds(passes.backward), profile }),
+    };
+  });
+}
+
+interface SentPart {
+  readonly times: number;
+  readonly parameters: number;
+}
+
+/** Returns the seconds of collectives with so many `bytes` for each parameter. */
+function secondsOf(
+  parts: readonly SentPart[],
+  { bytes, ...collective }: { collective: 'all-gather' | 'reduce-scatter'; bytes: number; group: RankGroup },
+  profile: StepOptions['profile'],
+): number {
+  return parts.reduce(
+    (sum, { times, parameters }) =>
+      sum + times * collectiveSeconds({ ...collective, bytes: bytes * parameters }, profile),
+    0,
+  );
+}
