@@ -115,3 +115,9 @@ export interface ProcessGroup {
   close(): void;
   [Symbol.dispose](): void;
 }
+
+/** In the order of their native numbers (native/core/operation.h). */
+export const communicationOperations: readonly CommunicationOperation[] = [
+  ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
+  ...(['allToAll', 'send', 'receive', 'barrier'] as const),
+];

@@ -1,5 +1,18 @@
-import { launchError } from './launch-error.js';
-import type { Variables } from './process-environment.js';
+import { ConfigurationError } from '@mtl/errors';
+
+/** Variables of a process: `process.env`, or a part of it. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** The error for variables of a launcher that miss something or contradict each other. */
+export function launchError(
+  message: string,
+  { expected, remedy }: { readonly expected?: string; readonly remedy: string },
+): ConfigurationError {
+  return new ConfigurationError('MTL_LAUNCH_ENVIRONMENT', message, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy,
+  });
+}
 
 const remedy = 'unset it, or start with mtl run, torchrun, srun or mpirun, which set it right';
 

@@ -1,10 +1,19 @@
 import { MtlError } from '@mtl/errors';
 import { AwaitableWork } from '../awaitable-work.js';
-import { reductions } from '../check-operation.js';
-import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
-import { communicationOperations } from '../communication-operations.js';
+import {
+  CheckedGroup,
+  type CheckedGroupOptions,
+  type CheckedOperation,
+  reductions,
+} from '../checked-group.js';
 import type { DeviceWaits } from '../device-waits.js';
-import type { CommunicationOperation, EngineName, OperationCount, Work } from '../process-group.js';
+import {
+  type CommunicationOperation,
+  communicationOperations,
+  type EngineName,
+  type OperationCount,
+  type Work,
+} from '../process-group.js';
 import { addon, callNative } from './addon.js';
 
 export interface NativeGroupOptions extends CheckedGroupOptions {

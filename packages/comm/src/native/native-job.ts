@@ -1,4 +1,5 @@
-import { MtlError, UsageError } from '@mtl/errors';
+import { MtlError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
 import type { GroupOptions } from '../world.js';
 import { addon, callNative, errorOf } from './addon.js';
 import type { TakenTrace } from './comm-addon.js';
@@ -112,13 +113,4 @@ export class NativeJob {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** @throws UsageError MTL_GROUP unless `ranks` are distinct, ascending and hold `rank`. */
-export function checkRanks({ name, ranks }: GroupOptions, rank: number): void {
-  const isAscending = ranks.every((each, index) => index === 0 || each > ranks[index - 1]!);
-  if (isAscending && ranks.includes(rank)) return;
-  throw new UsageError('MTL_GROUP', `group ${name} of ranks [${ranks.join(', ')}] on rank ${rank}`, {
-    expected: 'distinct ranks in ascending order, this one among them',
-  });
 }

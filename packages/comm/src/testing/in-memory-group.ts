@@ -12,8 +12,13 @@ import {
 } from '@mtl/kernels';
 import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
-import { communicationOperations } from '../communication-operations.js';
-import type { CommunicationOperation, OperationCount, ReduceOperation, Work } from '../process-group.js';
+import {
+  type CommunicationOperation,
+  communicationOperations,
+  type OperationCount,
+  type ReduceOperation,
+  type Work,
+} from '../process-group.js';
 import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {

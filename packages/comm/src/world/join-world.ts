@@ -1,22 +1,17 @@
 import { MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
-import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
-import { readJobSecret } from '../environment/read-job-secret.js';
-import { readJoinTimeout } from '../environment/read-join-timeout.js';
-import { readProcessEnvironment } from '../environment/read-process-environment.js';
-import { SharedSecretFile } from '../environment/shared-secret-file.js';
-import { joinHost } from '../local/join-host.js';
+import { chooseEngine } from '../engines/choose-engine.js';
+import type { JobEngineName } from '../engines/engine.js';
+import { joinHost } from '../engines/local-engine.js';
+import { readJobSecret } from '../environment/job-secret.js';
+import { type ProcessEnvironment, readProcessEnvironment } from '../environment/process-environment.js';
+import type { Variables } from '../environment/variable-reader.js';
 import { NativeJob } from '../native/native-job.js';
-import { everyInterfaceNotice } from '../store/every-interface-notice.js';
-import { NativeStore } from '../store/native-store.js';
-import { StoreServer } from '../store/store-server.js';
-import { chooseEngine } from './choose-engine.js';
-import { gatherRanks } from './gather-ranks.js';
-import type { JobEngineName } from './job-engine-name.js';
+import { NativeStore } from '../store/store.js';
+import { everyInterfaceNotice, StoreServer } from '../store/store-server.js';
 import { JoinedWorld } from './joined-world.js';
-import { rankZeroNeverCame } from './rank-zero-never-came.js';
-import { sharedSecret, sharesSecretFile } from './shared-secret.js';
-import { waitNoticesMs } from './wait-notices.js';
+import { SharedSecretFile, sharedSecret, sharesSecretFile } from './shared-secret.js';
+import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from './wait-for-ranks.js';
 
 export interface JoinWorldOptions {
   /** Where the launcher's variables and the secret are read. Default: process.env. */

@@ -1,14 +1,15 @@
 import type { MtlError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
 import type { DeviceWaits } from '../device-waits.js';
+import type { Engine } from '../engines/engine.js';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { TakenTrace } from '../native/comm-addon.js';
-import { checkRanks, type NativeJob } from '../native/native-job.js';
+import type { NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';
-import type { NativeStore } from '../store/native-store.js';
+import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
-import type { Engine } from './engine.js';
 
 /** How long a process that fails waits for the store to tell the others. */
 const tellTimeoutMs = 1_000;

@@ -1,5 +1,4 @@
-import type { OperationCount, World } from '@mtl/comm';
-import { LocalWorld } from '@mtl/comm';
+import { LocalWorld, type OperationCount, type World } from '@mtl/comm';
 import { sizeOf, Tensor } from '@mtl/kernels';
 
 export interface GroupsResult {

@@ -1,11 +1,12 @@
 import { UsageError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
+import { joinHost } from '../engines/local-engine.js';
 import type { TakenTrace } from '../native/comm-addon.js';
-import { checkRanks, NativeJob } from '../native/native-job.js';
+import { NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';
-import type { Store } from '../store.js';
+import type { Store } from '../store/store.js';
 import type { GroupOptions, World } from '../world.js';
-import { joinHost } from './join-host.js';
 
 export interface LocalWorldOptions {
   readonly rank: number;

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readJobSecret } from './read-job-secret.js';
+import { readJobSecret } from './job-secret.js';
 
 const secret = 'sixteen bytes or more';
 let directory: string;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { expandHostList } from './expand-host-list.js';
+import { expandHostList } from './slurm-host-list.js';
 
 describe('expandHostList', () => {
   it.each([

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { SharedSecretFile } from './shared-secret-file.js';
+import { SharedSecretFile } from './shared-secret.js';
 
 let folder: string;
 beforeEach(() => {

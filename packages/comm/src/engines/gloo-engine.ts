@@ -1,11 +1,43 @@
 import { CommunicationError, MtlError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
 import { addon, callNative } from '../native/addon.js';
 import { NativeGroup } from '../native/native-group.js';
-import { checkRanks, type NativeJob } from '../native/native-job.js';
-import type { Store } from '../store.js';
+import type { NativeJob } from '../native/native-job.js';
+import type { Store } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
-import { glooLibrary } from './gloo-problem.js';
-import { resolveSocketAddress } from './resolve-socket-address.js';
+import type { Engine, EngineContext } from './engine.js';
+import { resolveSocketAddress } from './socket-address.js';
+
+/**
+ * What can be known before the ranks have come.
+ *
+ * @throws CommunicationError MTL_GLOO_LIBRARY; ConfigurationError MTL_SOCKET_INTERFACE
+ */
+export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): void {
+  const problem = glooProblem();
+  if (problem !== undefined) {
+    throw new CommunicationError('MTL_GLOO_LIBRARY', problem, { remedy: glooRemedy, exitCode: 2 });
+  }
+  resolveSocketAddress({ isOneHost: numNodes === 1 });
+}
+
+/** TCP between hosts, with shared memory inside each; groups of one host use shared memory alone. */
+export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
+  const hostOf = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
+  return {
+    name: isStaged ? 'staged+gloo' : 'gloo',
+    createGroup: (options) => {
+      const hostOfEach = options.ranks.map((rank) => hostOf.get(rank)!);
+      if (new Set(hostOfEach).size === 1 && hosts.length > 1) {
+        return job.createLocalGroup({ ...options, timeoutMs, isStaged });
+      }
+      const parts = { job, store, hosts: hostOfEach, keyPrefix: 'gloo', timeoutMs, isStaged };
+      return createGlooGroup({ ...options, ...parts });
+    },
+    close: () => {},
+  };
+}
 
 export interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
@@ -110,4 +142,14 @@ function withRemedy<T>(body: () => T): T {
       exitCode: 2,
     });
   }
+}
+
+/** Where the shim library is, when not next to the addon. */
+export function glooLibrary(): string {
+  return process.env.MTL_GLOO_LIBRARY ?? '';
+}
+
+/** Why the gloo engine cannot be used on this machine (Debian's libgloo is optional), or undefined. */
+export function glooProblem(): string | undefined {
+  return callNative(() => addon().glooProblem(glooLibrary()));
 }

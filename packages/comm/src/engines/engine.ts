@@ -2,7 +2,7 @@ import type { DeviceWaits } from '../device-waits.js';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { NativeJob } from '../native/native-job.js';
 import type { EngineName, ProcessGroup } from '../process-group.js';
-import type { NativeStore } from '../store/native-store.js';
+import type { NativeStore } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
 
 /**
@@ -33,3 +33,6 @@ export interface Engine {
 
 /** Starts an engine; all ranks of the job do. */
 export type EngineFactory = (context: EngineContext) => Engine | Promise<Engine>;
+
+/** Engines that the ranks of a job can choose. */
+export type JobEngineName = 'local' | 'gloo' | 'nccl';

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
-import type { Variables } from './process-environment.js';
+import type { Variables } from './variable-reader.js';
 
 const leastBytes = 16;
 const command = 'head -c 32 /dev/urandom | base64';

@@ -2,12 +2,10 @@ import { ConfigurationError, MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import { addon, callNative } from '../native/addon.js';
-import { ncclInformation } from '../nccl/nccl-information.js';
-import type { Engine, EngineContext, EngineFactory } from './engine.js';
+import type { Engine, EngineContext, EngineFactory, JobEngineName } from './engine.js';
 import { checkGloo, glooEngine } from './gloo-engine.js';
-import type { JobEngineName } from './job-engine-name.js';
 import { localEngine } from './local-engine.js';
-import { ncclEngine } from './nccl-engine.js';
+import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;

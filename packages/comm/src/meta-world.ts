@@ -1,11 +1,57 @@
-import { CommunicationError } from '@mtl/errors';
+import { CommunicationError, UsageError } from '@mtl/errors';
 import { bytesPerElement, hasValues, Tensor } from '@mtl/kernels';
 import { refuseInGraph } from '@mtl/kernels/internal';
-import { CallbackWork } from '../awaitable-work.js';
-import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
-import { communicationOperations } from '../communication-operations.js';
-import type { CommunicationOperation, OperationCount, Work } from '../process-group.js';
-import { sentBytes } from './sent-bytes.js';
+import { CallbackWork } from './awaitable-work.js';
+import {
+  CheckedGroup,
+  type CheckedGroupOptions,
+  type CheckedOperation,
+  checkRanks,
+} from './checked-group.js';
+import {
+  type CommunicationOperation,
+  communicationOperations,
+  type OperationCount,
+  type ProcessGroup,
+  type Work,
+} from './process-group.js';
+import { SingleProcessGroup } from './single-process-group.js';
+import type { GroupOptions, World } from './world.js';
+
+export interface SentBytesOptions {
+  /** Of what this rank brings: the input of the operation. */
+  readonly inputBytes: number;
+  readonly size: number;
+  readonly rank: number;
+  /** Of a broadcast. */
+  readonly root?: number | undefined;
+}
+
+/**
+ * Bytes that a rank sends, as NCCL's rings do: an all-reduce sends 2 (n - 1) / n of a tensor, a gather or a
+ * scatter half of that.
+ */
+export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
+  const { inputBytes, size, rank, root } = options;
+  const others = size - 1;
+  switch (operation) {
+    case 'allReduce':
+      return (2 * inputBytes * others) / size;
+    case 'allGather':
+      return inputBytes * others;
+    case 'reduceScatter':
+    case 'allToAll': // of equal parts
+      return (inputBytes * others) / size;
+    case 'broadcast':
+      // along the ring from the root; the last one passes nothing on
+      return (rank + 1) % size === root ? 0 : inputBytes;
+    case 'send':
+      return inputBytes;
+    case 'receive':
+    case 'barrier':
+      return 0;
+  }
+}
 
 /** An operation that a rank started. */
 export interface MetaOperation {
@@ -131,4 +177,48 @@ function write(tensor: Tensor, values: readonly number[]): void {
   const { shape, dtype } = tensor;
   using converted = Tensor.from(values, { shape, dtype });
   tensor.write(converted.read());
+}
+
+export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' | 'onWait'> {
+  readonly rank: number;
+  readonly size: number;
+}
+
+/**
+ * One rank of a world of any size, in this process and without the others: engine `meta`, see `MetaGroup`.
+ * For dry runs, whose tensors are on device `meta`.
+ */
+export class MetaWorld implements World {
+  readonly rank: number;
+  readonly size: number;
+  readonly group: ProcessGroup;
+  readonly #listeners: Pick<MetaGroupOptions, 'onOperation' | 'onWait'>;
+
+  /** @throws UsageError `MTL_GROUP` for a rank that a world of the size does not have */
+  constructor({ rank, size, ...listeners }: MetaWorldOptions) {
+    if (!(Number.isSafeInteger(size) && Number.isSafeInteger(rank) && rank >= 0 && rank < size)) {
+      throw new UsageError('MTL_GROUP', `rank ${rank} of a world of ${size} processes`, {
+        expected: 'a rank from 0 to the number of processes minus 1',
+      });
+    }
+    this.rank = rank;
+    this.size = size;
+    this.#listeners = listeners;
+    this.group = this.createGroup({ name: 'world', ranks: Array.from({ length: size }, (_, each) => each) });
+  }
+
+  createGroup({ name, ranks }: GroupOptions): ProcessGroup {
+    checkRanks({ name, ranks }, this.rank);
+    if (ranks.length === 1) return new SingleProcessGroup(name, this.rank);
+    return new MetaGroup({ name, ranks, worldRank: this.rank, ...this.#listeners });
+  }
+
+  /** Nothing: there are no others to tell. */
+  abort(): void {}
+
+  close(): void {}
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
 }

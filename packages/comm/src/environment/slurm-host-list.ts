@@ -1,4 +1,4 @@
-import { launchError } from './launch-error.js';
+import { launchError } from './variable-reader.js';
 
 const remedy = 'set MASTER_ADDR to the address of the first host';
 const maximumHosts = 65_536;

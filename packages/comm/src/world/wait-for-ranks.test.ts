@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readJoinTimeout } from './read-join-timeout.js';
+import { readJoinTimeout } from './wait-for-ranks.js';
 
 describe('readJoinTimeout', () => {
   it('reads seconds, and is 300 s where nothing is said', () => {

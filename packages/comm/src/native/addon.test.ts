@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadAddon } from './load-addon.js';
+import { loadAddon } from './addon.js';
 
 describe('loadAddon', () => {
   const { platform } = process;

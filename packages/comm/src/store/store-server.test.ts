@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { everyInterfaceNotice } from './every-interface-notice.js';
+import { everyInterfaceNotice } from './store-server.js';
 
 const source = '--master-addr';
 
