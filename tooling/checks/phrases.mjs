@@ -51,6 +51,9 @@ export function checkPhrases(path, text) {
 const foldersWithSubjects = [
   '.ci/',
   'packages/cli/',
+  'packages/comm/bench/',
+  'packages/comm/src/',
+  'packages/comm/test/',
   'packages/configuration/',
   'packages/dashboard/',
   'packages/models/',

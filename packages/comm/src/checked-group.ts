@@ -13,11 +13,11 @@ import type { GroupOptions } from './world.js';
 
 type Members = Pick<ProcessGroup, 'size' | 'rank'>;
 
-/** How values can be combined, in the order of their native numbers (native/core/operation.h). */
+/** The ways to combine values, in the order of their native numbers (native/core/operation.h). */
 export const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
 
 /** @throws UsageError MTL_ARGUMENT unless there is a way to combine values that is called `operation` */
-export function checkReduction(operation: ReduceOperation): void {
+function checkReduction(operation: ReduceOperation): void {
   if (reductions.includes(operation)) return;
   throw new UsageError('MTL_ARGUMENT', `values cannot be combined by ${String(operation)}`, {
     expected: `operation: ${reductions.map((name) => `'${name}'`).join(', ')}`,
@@ -28,7 +28,7 @@ export function checkReduction(operation: ReduceOperation): void {
  * @throws UsageError MTL_ARGUMENT unless `tensor` is one, such as for an array of numbers;
  *   MTL_DISPOSED_TENSOR
  */
-export function checkTensor(operation: string, tensor: Tensor): void {
+function checkTensor(operation: string, tensor: Tensor): void {
   // the getter throws where it was disposed of
   if (typeof (tensor as Partial<Tensor> | undefined)?.handle === 'number') return;
   throw new UsageError('MTL_ARGUMENT', `${operation} of something that is no tensor`, {
@@ -38,7 +38,7 @@ export function checkTensor(operation: string, tensor: Tensor): void {
 }
 
 /** @throws UsageError MTL_SHAPE unless `whole` is one `part` for every member. */
-export function checkParts(
+function checkParts(
   operation: string,
   { whole, part, group }: { whole: Tensor; part: Tensor; group: Members },
 ): void {
@@ -51,19 +51,22 @@ export function checkParts(
   );
 }
 
-/** What an all-to-all sends to each member and receives from it, in elements, by position in the group. */
-export interface UnequalParts {
+/**
+ * The numbers of elements that an all-to-all sends to each member and receives from it, by position in the
+ * group.
+ */
+interface UnequalParts {
   readonly sent: readonly number[];
   readonly received: readonly number[];
 }
 
 /**
- * The parts of an all-to-all; undefined for equal ones.
+ * Checks the operands of an all-to-all and returns its parts; undefined for equal ones.
  *
  * @throws UsageError `MTL_SHAPE` unless both tensors hold the same number of equal parts, one for every
  *   member, or the rows that their splits say
  */
-export function checkExchange(
+function checkExchange(
   { input, output, inputSplits, outputSplits }: AllToAllOptions,
   group: Members,
 ): UnequalParts | undefined {
@@ -107,13 +110,13 @@ function checkSplits(
 }
 
 /** @throws UsageError MTL_GROUP unless `member` is a position in the group. */
-export function checkMember(member: number, group: Members): void {
+function checkMember(member: number, group: Members): void {
   if (Number.isInteger(member) && member >= 0 && member < group.size) return;
   throw new UsageError('MTL_GROUP', `no member ${member} in a group of ${group.size}`);
 }
 
 /** @throws UsageError MTL_GROUP unless `member` is the position of another member. */
-export function checkPeer(member: number, group: Members): void {
+function checkPeer(member: number, group: Members): void {
   checkMember(member, group);
   if (member === group.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
 }
@@ -132,7 +135,7 @@ export interface CheckedGroupOptions extends GroupOptions {
   readonly worldRank: number;
 }
 
-/** What a checked operation consists of. */
+/** An operation that has been checked: its operands and options. */
 export interface CheckedOperation {
   readonly operation: CommunicationOperation;
   readonly input?: Tensor;
@@ -140,7 +143,7 @@ export interface CheckedOperation {
   readonly reduction?: ReduceOperation;
   /** The root of a broadcast or the other rank of a message: a position in the group. */
   readonly peer?: number;
-  /** Of an all-to-all whose parts are not equal. */
+  /** The parts of an all-to-all where they are not equal. */
   readonly parts?: UnequalParts | undefined;
 }
 

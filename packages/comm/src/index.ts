@@ -1,4 +1,4 @@
-export type { Engine, EngineContext, EngineFactory, JobEngineName } from './engines/engine.js';
+export type { JobEngineName } from './engines/engine.js';
 export { glooProblem } from './engines/gloo-engine.js';
 export { type NcclInformation, ncclInformation, ncclProblem } from './engines/nccl-engine.js';
 export {
@@ -22,7 +22,6 @@ export {
   type DenseAxis,
   denseAxes,
   type ExpertAxis,
-  expertAxes,
   type MeshAxis,
   type MeshCoordinates,
   type MeshView,
@@ -39,6 +38,6 @@ export {
   membersOf,
 } from './world/create-mesh-groups.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
-export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
+export type { JoinedWorld } from './world/joined-world.js';
 export { LocalWorld, type LocalWorldOptions } from './world/local-world.js';
 export type { GroupOptions, World } from './world.js';

@@ -2,8 +2,8 @@ import { isMainThread } from 'node:worker_threads';
 import { callNative, loadAddon } from './native/addon.js';
 
 /**
- * What `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the process
- * ends with the launcher, also when that is killed and can do nothing about it any more.
+ * A module that `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the
+ * process ends with the launcher, also when that is killed and can do nothing about it any more.
  */
 
 const launcher = Number(process.env.MTL_LAUNCHER_PID);

@@ -18,18 +18,18 @@ import {
 import { SingleProcessGroup } from './single-process-group.js';
 import type { GroupOptions, World } from './world.js';
 
-export interface SentBytesOptions {
-  /** Of what this rank brings: the input of the operation. */
+interface SentBytesOptions {
+  /** The bytes of the operation's input on this rank. */
   readonly inputBytes: number;
   readonly size: number;
   readonly rank: number;
-  /** Of a broadcast. */
+  /** The root of a broadcast. */
   readonly root?: number | undefined;
 }
 
 /**
- * Bytes that a rank sends, as NCCL's rings do: an all-reduce sends 2 (n - 1) / n of a tensor, a gather or a
- * scatter half of that.
+ * Returns the bytes that a rank sends, as NCCL's rings do: an all-reduce sends 2 (n - 1) / n of a tensor, a
+ * gather or a scatter half of that.
  */
 export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
   const { inputBytes, size, rank, root } = options;
@@ -62,13 +62,13 @@ export interface MetaOperation {
   readonly bytes: number;
   /** Bytes that this rank sends to others, as rings do. */
   readonly sentBytes: number;
-  /** Whether its tensors are on a device, not in memory of the host. */
+  /** True where its tensors are on a device, not in memory of the host. */
   readonly isOnDevice: boolean;
   /** The other rank of a message: a position in the group. */
   readonly peer?: number;
 }
 
-export interface MetaGroupOptions extends CheckedGroupOptions {
+interface MetaGroupOptions extends CheckedGroupOptions {
   /** Called for every operation, in order, when it has started: values of the host are combined by then. */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
   /** Called where the rank waits for an operation of `onOperation`. */
@@ -81,7 +81,7 @@ export interface MetaGroupOptions extends CheckedGroupOptions {
  * ranks agree on something, are combined as if all ranks had said what this one says; what another rank would
  * send in a message is not known (CommunicationError `MTL_META`).
  */
-export class MetaGroup extends CheckedGroup {
+class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';
   readonly #onOperation: MetaGroupOptions['onOperation'];
   readonly #onWait: MetaGroupOptions['onWait'];
@@ -150,7 +150,7 @@ export class MetaGroup extends CheckedGroup {
     return started;
   }
 
-  /** The output if all ranks had the input of this one. */
+  /** Computes the output as if all ranks had the input of this one. */
   #combine({ operation, input, output, reduction, parts }: CheckedOperation): void {
     if (input === undefined || output === undefined || operation === 'broadcast') return;
     const all = input.toArray();
@@ -213,7 +213,7 @@ export class MetaWorld implements World {
     return new MetaGroup({ name, ranks, worldRank: this.rank, ...this.#listeners });
   }
 
-  /** Nothing: there are no others to tell. */
+  /** Does nothing: there are no other ranks. */
   abort(): void {}
 
   close(): void {}

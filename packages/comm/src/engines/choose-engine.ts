@@ -9,21 +9,22 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** How long to wait for what the other ranks say of their GPUs. */
+  /** The time to wait for descriptions of the other ranks' GPUs. */
   readonly joinTimeoutMs: number;
   /** Gets what was chosen and why. */
   readonly onMessage: (text: string) => void;
 }
 
-export interface ChooseEngineOptions extends GpuEngineOptions {
-  /** Where tensors live. */
+interface ChooseEngineOptions extends GpuEngineOptions {
+  /** The device of the tensors. */
   readonly device: Device;
   readonly environment: Pick<ProcessEnvironment, 'numNodes'>;
 }
 
 /**
- * The engine to use: the one that is asked for; else for tensors of the host shared memory on one host and
- * Gloo between hosts, and for tensors of GPUs what `chooseGpuEngine` says once all ranks are there.
+ * Returns the engine to use: the one that is asked for; else for tensors of the host shared memory on one
+ * host and Gloo between hosts, and for tensors of GPUs the choice of `chooseGpuEngine` once all ranks are
+ * there.
  *
  * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs, and what `checkGloo` throws
  */
@@ -57,7 +58,7 @@ function gpuEngine(options: GpuEngineOptions): EngineFactory {
   };
 }
 
-/** NCCL is looked for only where it may be used. */
+/** Describes the GPU of this rank. NCCL is looked for only where it may be used. */
 function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   const { uuid } = callNative(() => addon().gpuOfProcess());
   const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
@@ -97,7 +98,7 @@ export interface RankOnGpu {
   readonly mayShareGpu: boolean;
 }
 
-export interface GpuEngineChoice {
+interface GpuEngineChoice {
   readonly name: JobEngineName;
   /** True where two ranks are on one GPU. */
   readonly sharesGpu: boolean;
@@ -110,8 +111,9 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * The engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank, else the
- * engine of the host, through whose memory tensors then go. All ranks choose alike, from what all have said.
+ * Returns the engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank,
+ * else the engine of the host, through whose memory tensors then go. All ranks choose alike, from all
+ * descriptions.
  *
  * @throws ConfigurationError MTL_NCCL when NCCL is asked for and cannot serve, with the rank and the reason
  */
@@ -156,7 +158,7 @@ export function chooseGpuEngine(
   };
 }
 
-/** The first two ranks on one GPU. */
+/** Returns the first two ranks on one GPU; undefined where every rank has its own. */
 function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
   const first = new Map<string, number>();
   for (const [rank, { uuid }] of ranks.entries()) {

@@ -6,7 +6,8 @@ import type { NativeStore } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
 
 /**
- * What an engine starts from: all ranks have come, and those of a host share a board and watch each other.
+ * The state in which an engine starts: all ranks have come, and those of a host share a board and watch each
+ * other.
  */
 export interface EngineContext {
   readonly job: NativeJob;
@@ -14,20 +15,20 @@ export interface EngineContext {
   readonly environment: ProcessEnvironment;
   /** Global ranks by node rank, ascending on each. */
   readonly hosts: readonly (readonly number[])[];
-  /** How long an operation waits for the other ranks. */
+  /** The time that an operation waits for the other ranks. */
   readonly timeoutMs: number;
-  /** Whether groups also take tensors on device cuda, which go through memory of the host. */
+  /** True where groups also take tensors on device cuda, which go through memory of the host. */
   readonly isStaged: boolean;
 }
 
 /** Makes the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
-  /** Where its operations make a device wait and not the host. */
+  /** Measures waits of the device; set by engines whose operations make a device wait and not the host. */
   readonly deviceWaits?: DeviceWaits;
-  /** Of two or more ranks, this one among them. All members call it. */
+  /** Creates a group of two or more ranks, this one among them. All members call it. */
   createGroup(options: GroupOptions): ProcessGroup;
-  /** Its groups are closed by the job. */
+  /** Closes the engine. Its groups are closed by the job. */
   close(): void;
 }
 

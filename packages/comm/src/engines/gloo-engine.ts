@@ -10,7 +10,7 @@ import type { Engine, EngineContext } from './engine.js';
 import { resolveSocketAddress } from './socket-address.js';
 
 /**
- * What can be known before the ranks have come.
+ * Checks everything about Gloo that can be known before the ranks have come.
  *
  * @throws CommunicationError MTL_GLOO_LIBRARY; ConfigurationError MTL_SOCKET_INTERFACE
  */
@@ -22,7 +22,10 @@ export function checkGloo({ numNodes }: Pick<ProcessEnvironment, 'numNodes'>): v
   resolveSocketAddress({ isOneHost: numNodes === 1 });
 }
 
-/** TCP between hosts, with shared memory inside each; groups of one host use shared memory alone. */
+/**
+ * Returns the engine `gloo`: TCP between hosts, with shared memory inside each; groups of one host use shared
+ * memory alone.
+ */
 export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   const hostOf = new Map(hosts.flatMap((ranks, host) => ranks.map((rank) => [rank, host] as const)));
   return {
@@ -39,34 +42,40 @@ export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineCon
   };
 }
 
-export interface GlooGroupOptions extends GroupOptions {
+interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
   /** The host of every rank of `ranks`, in their order: equal numbers for ranks of one host. */
   readonly hosts: readonly number[];
-  /** Where members leave their addresses for each other. */
+  /** The store in which members leave their addresses for each other. */
   readonly store: Store;
   /** Begins the store's keys: another one for every attempt of a job that was restarted. */
   readonly keyPrefix: string;
-  /** How long an operation waits for the others, and this call for the members. */
+  /** The time that an operation waits for the others, and this call for the members. */
   readonly timeoutMs: number;
   /** Name or IP address of a network interface; see `resolveSocketAddress` for what holds without it. */
   readonly socketInterface?: string | undefined;
-  /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
+  /**
+   * True for a group that also takes tensors on device cuda, which then go through memory of the host.
+   * Default false.
+   */
   readonly isStaged?: boolean;
 }
 
-/** How the gloo engine is had. */
-export const glooRemedy =
+/** The commands that install Gloo and build the engine. */
+const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/** How often a job has created a group of one name and ranks: members count alike. */
+/** The number of groups of one name and ranks that a job has created: members count alike. */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
-/** How late the failure of the job is seen while this rank waits for another to create the group. */
+/**
+ * The longest time until the failure of the job is seen while this rank waits for another to create the
+ * group.
+ */
 const pollMs = 250;
 
 /**
- * A group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared memory
- * first, for which the ranks of each host must have joined (`joinHost`): the group's `engine` is then
+ * Creates a group over Gloo. All members call it. Hosts that hold several of its ranks combine them in shared
+ * memory first, for which the ranks of each host must have joined (`joinHost`): the group's `engine` is then
  * `gloo+local`, else `gloo`.
  * @throws CommunicationError MTL_GLOO_LIBRARY where Gloo is missing, MTL_GLOO naming a rank whose version of
  *   Gloo does not fit, MTL_TIMEOUT naming a rank that does not come.
@@ -114,7 +123,10 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
   });
 }
 
-/** The value of a key; undefined after the deadline. @throws the failure of the job. */
+/**
+ * Returns the value of a key; undefined after the deadline.
+ * @throws the failure of the job.
+ */
 function getUntil(
   deadline: number,
   { job, store, key }: { readonly job: NativeJob; readonly store: Store; readonly key: string },
@@ -144,12 +156,15 @@ function withRemedy<T>(body: () => T): T {
   }
 }
 
-/** Where the shim library is, when not next to the addon. */
-export function glooLibrary(): string {
+/** Returns the path of the shim library where a user gives it; empty where it is next to the addon. */
+function glooLibrary(): string {
   return process.env.MTL_GLOO_LIBRARY ?? '';
 }
 
-/** Why the gloo engine cannot be used on this machine (Debian's libgloo is optional), or undefined. */
+/**
+ * Returns the reason why the gloo engine cannot be used on this machine (Debian's libgloo is optional), or
+ * undefined.
+ */
 export function glooProblem(): string | undefined {
   return callNative(() => addon().glooProblem(glooLibrary()));
 }

@@ -3,7 +3,10 @@ import type { NativeJob } from '../native/native-job.js';
 import type { Store } from '../store/store.js';
 import type { Engine, EngineContext } from './engine.js';
 
-/** Shared memory, for ranks of one host. @throws ConfigurationError MTL_ENGINE on several hosts. */
+/**
+ * Returns the engine `local`: shared memory, for ranks of one host.
+ * @throws ConfigurationError MTL_ENGINE on several hosts.
+ */
 export function localEngine({ job, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   if (hosts.length > 1) {
     throw new ConfigurationError('MTL_ENGINE', `engine local on ${hosts.length} hosts`, {
@@ -17,18 +20,18 @@ export function localEngine({ job, hosts, timeoutMs, isStaged }: EngineContext):
   };
 }
 
-export interface JoinHostOptions {
+interface JoinHostOptions {
   readonly job: NativeJob;
   /** Global ranks of the processes on this host, ascending. */
   readonly ranks: readonly number[];
-  /** Where the host's first rank leaves the address of what they share. */
+  /** The store in which the host's first rank leaves the address of the shared board. */
   readonly store: Store;
   /**
    * The store's key for it: another one for every host, and for every attempt of a job that was restarted.
    */
   readonly key: string;
   readonly timeoutMs: number;
-  /** How long this process may go on after the job has failed before it is ended. */
+  /** The time that this process may go on after the job has failed before it is ended. */
   readonly graceMs: number;
 }
 

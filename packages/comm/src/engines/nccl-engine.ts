@@ -14,14 +14,14 @@ import type {
 } from '../process-group.js';
 import type { Engine, EngineContext } from './engine.js';
 
-export interface NcclEngineContext extends EngineContext {
-  /** For tensors of the host. */
+interface NcclEngineContext extends EngineContext {
+  /** The engine for tensors of the host. */
   readonly host: Engine;
-  /** Whether ranks share a GPU and must each claim to be on a host of its own. */
+  /** True where ranks share a GPU and must each claim to be on a host of its own. */
   readonly sharesGpu: boolean;
 }
 
-/** NCCL for tensors on device cuda, and an engine of the host for the others. */
+/** Returns the engine `nccl`: NCCL for tensors on device cuda, and an engine of the host for the others. */
 export function ncclEngine(context: NcclEngineContext): Engine {
   const { job, store, timeoutMs, host, sharesGpu } = context;
   const numCreated = new Map<string, number>();
@@ -65,10 +65,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
   };
 }
 
-/**
- * The same ranks twice: over an engine of GPUs for tensors on device cuda, and over one of the host for all
- * others.
- */
+/** A group over two engines: one of GPUs for tensors on device cuda, and one of the host for all others. */
 export class DeviceAndHostGroup implements ProcessGroup {
   readonly #device: ProcessGroup;
   readonly #host: ProcessGroup;
@@ -130,7 +127,7 @@ export class DeviceAndHostGroup implements ProcessGroup {
     return this.#groupOf(tensor).receive(tensor, options);
   }
 
-  /** Over the host: what members have started, not what their GPUs have done. */
+  /** Waits over the host: members have started their operations, but their GPUs may not have done them. */
   barrier(): Work {
     return this.#host.barrier();
   }
@@ -170,10 +167,10 @@ function sumOf(one: OperationCount, other: OperationCount): OperationCount {
 
 /** NVIDIA's library of collectives, as it was found on this machine. */
 export interface NcclInformation {
-  /** Of the library: `2.30.7`. */
+  /** The version of the library: `2.30.7`. */
   readonly version: string;
   readonly path: string;
-  /** Of the driver's `libcuda.so.1`. */
+  /** The path of the driver's `libcuda.so.1`. */
   readonly driverPath: string;
   /** The version of the header that the engine was compiled with. */
   readonly builtAgainst: string;
@@ -190,7 +187,7 @@ export function ncclInformation(): NcclInformation {
   return callNative(() => addon().ncclInformation());
 }
 
-/** Why NCCL cannot be used here, as one text; or undefined. */
+/** Returns the reason why NCCL cannot be used here, as one text; or undefined. */
 export function ncclProblem(): string | undefined {
   try {
     ncclInformation();

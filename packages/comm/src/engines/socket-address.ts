@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
-export interface SocketAddressOptions {
+interface SocketAddressOptions {
   /**
    * Name of a network interface, or one of its IP addresses. Default: the environment variable
    * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback where all ranks are on this host.
@@ -15,8 +15,8 @@ export interface SocketAddressOptions {
 }
 
 /**
- * The IP address that connections of this process are made from and to. Chosen explicitly, and never by the
- * name of the host: that often stands for the loopback, which no other host reaches.
+ * Returns the IP address that connections of this process are made from and to. It is chosen explicitly, and
+ * never by the name of the host: that often stands for the loopback, which no other host reaches.
  * @throws ConfigurationError MTL_SOCKET_INTERFACE when nothing is chosen or the choice does not exist, with
  *   those that do.
  */

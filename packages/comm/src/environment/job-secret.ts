@@ -6,7 +6,7 @@ const leastBytes = 16;
 const command = 'head -c 32 /dev/urandom | base64';
 
 /**
- * The secret that the processes of a job share: MTL_JOB_SECRET, or the content of the file
+ * Returns the secret that the processes of a job share: MTL_JOB_SECRET, or the content of the file
  * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates one; under srun, mpirun and torchrun
  * the user does.
  *

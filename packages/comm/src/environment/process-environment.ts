@@ -1,41 +1,41 @@
 import { expandHostList } from './slurm-host-list.js';
 import { launchError, VariableReader, type Variables } from './variable-reader.js';
 
-/** What started the processes of a job; `single`: nothing did, this one is alone. */
+/** The program that started the processes of a job; `single`: this process is alone. */
 export type Launcher = 'mtl' | 'torchrun' | 'variables' | 'slurm' | 'openmpi' | 'pmi' | 'single';
 
-/** Where a process stands in its job, as its launcher describes it. */
+/** The position of a process in its job, as its launcher describes it. */
 export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
   readonly worldSize: number;
-  /** Among the processes on its host. */
+  /** The rank among the processes on its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** Of the host; hosts are known by this number, never by their names. */
+  /** The number of the host; hosts are known by this number, never by their names. */
   readonly nodeRank: number;
   readonly numNodes: number;
   /**
-   * Where rank 0 or the launcher of the first host can be reached. Loopback when all processes are on one
-   * host.
+   * The address of rank 0 or of the launcher of the first host. Loopback when all processes are on one host.
    */
   readonly masterAddress: string;
-  /** As the launcher gave it; under torchrun its agent listens there. */
+  /** The port that the launcher gave; under torchrun its agent listens there. */
   readonly masterPort: number;
   /**
-   * Where the store of the job may be, in the order in which they are tried; others may sit on some of them.
+   * The ports at which the store of the job may be, in the order in which they are tried; others may use some
+   * of them.
    */
   readonly storePorts: readonly number[];
-  /** Who runs the server of the store. */
+  /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** How often the launcher has started the job again after a failure. */
+  /** The number of times that the launcher has started the job again after a failure. */
   readonly restartCount: number;
 }
 
 const loopback = '127.0.0.1';
 const defaultMasterPort = 29_500; // torchrun's
 
-/** What a launcher says, before the address and the ports of the store are settled. */
+/** The description of a launcher, before the address and the ports of the store are settled. */
 interface Placement
   extends Omit<
     ProcessEnvironment,
@@ -43,7 +43,7 @@ interface Placement
   > {
   /** The address of the first host, where the launcher names it. */
   readonly firstHost?: string;
-  /** What names the job among others of the host, where nothing gives a port. */
+  /** A name of the job among others of the host, where nothing gives a port. */
   readonly job?: string;
 }
 
@@ -84,7 +84,7 @@ const alone: Placement = {
   numNodes: 1,
 };
 
-/** RANK and WORLD_SIZE, with what torchrun sets besides. */
+/** Reads RANK and WORLD_SIZE, with the further variables of torchrun. */
 function fromRank(reader: VariableReader): Placement | undefined {
   const [rank, worldSize] = both(reader, 'RANK', 'WORLD_SIZE', 'start with mtl run or torchrun, or set both');
   if (rank === undefined || worldSize === undefined) return undefined;
@@ -115,7 +115,10 @@ function fromRank(reader: VariableReader): Placement | undefined {
   return { ...place, localRank: rank, localWorldSize: worldSize, nodeRank: 0, numNodes: 1 };
 }
 
-/** mpirun of Open MPI. OMPI_COMM_WORLD_NODE_RANK is the rank on the node, not the number of the node. */
+/**
+ * Reads the variables of Open MPI's mpirun. OMPI_COMM_WORLD_NODE_RANK is the rank on the node, not the number
+ * of the node.
+ */
 function fromOpenMpi(reader: VariableReader): Placement | undefined {
   const remedy = 'start with mpirun, which sets both';
   const [rank, worldSize] = both(reader, 'OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', remedy);
@@ -133,8 +136,8 @@ function fromOpenMpi(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * srun. Only its tasks have SLURM_STEP_NUM_TASKS: the script of a batch job has SLURM_PROCID and SLURM_NTASKS
- * as well, but is one process.
+ * Reads the variables of srun. Only its tasks have SLURM_STEP_NUM_TASKS: the script of a batch job has
+ * SLURM_PROCID and SLURM_NTASKS as well, but is one process.
  */
 function fromSlurm(reader: VariableReader): Placement | undefined {
   const worldSize = reader.count('SLURM_STEP_NUM_TASKS', 1);
@@ -173,7 +176,7 @@ function fromSlurm(reader: VariableReader): Placement | undefined {
   };
 }
 
-/** mpiexec of MPICH and Intel MPI. */
+/** Reads the variables of mpiexec (MPICH and Intel MPI). */
 function fromPmi(reader: VariableReader): Placement | undefined {
   const remedy = 'start with mpiexec, which sets both';
   const [rank, worldSize] = both(reader, 'PMI_RANK', 'PMI_SIZE', remedy);
@@ -194,7 +197,7 @@ function fromPmi(reader: VariableReader): Placement | undefined {
   };
 }
 
-/** Two variables that only make sense together. */
+/** Reads two variables that only make sense together. */
 function both(
   reader: VariableReader,
   first: string,
@@ -207,7 +210,10 @@ function both(
   throw launchError(`${there} is set and ${missing} is not`, { remedy });
 }
 
-/** The hosts of processes that are numbered host by host, equally many on each unless `nodeRank` is given. */
+/**
+ * Computes the hosts of processes that are numbered host by host, equally many on each unless `nodeRank` is
+ * given.
+ */
 function blocks(place: {
   readonly rank: number;
   readonly worldSize: number;
@@ -239,7 +245,7 @@ function blocks(place: {
   return { localRank, localWorldSize, nodeRank, numNodes: worldSize / localWorldSize };
 }
 
-/** The counts of `2(x3),1`: 2, 2, 2, 1. */
+/** Returns the counts of `2(x3),1`: 2, 2, 2, 1. */
 function expandTasksPerNode(list: string): number[] {
   return list.split(',').flatMap((part) => {
     const [, count, times = '1'] = /^\s*(\d+)(?:\(x(\d+)\))?\s*$/.exec(part) ?? [];
@@ -308,16 +314,17 @@ const numCandidates = 8;
  */
 const [lowest, highest] = [12_000, 32_000];
 
-/** The ports after `masterPort`: under torchrun its agent listens on that one itself. */
-export function portsAfter(masterPort: number): number[] {
+/** Returns the ports after `masterPort`: under torchrun its agent listens on that one itself. */
+function portsAfter(masterPort: number): number[] {
   const ports = Array.from({ length: numCandidates }, (_, index) => masterPort + 1 + index);
   return ports.filter((port) => port <= 65_535);
 }
 
 /**
- * Ports that all processes of a job derive alike from what names the job, and that other jobs seldom share.
+ * Returns ports that all processes of a job derive alike from the job's name, and that other jobs seldom
+ * share.
  */
-export function portsOfJob(job: string): number[] {
+function portsOfJob(job: string): number[] {
   // FNV-1a
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(job)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;

@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** Variables of a process: `process.env`, or a part of it. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The error for variables of a launcher that miss something or contradict each other. */
+/** Makes the error for variables of a launcher that are incomplete or contradict each other. */
 export function launchError(
   message: string,
   { expected, remedy }: { readonly expected?: string; readonly remedy: string },
@@ -34,7 +34,7 @@ export class VariableReader {
   }
 
   /**
-   * A whole number of at least `least`.
+   * Reads a whole number of at least `least`.
    * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
    */
   count(name: string, least = 0): number | undefined {
@@ -51,7 +51,7 @@ export class VariableReader {
     throw launchError(`${name}=${port}`, { expected: 'a port, 1 to 65535', remedy });
   }
 
-  /** The same, from the first of several names that is set. */
+  /** Reads a whole number from the first of several names that is set. */
   firstCount(names: readonly string[], least = 0): number | undefined {
     const name = names.find((each) => this.has(each));
     return name === undefined ? undefined : this.count(name, least);

@@ -1,12 +1,10 @@
 export { broadcastJson } from '../broadcast-json.js';
-export { type DeviceTimes, DeviceWaits, MeasuredTimes } from '../device-waits.js';
-export { createGlooGroup, type GlooGroupOptions } from '../engines/gloo-engine.js';
-export { type JoinHostOptions, joinHost } from '../engines/local-engine.js';
+export { type DeviceTimes, DeviceWaits } from '../device-waits.js';
+export { createGlooGroup } from '../engines/gloo-engine.js';
+export { joinHost } from '../engines/local-engine.js';
 export { ncclMessageChannels } from '../engines/nccl-engine.js';
-export { resolveSocketAddress, type SocketAddressOptions } from '../engines/socket-address.js';
 export { readJobSecret } from '../environment/job-secret.js';
-export type { NativeGroup, NativeGroupOptions } from '../native/native-group.js';
-export { type HostOptions, type LocalGroupOptions, NativeJob } from '../native/native-job.js';
-export { NativeStore, type NativeStoreOptions } from '../store/store.js';
+export { type HostOptions, NativeJob } from '../native/native-job.js';
+export { NativeStore } from '../store/store.js';
 export { everyInterfaceNotice, StoreServer, type StoreServerOptions } from '../store/store-server.js';
 export { readJoinTimeout, waitNoticesMs } from '../world/wait-for-ranks.js';

@@ -9,7 +9,7 @@ import { type CommAddon, expectedBindings, type NativeFailure } from './comm-add
 
 let loaded: CommAddon | undefined;
 
-/** The addon, loaded at first use so that importing the package never fails. */
+/** Returns the addon, loaded at first use so that importing the package never fails. */
 export function addon(): CommAddon {
   loaded ??= loadAddon();
   return loaded;
@@ -17,7 +17,7 @@ export function addon(): CommAddon {
 
 const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE', 'MTL_CAPTURE'];
 
-/** A failure of native code as the error that it stands for. */
+/** Converts a failure of native code to the error that it stands for. */
 export function errorOf(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };
@@ -35,7 +35,7 @@ export function callNative<T>(body: () => T): T {
   }
 }
 
-/** The same for what native code does on another thread. */
+/** Awaits what native code does on another thread, converting its failure. */
 export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
@@ -49,7 +49,7 @@ function converted(error: unknown): unknown {
   return isNative ? errorOf(error as unknown as NativeFailure) : error;
 }
 
-/** The folder of this package, whether its sources or its build are running. */
+/** Returns the folder of this package, both from its sources and from its build. */
 function packageDirectory(): string {
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);

@@ -16,11 +16,11 @@ import {
 } from '../process-group.js';
 import { addon, callNative } from './addon.js';
 
-export interface NativeGroupOptions extends CheckedGroupOptions {
+interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
-  /** Of the native group. */
+  /** The handle of the native group. */
   readonly handle: number;
-  /** Where its operations make a device wait and not the host. */
+  /** Measures waits of the device; given where operations make a device wait and not the host. */
   readonly deviceWaits?: DeviceWaits;
 }
 
@@ -57,7 +57,8 @@ export class NativeGroup extends CheckedGroup {
   }
 
   /**
-   * Operations that are not done yet fail with MTL_CLOSED; members that wait for this one learn that it left.
+   * Closes the group. Operations that are not done yet fail with MTL_CLOSED; members that wait for this one
+   * learn that it left.
    */
   close(): void {
     if (this.#closedStatistics !== undefined) return;

@@ -6,21 +6,26 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** How long to wait for the ranks of this host. */
+  /** The time to wait for the ranks of this host. */
   readonly timeoutMs: number;
-  /** How long this process may go on after the job has failed before its watchdog ends it with status 1. */
+  /**
+   * The time that this process may go on after the job has failed before its watchdog ends it with status 1.
+   */
   readonly graceMs: number;
 }
 
-export interface LocalGroupOptions extends GroupOptions {
-  /** How long an operation waits for the others, and this call for the group's first member. */
+interface LocalGroupOptions extends GroupOptions {
+  /** The time that an operation waits for the others, and this call for the group's first member. */
   readonly timeoutMs: number;
   /**
    * Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four
    * times it.
    */
   readonly bufferBytes?: number;
-  /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
+  /**
+   * True for a group that also takes tensors on device cuda, which then go through memory of the host.
+   * Default false.
+   */
   readonly isStaged?: boolean;
 }
 
@@ -32,7 +37,7 @@ export interface LocalGroupOptions extends GroupOptions {
  */
 export class NativeJob {
   readonly rank: number;
-  /** For further functions of the addon, such as those of another engine. */
+  /** The handle for further functions of the addon, such as those of another engine. */
   readonly handle: number;
   #isClosed = false;
 
@@ -63,7 +68,7 @@ export class NativeJob {
     callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
   }
 
-  /** A group of ranks of this host over shared memory. All members call it. */
+  /** Creates a group of ranks of this host over shared memory. All members call it. */
   createLocalGroup(options: LocalGroupOptions): NativeGroup {
     const { name, ranks, timeoutMs, bufferBytes = 0, isStaged = false } = options;
     checkRanks({ name, ranks }, this.rank);
@@ -89,15 +94,15 @@ export class NativeJob {
     callNative(() => addon().abortJob(this.handle, { code, message, rank: this.rank }));
   }
 
-  /** Why the job has failed, if it has. */
+  /** The reason why the job has failed; undefined while it has not. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfJob(this.handle));
     return failure === undefined ? undefined : errorOf(failure);
   }
 
   /**
-   * The latest operations that have been waited for (8192 at most), oldest first, and how many older ones
-   * were dropped; the next call starts empty.
+   * Returns the latest operations that have been waited for (8192 at most), oldest first, and how many older
+   * ones were dropped; the next call starts empty.
    */
   takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));

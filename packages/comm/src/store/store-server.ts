@@ -4,21 +4,21 @@ import { addon, callNative, errorOf } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * Where it listens. A number is one interface, a name (other than localhost) all of them. Default: the
-   * loopback.
+   * The address to listen on. A number is one interface, a name (other than localhost) all of them. Default:
+   * the loopback.
    */
   readonly address?: string;
   /** The first free one is taken; 0 is any. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** How often the job was restarted. Default 0. */
+  /** The number of times that the job was restarted. Default 0. */
   readonly attempt?: number;
   /** The rank whose process this is; undefined: a launcher. */
   readonly hostRank?: number | undefined;
-  /** What messages call a process that joins. Default: rank. */
+  /** The word of messages for a process that joins. Default: rank. */
   readonly member?: string;
-  /** How long a rank may be silent before it counts as lost. Default 15 s. */
+  /** The time that a rank may be silent before it counts as lost. Default 15 s. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -47,7 +47,7 @@ export class StoreServer {
     this.port = addon().portOfStoreServer(this.#handle);
   }
 
-  /** Why the job has failed, as far as its ranks or their connections told. */
+  /** The reason why the job has failed, as far as its ranks or their connections told. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : errorOf(failure);
@@ -68,9 +68,9 @@ export class StoreServer {
 }
 
 /**
- * What to print at the start where a store that is given this address listens on every interface of the host;
- * undefined where it listens on one. A name is every interface: a host's own name often resolves to its
- * loopback.
+ * Returns the notice to print at the start where a store that is given this address listens on every
+ * interface of the host; undefined where it listens on one. A name is every interface: a host's own name
+ * often resolves to its loopback.
  *
  * @param options.address given to `StoreServer`
  * @param options.source what the user gave it with, such as --master-addr

@@ -2,30 +2,30 @@ import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 
 /**
- * Where ranks that do not know each other yet leave notes: how a job comes together. Calls block the thread.
- * A key is written once.
+ * A place for notes of ranks that do not know each other yet, through which a job comes together. Calls block
+ * the thread. A key is written once.
  */
 export interface Store {
   set(key: string, value: Uint8Array): void;
   /**
-   * The value of a key, waited for.
+   * Waits for the value of a key and returns it.
    * @throws CommunicationError MTL_TIMEOUT, naming the key, when no rank sets it within `timeoutMs`.
    */
   get(key: string, timeoutMs: number): Uint8Array;
 }
 
-export interface NativeStoreOptions {
+interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
   /** The store is at one of them. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** How often the job was restarted: the store of another attempt is waited out. */
+  /** The number of times that the job was restarted: the store of another attempt is waited out. */
   readonly attempt: number;
-  /** How long the store is looked for. */
+  /** The time for which the store is looked for. */
   readonly timeoutMs: number;
-  /** What messages call a process that joins. Default: rank. */
+  /** The word of messages for a process that joins. Default: rank. */
   readonly member?: string;
 }
 
@@ -34,7 +34,7 @@ export interface NativeStoreOptions {
  * end or the silence of this process, and aborts go to and come from all ranks.
  */
 export class NativeStore implements Store {
-  /** For further functions of the addon. */
+  /** The handle for further functions of the addon. */
   readonly handle: number;
 
   /** @throws CommunicationError MTL_STORE_UNREACHABLE, MTL_STORE_REFUSED */
@@ -55,14 +55,14 @@ export class NativeStore implements Store {
   }
 
   /**
-   * `get` while the event loop goes on. Rejects with the failure of the job, and with MTL_CLOSED when the
-   * store is closed; the job may be closed only after it.
+   * Does what `get` does while the event loop goes on. Rejects with the failure of the job, and with
+   * MTL_CLOSED when the store is closed; the job may be closed only after it.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
     return awaitNative(() => addon().awaitInStore(this.handle, { key, timeoutMs }));
   }
 
-  /** The value of a key, or undefined while no rank has set it. */
+  /** Returns the value of a key, or undefined while no rank has set it. */
   find(key: string): Uint8Array | undefined {
     return callNative(() => addon().findInStore(this.handle, key));
   }
@@ -78,7 +78,7 @@ export class NativeStore implements Store {
     for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));
   }
 
-  /** After an abort of the job: waits until the others have been told, so that this process may end. */
+  /** Waits, after an abort of the job, until the others have been told, so that this process may end. */
   tellAbort(timeoutMs: number): void {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }

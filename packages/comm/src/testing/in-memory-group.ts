@@ -23,7 +23,7 @@ import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
-  /** How long an operation waits for the others. */
+  /** The time that an operation waits for the others. */
   readonly timeoutMs: number;
 }
 
@@ -193,7 +193,7 @@ export class InMemoryGroup extends CheckedGroup {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** What the output of an operation becomes. */
+/** Computes the output of an operation from the values of all members. */
 function resultOf(
   { operation, output, reduction, peer }: CheckedOperation,
   all: readonly (ArrayBufferLike | undefined)[],

@@ -6,7 +6,7 @@ import { LocalWorld } from '../world/local-world.js';
 import type { World } from '../world.js';
 import type { RankFunction } from './rank-thread.js';
 
-/** What a process of `startLocalRanks` is told. */
+/** The settings of a process of `startLocalRanks`. */
 export interface LocalRankSettings {
   readonly module: string;
   readonly rank: number;
@@ -19,13 +19,13 @@ export interface LocalRankSettings {
   readonly argument: unknown;
 }
 
-/** One rank of this host as a process. */
+/** Runs one rank of this host as a process. */
 export function runLocalRank(settings: LocalRankSettings): Promise<void> {
   const { module, argument, ...options } = settings;
   return runRank({ module, argument, join: () => joinLocalWorld(options) });
 }
 
-/** The world of ranks that find each other through a folder. */
+/** Joins the world of ranks that find each other through a folder. */
 export function joinLocalWorld({
   directory,
   bufferBytes,
@@ -72,7 +72,7 @@ export interface RunRankOptions {
 }
 
 /**
- * One rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ...,
+ * Runs one rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ...,
  * "engine": ...} or {"error": {...}}. Ends with 1 after an error, without leaving in order.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {

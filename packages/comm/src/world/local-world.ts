@@ -12,11 +12,13 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** How long an operation waits for the other ranks. Default 600 s. */
+  /** The time that an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to come. Default: `timeoutMs`. */
+  /** The time to wait for all ranks to come. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
-  /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
+  /**
+   * The time that this process may go on after the job has failed before its watchdog ends it. Default 10 s.
+   */
   readonly abortGraceMs?: number;
   /** Bytes that collectives move at a time; default: chosen for the number of ranks and cores. */
   readonly bufferBytes?: number;
@@ -71,8 +73,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of
-   * overlap.
+   * Returns the latest operations of all groups (8192 at most, `numDropped` more are not known), as evidence
+   * of overlap.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

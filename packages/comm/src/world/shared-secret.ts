@@ -33,7 +33,10 @@ export function sharesSecretFile(
   return !isKnown && worldSize === localWorldSize && ['torchrun', 'variables'].includes(launcher);
 }
 
-/** The secret that rank 0 makes and the others wait for. @throws CommunicationError `MTL_TIMEOUT` */
+/**
+ * Returns the secret that rank 0 makes and the others wait for.
+ * @throws CommunicationError `MTL_TIMEOUT`
+ */
 export async function sharedSecret(options: {
   readonly file: SharedSecretFile;
   readonly environment: ProcessEnvironment;
@@ -118,7 +121,7 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** The secret of a rank 0 that runs; undefined while there is none. */
+  /** Returns the secret of a rank 0 that runs; undefined while there is none. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;
@@ -166,7 +169,7 @@ export class SharedSecretFile {
   }
 }
 
-/** A folder that only this user can enter. */
+/** Makes a folder that only this user can enter, where there is none, and returns its path. */
 function ownFolder(variables: Variables): string {
   const uid = process.geteuid!();
   const path = variables.XDG_RUNTIME_DIR
@@ -198,7 +201,7 @@ function isRunning({ pid, started }: Holder): boolean {
   return startOf(pid) === started;
 }
 
-/** When a process was started; undefined for one that has ended. */
+/** Returns the time at which a process was started; undefined for one that has ended. */
 function startOf(pid: number): string | undefined {
   try {
     // the name of the program, in parentheses, may hold spaces; state is the first field behind it

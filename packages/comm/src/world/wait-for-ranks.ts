@@ -4,7 +4,7 @@ import type { Variables } from '../environment/variable-reader.js';
 import { launchError } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
-export interface GatherRanksOptions {
+interface GatherRanksOptions {
   readonly environment: ProcessEnvironment;
   readonly store: NativeStore;
   readonly timeoutMs: number;
@@ -40,7 +40,7 @@ export function gatherRanks(options: GatherRanksOptions): number[][] {
 
 const keyOf = (rank: number): string => `rank/${rank}`;
 
-/** The host that a rank has said it is on; undefined: it has not come. */
+/** Returns the host that a rank has announced; undefined where the rank has not come. */
 function hostOf(store: NativeStore, rank: number): number | undefined {
   const host = store.find(keyOf(rank));
   return host === undefined ? undefined : Number(new TextDecoder().decode(host));
@@ -65,7 +65,7 @@ function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherR
   }
 }
 
-/** Which ranks have not come, in words too, and the lowest that has. */
+/** Returns the ranks that have not come, in words too, and the lowest that has. */
 function missingRanks(
   { worldSize, numNodes }: ProcessEnvironment,
   store: NativeStore,
@@ -103,16 +103,16 @@ function absence(options: {
 }
 
 /**
- * When a process that waits for others at the start says for whom: `first` after that time, which is longer
- * than a good start takes, then every `next`. Milliseconds.
+ * The times at which a process that waits for others at the start names them: `first` after that time, which
+ * is longer than a good start takes, then every `next`. Milliseconds.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
 
 const defaultSeconds = 300;
 
 /**
- * How long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (seconds), else 300
- * s.
+ * Returns the time that processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT
+ * (seconds), else 300 s.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
  */
@@ -125,18 +125,18 @@ export function readJoinTimeout({ MTL_JOIN_TIMEOUT: text }: Variables): number {
   });
 }
 
-export interface RankZeroNeverCameOptions {
+interface RankZeroNeverCameOptions {
   /** The rank that waited. */
   readonly rank: number;
   readonly waitedMs: number;
-  /** What follows the time in the message: what was waited for, or the last try. */
+  /** The text after the time in the message: the reason for the wait, or the last try. */
   readonly detail: string;
   /** The variables that must be the same for all ranks, in words. */
   readonly alike: string;
   readonly cause?: MtlError;
 }
 
-/** The error `MTL_TIMEOUT` of a rank whose job has no store: rank 0 holds it. */
+/** Makes the error `MTL_TIMEOUT` of a rank whose job has no store: rank 0 holds it. */
 export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
   const { rank, waitedMs, detail, alike, cause } = options;
   const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;

@@ -1,5 +1,5 @@
-import { resolveSocketAddress } from '@mtl/comm/internal';
 import { describe, expect, it } from 'vitest';
+import { resolveSocketAddress } from './socket-address.js';
 
 const common = { netmask: '', mac: '', cidr: null } as const;
 const interfaces = {
