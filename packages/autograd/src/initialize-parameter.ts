@@ -1,7 +1,6 @@
 import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
-import { philox } from './philox.js';
-import { siteKey } from './random.js';
+import { philox, siteKey } from './random.js';
 
 /** Values of a tensor that lie together in a slice of it: a rectangle of the whole tensor as a matrix. */
 interface Rectangle {

@@ -1,4 +1,4 @@
-import type { MeshAxis } from '@mtl/comm';
+import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
@@ -256,4 +256,24 @@ function placementOf(
     );
   }
   return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };
+}
+
+/** Those parameters of an operation whose gradients its weight half computes: given, and not frozen. */
+export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {
+  return parameters.filter((parameter) => parameter !== undefined).filter(({ isFrozen }) => !isFrozen);
+}
+
+/** Parameters whose gradients are summed over the same processes. */
+export interface ParameterDomain {
+  readonly view: MeshView;
+  readonly parameters: readonly Parameter[];
+}
+
+/** The domains of a model's parameters, each in their order; one of no parameters where there are none. */
+export function domainsOf(parameters: readonly Parameter[]): readonly ParameterDomain[] {
+  const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
+    view,
+    parameters: parameters.filter(({ placement }) => placement.view === view),
+  }));
+  return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }

@@ -11,9 +11,8 @@ import {
   tidy,
 } from '@mtl/kernels';
 import type { PendingTensor } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
 import { type Dropout, type MaskCoordinates, maskOf } from './bias-dropout-residual.js';
 import {

@@ -5,9 +5,8 @@ import {
   type DropoutMask,
   Tensor,
 } from '@mtl/kernels';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 

@@ -1,8 +1,7 @@
 import { checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
 import { type MatmulCollectives, startCollective } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 
 /** A table and the ids that choose its rows. */

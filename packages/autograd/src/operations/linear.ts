@@ -9,11 +9,10 @@ import {
   Tensor,
 } from '@mtl/kernels';
 import type { Collective, MatmulCollectives, PendingTensor } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Activation, Variable } from '../variable.js';
-import { geluOf } from './gelu.js';
+import { geluOf } from './activations.js';
 
 export interface LinearOptions {
   /** [..., I] */

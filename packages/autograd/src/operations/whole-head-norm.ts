@@ -9,9 +9,8 @@ import {
   tidy,
 } from '@mtl/kernels';
 import { type Collective, startCollective } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
 
 export interface WholeHeadNormOptions {

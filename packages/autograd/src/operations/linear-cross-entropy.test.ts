@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type LogitRowsOptions, logitRowsAtATime } from './logit-rows-at-a-time.js';
+import { type LogitRowsOptions, logitRowsAtATime } from './linear-cross-entropy.js';
 
 const rowsAtATime = (options: Omit<LogitRowsOptions, 'inputBytesPerRow'>): number =>
   logitRowsAtATime({ inputBytesPerRow: 2 * 768, ...options });

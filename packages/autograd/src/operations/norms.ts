@@ -1,7 +1,13 @@
-import { checkedOperation, layerNormBackward, layerNormForward, Tensor } from '@mtl/kernels';
-import type { Parameter } from '../parameter.js';
+import {
+  checkedOperation,
+  layerNormBackward,
+  layerNormForward,
+  rmsNormBackward,
+  rmsNormForward,
+  Tensor,
+} from '@mtl/kernels';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { Variable } from '../variable.js';
 
 export interface LayerNormOptions {
@@ -78,6 +84,78 @@ export const layerNorm = checkedOperation(
       };
     });
     mean.release();
+    rstd.release();
+    return result;
+  },
+);
+
+export interface RmsNormOptions {
+  /** [..., H] */
+  readonly input: Variable;
+  /** [H] */
+  readonly weight: Parameter;
+  readonly epsilon: number;
+}
+
+/**
+ * RMSNorm over the last dimension, [..., H]. Its output is cheap to compute again from the input, so it is
+ * not kept for backward where the tape rematerializes; its backward adds the gradient of the residual path in
+ * the same pass.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for a weight that does not fit
+ */
+export const rmsNorm = checkedOperation(
+  'rmsNorm',
+  (tape: Tape, { input, weight, epsilon }: RmsNormOptions): Variable => {
+    const { dtype, device, shape, size } = input.tensor;
+    const statistics = dtype === 'float64' ? 'float64' : 'float32';
+    const rstd = new Variable(
+      Tensor.empty({ shape: [size / input.tensor.dim(-1)], dtype: statistics, device }),
+      { requiresGradient: false },
+    );
+    const compute = (): Tensor => {
+      const output = Tensor.empty({ shape, dtype, device });
+      rmsNormForward({
+        output,
+        rstd: rstd.tensor,
+        input: input.tensor,
+        weight: weight.data,
+        epsilon,
+      });
+      return output;
+    };
+    const trained = trainedParameters(weight);
+    const result = tape.result(compute(), {
+      requiresGradient: input.requiresGradient || trained.length > 0,
+      recipe: { dependencies: [input, rstd], compute },
+    });
+    tape.record(result, () => {
+      const [savedInput, savedRstd] = [tape.save(input), tape.save(rstd)];
+      return {
+        name: `rmsNorm ${weight.name}`,
+        inputs: [input],
+        parameters: trained,
+        saved: [savedInput, savedRstd],
+        addsAccumulated: true,
+        backward: ({ parts, outputGradient, accumulated }) => {
+          const inputGradient =
+            parts.input && input.requiresGradient ? Tensor.empty({ shape, dtype, device }) : undefined;
+          const weightGradient = parts.weight && !weight.isFrozen ? weight.mainGradient : undefined;
+          if (inputGradient !== undefined || weightGradient !== undefined) {
+            rmsNormBackward({
+              inputGradient,
+              weightGradient,
+              outputGradient: outputGradient!,
+              input: savedInput.tensor,
+              rstd: savedRstd.tensor,
+              weight: weight.data,
+              addend: inputGradient === undefined ? undefined : accumulated[0],
+            });
+          }
+          return [inputGradient];
+        },
+      };
+    });
     rstd.release();
     return result;
   },

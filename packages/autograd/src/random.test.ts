@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { philox } from './philox.js';
+import { philox } from './random.js';
 
 const hex = (words: readonly number[]): string =>
   words.map((word) => word.toString(16).padStart(8, '0')).join(' ');
