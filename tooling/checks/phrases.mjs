@@ -50,6 +50,7 @@ export function checkPhrases(path, text) {
  */
 const foldersWithSubjects = [
   '.ci/',
+  'packages/autograd/',
   'packages/cli/',
   'packages/comm/bench/',
   'packages/comm/src/',

@@ -62,9 +62,7 @@ export {
 export {
   type LinearCrossEntropyCollectives,
   type LinearCrossEntropyOptions,
-  type LogitRowsOptions,
   linearCrossEntropy,
-  logitRowsAtATime,
 } from './operations/linear-cross-entropy.js';
 export { type LayerNormOptions, layerNorm, type RmsNormOptions, rmsNorm } from './operations/norms.js';
 export {

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 export type PhiloxKey = readonly [low: number, high: number];
 
 /**
- * The key of a random site: the first 64 bits of SHA-256 over the seed and the site's logical name. Layout
- * does not enter, so initial weights and dropout masks are the same for any tensor-, pipeline- or
+ * Returns the key of a random site: the first 64 bits of SHA-256 over the seed and the site's logical name.
+ * Layout does not enter, so initial weights and dropout masks are the same for any tensor-, pipeline- or
  * data-parallel size.
  */
 export function siteKey(seed: number, site: string): PhiloxKey {
@@ -18,7 +18,7 @@ const multiplier1 = 0xcd9e8d57;
 const weyl0 = 0x9e3779b9;
 const weyl1 = 0xbb67ae85;
 
-/** The upper 32 bits of the product of two unsigned 32-bit numbers. */
+/** Returns the upper 32 bits of the product of two unsigned 32-bit numbers. */
 function highProduct(a: number, b: number): number {
   const [aHigh, aLow] = [a >>> 16, a & 0xffff];
   const [bHigh, bLow] = [b >>> 16, b & 0xffff];
@@ -30,7 +30,10 @@ function highProduct(a: number, b: number): number {
 
 type Words = readonly [number, number, number, number];
 
-/** Philox 4x32-10 (Salmon et al. 2011): 128 random bits, as four unsigned words, of a key and a counter. */
+/**
+ * Computes Philox 4x32-10 (Salmon et al. 2011): 128 random bits, as four unsigned words, of a key and a
+ * counter.
+ */
 export function philox(key: PhiloxKey, counter: Words): Words {
   let [key0, key1] = key;
   let [word0, word1, word2, word3] = counter;

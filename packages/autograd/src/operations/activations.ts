@@ -15,8 +15,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * gelu(input), [..., F]. The bias before it belongs to the matmul. Its output is computed again in backward
- * rather than kept, where the tape rematerializes.
+ * Computes gelu(input), [..., F]. The bias before it belongs to the matmul. Its output is computed again in
+ * backward rather than kept, where the tape rematerializes.
  */
 export const gelu = checkedOperation(
   'gelu',
@@ -64,8 +64,8 @@ export function geluOf(
 }
 
 /**
- * max(input, 0)^2, [..., F]. The bias before it belongs to the matmul. Its output is computed again in
- * backward rather than kept, where the tape rematerializes.
+ * Computes max(input, 0)^2, [..., F]. The bias before it belongs to the matmul. Its output is computed again
+ * in backward rather than kept, where the tape rematerializes.
  */
 export const squaredRelu = checkedOperation(
   'squaredRelu',
@@ -104,8 +104,9 @@ export const squaredRelu = checkedOperation(
 );
 
 /**
- * silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The bias before it belongs to the
- * matmul. Its output is computed again in backward rather than kept, where the tape rematerializes.
+ * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The bias before it
+ * belongs to the matmul. Its output is computed again in backward rather than kept, where the tape
+ * rematerializes.
  *
  * @throws KernelError `MTL_SHAPE` for an input whose last dimension is odd
  */
@@ -148,7 +149,7 @@ export const swiglu = checkedOperation(
   },
 );
 
-/** tanh(input), of any shape. */
+/** Computes tanh(input), of any shape. */
 export const tanh = checkedOperation('tanh', (tape: Tape, input: Variable): Variable => {
   const { dtype, device, shape } = input.tensor;
   const output = Tensor.empty({ shape, dtype, device });

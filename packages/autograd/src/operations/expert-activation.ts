@@ -26,8 +26,8 @@ export interface ExpertActivationOptions extends ActivationOptions {
 }
 
 /**
- * act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros. Its output
- * is computed again in backward rather than kept, where the tape rematerializes.
+ * Computes act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows behind the last group become zeros.
+ * Its output is computed again in backward rather than kept, where the tape rematerializes.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for offsets that are none
@@ -57,7 +57,7 @@ export const expertActivation = checkedOperation(
     tape.record(result, () => {
       const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
       const savedFactors = probabilities && tape.save(probabilities);
-      /** The input's gradient; `ofFactors` is filled where it is given. */
+      /** Returns the input's gradient; `ofFactors` is filled where it is given. */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>
           expertActivationBackward({
@@ -123,8 +123,8 @@ export interface GroupedBiasOptions {
 }
 
 /**
- * input[r] + probabilities[r] * bias[g] for the rows r of group g, of the input's shape; rows behind the last
- * group become zeros.
+ * Computes input[r] + probabilities[r] * bias[g] for the rows r of group g, of the input's shape; rows behind
+ * the last group become zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
  *   are none

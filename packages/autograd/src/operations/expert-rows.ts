@@ -15,7 +15,7 @@ export interface GroupByExpertOptions {
   readonly numExperts: number;
 }
 
-/** Which slot of which row is where, when slots are sorted by expert. */
+/** The positions of the slots of all rows when slots are sorted by expert. */
 export interface RowGrouping {
   /** `[T, k]` int32: the grouped row of each slot, -1 where it was dropped */
   readonly positions: Variable;
@@ -29,8 +29,8 @@ export interface ExpertGroups extends RowGrouping {
 }
 
 /**
- * Where the rows of each expert are when all slots are sorted by expert; rows of an expert keep their order.
- * Nothing of it has a gradient.
+ * Sorts all slots by expert and returns the positions of each expert's rows; rows of an expert keep their
+ * order. None of it has a gradient.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
  *   is none
@@ -54,8 +54,8 @@ export interface PermuteRowsOptions {
 }
 
 /**
- * The rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind the
- * last are zeros.
+ * Copies the rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind
+ * the last are zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows
@@ -108,7 +108,7 @@ export interface PermuteProbabilitiesOptions {
   readonly grouping: RowGrouping;
 }
 
-/** A view of a tensor with other dimensions, for the length of `body`. */
+/** Calls `body` with a view of a tensor with other dimensions. */
 function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor) => void): void {
   const view = tensor.reshape(shape);
   try {
@@ -119,8 +119,8 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * The weight of each grouped row, [R]; 0 behind the last. What `expertActivation` and `groupedBias` multiply
- * by.
+ * Returns the weight of each grouped row, [R]; 0 behind the last: the factors of `expertActivation` and
+ * `groupedBias`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows
@@ -129,7 +129,7 @@ export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
   (tape: Tape, { probabilities, grouping }: PermuteProbabilitiesOptions): Variable => {
     const { dtype, device, shape, size } = probabilities.tensor;
-    /** Each slot is a row of one element, and the only slot of its row. */
+    /** Permutes single values: each slot is a row of one element, and the only slot of its row. */
     const permuteValues = (output: Tensor, input: Tensor, sources: Tensor): void =>
       withShape(output, [output.size, 1], (rows) =>
         withShape(input, [input.size, 1], (slots) =>
@@ -174,8 +174,8 @@ export interface CombineRowsOptions {
 }
 
 /**
- * For each row the sum of what is in the places of its slots, in the order of the slots and in float32;
- * dropped slots add nothing.
+ * Sums for each row the rows of its slots, in the order of the slots and in float32; dropped slots add
+ * nothing.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows

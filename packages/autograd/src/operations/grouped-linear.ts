@@ -22,7 +22,7 @@ export interface GroupedLinearOptions {
 }
 
 /** Runs `body` with a view of [G, ..., K] as [G, N, K]. */
-export function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result): Result {
+function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result): Result {
   const [groups, inputs] = [tensor.dim(0), tensor.dim(-1)];
   const view = tensor.reshape([groups, tensor.size / (groups * inputs), inputs]);
   try {
@@ -33,7 +33,7 @@ export function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) =>
 }
 
 /** @throws UsageError MTL_UNSUPPORTED for a weight whose matmuls compute in another precision */
-export function expectPlainPrecision({ name, precision }: Parameter): void {
+function expectPlainPrecision({ name, precision }: Parameter): void {
   if (precision === plainPrecision) return;
   throw new UsageError(
     'MTL_UNSUPPORTED',
@@ -45,9 +45,9 @@ export function expectPlainPrecision({ name, precision }: Parameter): void {
 }
 
 /**
- * output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group become
- * zeros. The weight gradient is added to the main gradient by the matmul itself, in float32 whatever the
- * compute dtype; that of a group without rows stays as it is.
+ * Computes output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group
+ * become zeros. The weight gradient is added to the main gradient by the matmul itself, in float32 whatever
+ * the compute dtype; that of a group without rows stays as it is.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
  *   are none
@@ -117,10 +117,10 @@ export interface AdaptedGroupedLinearOptions extends GroupedLinearOptions {
 }
 
 /**
- * `groupedLinear` with an adapter: output[r] = input[r] (weight[g] + scale * up[g] down[g])^T for the rows r
- * of group g, [R, 1, N]; rows behind the last group become zeros. Where the layer's weight is sharded, each
- * process adds what its slices of the adapter give, so that nothing more is communicated, and the gradient of
- * the factor that is replicated is a partial sum.
+ * Computes `groupedLinear` with an adapter: output[r] = input[r] (weight[g] + scale * up[g] down[g])^T for
+ * the rows r of group g, [R, 1, N]; rows behind the last group become zeros. Where the layer's weight is
+ * sharded, each process adds the terms of its slices of the adapter, so that no further communication is
+ * needed, and the gradient of the factor that is replicated is a partial sum.
  *
  * Only the adapter is trained: the weight is frozen.
  *
@@ -179,7 +179,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze it before the optimizer is built',
   });
 
-/** The output on the tape, and [R, 1, r]: scale times what A projects the input to. */
+/** Computes the output on the tape, and [R, 1, r]: scale times the input that A has projected. */
 function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOptions): {
   readonly output: Tensor;
   readonly low: Variable;
@@ -192,11 +192,11 @@ function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOption
   return { output, low: new Variable(low, { requiresGradient: false }) };
 }
 
-/** A new tensor: each row times the transposed matrix of its group. */
+/** Returns a new tensor: each row times the transposed matrix of its group. */
 const timesTransposed = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets, transposeWeights: true }));
 
-/** A new tensor: each row times the matrix of its group. */
+/** Returns a new tensor: each row times the matrix of its group. */
 const times = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets }));
 

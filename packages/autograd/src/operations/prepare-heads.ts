@@ -29,7 +29,7 @@ export interface HeadNorm {
   readonly epsilon: number;
 }
 
-/** What the norm of all queries, or of all keys, computes with. */
+/** The operands of the norm of all queries, or of all keys. */
 interface NormOperands {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
@@ -39,7 +39,7 @@ interface NormOperands {
   readonly mean: Tensor | undefined;
 }
 
-/** A tensor with the elements of a strided view. */
+/** Copies the elements of a strided view to a new tensor. */
 function copied(view: Tensor): Tensor {
   const copy = emptyLike(view);
   cast({ output: copy, input: view });
@@ -52,7 +52,7 @@ const emptyLike = ({ shape, dtype, device }: Tensor): Tensor => Tensor.empty({ s
  * Normalizes the views of queries or keys in packed projections. RMSNorm goes from view to view; layer norm
  * takes no views, so that they are copied before it and after it.
  */
-export function headNormForward(
+function headNormForward(
   { weight, bias, rstd, mean }: NormOperands,
   { output, input, epsilon }: { readonly output: Tensor; readonly input: Tensor; readonly epsilon: number },
 ): void {
@@ -75,15 +75,15 @@ export function headNormForward(
   });
 }
 
-/** The gradients of `headNormForward`. */
-export function headNormBackward(
+/** Computes the gradients of `headNormForward`. */
+function headNormBackward(
   { weight, bias, rstd, mean }: NormOperands,
   views: {
     /** Left out, only the gradients of the parameters are computed. May be `outputGradient`. */
     readonly inputGradient: Tensor | undefined;
     readonly outputGradient: Tensor;
     readonly input: Tensor;
-    /** Whether the gradients of the parameters are added to, unless they are frozen. */
+    /** True where the gradients of the parameters are added to, unless they are frozen. */
     readonly addsToParameters: boolean;
   },
 ): void {
@@ -137,7 +137,8 @@ const normalizedParts = ['query', 'key'] as const;
 type NormalizedPart = (typeof normalizedParts)[number];
 
 /**
- * What the norms keep for backward: rstd of every query and of every key, and with layer norm their means.
+ * The statistics that the norms keep for backward: rstd of every query and of every key, and with layer norm
+ * their means.
  */
 interface HeadStatistics<Value> {
   readonly rstd: Readonly<Record<NormalizedPart, Value>>;
@@ -155,7 +156,7 @@ const parametersOf = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) 
   key: { weight: keyWeight, bias: keyBias },
 });
 
-/** What is done with packed projections, as tensors [rows, 1, G, R + 2, D]. */
+/** Computes with packed projections, as tensors [rows, 1, G, R + 2, D]. */
 class Heads {
   readonly #options: PrepareHeadsOptions;
   readonly #shape: readonly number[];
@@ -171,7 +172,7 @@ class Heads {
     return tensor.reshape(this.#shape);
   }
 
-  /** New statistics, of each query and each key. */
+  /** Makes statistics of each query and each key. */
   statistics({ queryBias }: HeadNorm): HeadStatistics<Variable> {
     const { dtype, device } = this.#options.qkv.tensor;
     const [rows, , groups, parts] = this.#shape as [number, number, number, number];
@@ -203,7 +204,7 @@ class Heads {
   }
 }
 
-/** A new tensor: `qkv` with its queries and keys normalized, then rotated. */
+/** Returns a new tensor: `qkv` with its queries and keys normalized, then rotated. */
 function prepare(
   options: PrepareHeadsOptions,
   heads: Heads,
@@ -241,7 +242,7 @@ interface SavedForBackward {
   readonly statistics: HeadStatistics<SavedTensor> | undefined;
 }
 
-/** The gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
+/** Computes the gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
 function backward(
   { options, heads, saved }: { options: PrepareHeadsOptions; heads: Heads; saved: SavedForBackward },
   outputGradient: Tensor,
@@ -275,9 +276,9 @@ function backward(
 }
 
 /**
- * What queries and keys go through before attention: a norm of every head (query/key norm), then the rotary
- * position embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with
- * its values unchanged. With a norm the result is computed again in backward rather than kept, where the tape
+ * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
+ * embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with its values
+ * unchanged. With a norm the result is computed again in backward rather than kept, where the tape
  * rematerializes.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit, `MTL_INDEX` for

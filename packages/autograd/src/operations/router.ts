@@ -36,9 +36,9 @@ function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Resu
 }
 
 /**
- * The logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows of the
- * leading dimensions one after the other. Gradients are computed in float32 as well, and that of the input is
- * rounded once: which experts are chosen must not depend on the rounding of 16-bit logits.
+ * Computes the logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows
+ * of the leading dimensions one after the other. Gradients are computed in float32 as well, and that of the
+ * input is rounded once: which experts are chosen must not depend on the rounding of 16-bit logits.
  */
 export const routerLinear = checkedOperation(
   'routerLinear',
@@ -88,7 +88,7 @@ export interface RouteOptions extends RouterScoreOptions {
   readonly logits: Variable;
   /** [E] float32: added to the scores that select, not to probabilities. No gradient flows to it. */
   readonly expertBias?: Variable | undefined;
-  /** How many experts a row has: k. */
+  /** The number of experts of a row: k. */
   readonly topK: number;
   /** Groups of as many experts each, of which a row uses `groupTopK`. Default 0: none. */
   readonly numGroups?: number | undefined;
@@ -109,7 +109,7 @@ export interface Routing {
 }
 
 /**
- * The k experts of each row and their weights; the gradient of the logits is that of the weights.
+ * Chooses the k experts of each row and their weights; the gradient of the logits is that of the weights.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for an expert that is none
@@ -174,7 +174,7 @@ export interface RouterStatistics {
 }
 
 /**
- * Sums that balancing losses and metrics of a router are made of; gradients flow to the logits from the sums
+ * Computes the sums that balancing losses and metrics of a router need; gradients flow to the logits from the sums
  * of scores and of squares.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
