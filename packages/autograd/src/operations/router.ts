@@ -174,8 +174,8 @@ export interface RouterStatistics {
 }
 
 /**
- * Computes the sums that balancing losses and metrics of a router need; gradients flow to the logits from the sums
- * of scores and of squares.
+ * Computes the sums that balancing losses and metrics of a router need; gradients flow to the logits from the
+ * sums of scores and of squares.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
