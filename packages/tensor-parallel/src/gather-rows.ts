@@ -1,8 +1,7 @@
 import { gatherRows as gatherOwnRows, type Tape, type Variable } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { isSharded } from './is-sharded.js';
 import { regionCollectives } from './region-collectives.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface GatherRowsOptions {
   /** [S, B, H], or this process's [S / t, B, H] with sequence parallelism */

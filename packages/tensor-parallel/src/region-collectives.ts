@@ -1,8 +1,7 @@
 import type { Collective } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
-import { isSharded } from './is-sharded.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 /**
  * The collectives at the borders of a tensor-parallel region. `enter` is applied to activations where a

@@ -1,6 +1,5 @@
 import { Parameter, type ParameterOptions } from '@mtl/autograd';
-import { isSharded } from './is-sharded.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface ReplicatedParameterOptions
   extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays' | 'matrices'> {
