@@ -47,3 +47,22 @@ export interface Chunks extends RowOrder {
   /** Masks of all queries and all keys, in the order of their sequences. */
   wholeMasks(call: AttendedHeads): AttentionMasks;
 }
+
+/** The masks and the dropout of a call that are the same for all chunks. */
+export function chunkMasks(
+  { causal = false, windowSize, dropout, headOffset = 0 }: AttendedHeads,
+  /** int64: the numbers of samples. Default: those of the call. */
+  samples: Tensor | undefined = dropout?.samples.tensor,
+): AttentionMasks {
+  return {
+    causal,
+    windowSize,
+    dropout: dropout && {
+      probability: dropout.probability,
+      keyLow: dropout.key[0],
+      keyHigh: dropout.key[1],
+      samples: samples!,
+      headOffset,
+    },
+  };
+}

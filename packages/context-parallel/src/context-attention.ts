@@ -1,4 +1,4 @@
-import type { AttentionOptions } from '@mtl/autograd';
+import type { AttentionOptions, Tape, Variable } from '@mtl/autograd';
 
 /**
  * How queries meet the keys of other processes. `all_gather`: every process gets the keys and values of all
@@ -16,4 +16,37 @@ export type AttendedHeads = Omit<ContextAttentionCall, 'qkv'>;
 export interface ContextAttentionCall extends Omit<AttentionOptions, 'keyStart' | 'keyMask' | 'packed'> {
   /** The index of its layer in the model. */
   readonly layer: number;
+}
+
+/** Sequences of one length, [S, B]. */
+export interface SequencesOfBatch {
+  readonly batchSize: number;
+  readonly sequenceLength: number;
+  /** `[B]`: global numbers of the samples, which random masks depend on. */
+  readonly sampleNumbers: Float64Array;
+  /** int32 [B, S]: the first position of each one's document; undefined: a sequence is one. */
+  readonly keyStart: Int32Array | undefined;
+}
+
+/** Samples that lie one after the other in T rows. */
+export interface PackedSamplesOfBatch {
+  readonly numRows: number;
+  /**
+   * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are
+   * unused.
+   */
+  readonly starts: Int32Array;
+  /** `[N]`: as those of sequences. */
+  readonly sampleNumbers: Float64Array;
+}
+
+/** The rows of a micro-batch that this process owns, until they are released. */
+export interface OwnRows {
+  /** Each one's index among all, [S, B] or T, of which each process has as many. */
+  readonly indices: Int32Array;
+  /** What is different between micro-batches of one shape, in words; undefined: nothing is. */
+  readonly variant?: string | undefined;
+  /** Attention of the own queries to the keys of all that they may see: [own, B, A * D]. */
+  attend(tape: Tape, call: ContextAttentionCall): Variable;
+  release(): void;
 }

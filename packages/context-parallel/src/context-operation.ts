@@ -1,8 +1,8 @@
 import { type Tape, Variable } from '@mtl/autograd';
-import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
+import { attentionRowSums, type DType, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
 import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
-import { type ProjectionSizes, rowsOfPlace, sizesOf } from './projection-parts.js';
+import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
 
 /** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
 export interface Pass {
@@ -140,4 +140,57 @@ export function contextOperation(
       return chunks.leave(gradient);
     },
   });
+}
+
+/** The statistics of one of the own chunks: see `Chunks.statisticsShape`. */
+const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
+  statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
+
+/** [c, ..., G, R, D] */
+const queryOfPlace = ({ projection, sizes, chunks }: Pass, place: number): Tensor =>
+  splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query;
+
+/** The rows of forward's operands that belong to an own chunk of queries; views. */
+export interface OwnResults {
+  /** [c, ..., G, R, D] */
+  readonly query: Tensor;
+  /** [c, ..., A, D] */
+  readonly output: Tensor;
+  /** See `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
+}
+
+export function ownResults(pass: ForwardPass, place: number): OwnResults {
+  const { sizes, output, logSumExp, chunks } = pass;
+  const { rows, heads, headSize } = sizes;
+  return {
+    query: queryOfPlace(pass, place),
+    output: rowsOfPlace(output.reshape([...rows, heads, headSize]), place, chunks),
+    logSumExp: statisticsOfPlace(logSumExp, place),
+  };
+}
+
+/** The rows of backward's operands that belong to an own chunk of queries; views. */
+export interface OwnGradients {
+  /** [c, ..., G, R, D] */
+  readonly query: Tensor;
+  readonly queryGradient: Tensor;
+  /** [c, ..., A, D] */
+  readonly outputGradient: Tensor;
+  /** See `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
+  readonly rowSums: Tensor;
+}
+
+export function ownGradients(pass: BackwardPass, place: number): OwnGradients {
+  const { gradient, sizes, outputGradient, chunks, logSumExp, rowSums } = pass;
+  const { rows, heads, headSize } = sizes;
+  return {
+    query: queryOfPlace(pass, place),
+    queryGradient: splitProjection(rowsOfPlace(gradient.reshape(projectionShape(sizes)), place, chunks))
+      .query,
+    outputGradient: rowsOfPlace(outputGradient.reshape([...rows, heads, headSize]), place, chunks),
+    logSumExp: statisticsOfPlace(logSumExp, place),
+    rowSums: statisticsOfPlace(rowSums, place),
+  };
 }

@@ -8,16 +8,19 @@ import {
   type ContextLevels,
 } from './blocks-of-processes.js';
 import type { Chunks } from './chunks.js';
-import type { ContextAttentionCall, ContextCommunication } from './context-attention.js';
+import type {
+  ContextAttentionCall,
+  ContextCommunication,
+  OwnRows,
+  PackedSamplesOfBatch,
+  SequencesOfBatch,
+} from './context-attention.js';
 import { type ContextOperation, contextOperation } from './context-operation.js';
-import { documentChunks } from './document-chunks.js';
 import { attentionOfBlocks, attentionOfSequences, exchangedHeads } from './exchanged-heads.js';
 import { gatheredAttention } from './gathered-attention.js';
-import { PackedChunks, type PackedParts } from './packed-chunks.js';
-import type { UploadOptions } from './packed-row-order.js';
+import { PackedChunks, type PackedParts, type UploadOptions } from './packed-chunks.js';
+import { documentChunks, rowChunks } from './packed-parts.js';
 import { ringAttention } from './ring-attention.js';
-import { rowChunks } from './row-chunks.js';
-import type { OwnRows, PackedSamplesOfBatch, SequencesOfBatch } from './rows-of-batch.js';
 import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
 
 export interface ContextPartitionOptions {

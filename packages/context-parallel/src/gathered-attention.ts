@@ -1,7 +1,13 @@
 import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
-import { ownGradients, ownResults } from './own-tensors.js';
+import {
+  type BackwardPass,
+  type ContextOperation,
+  type ForwardPass,
+  ownGradients,
+  ownResults,
+  sumsOf,
+} from './context-operation.js';
 import {
   keysAndValuesIn,
   keysAndValuesOf,

@@ -1,7 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { describe, expect, it } from 'vitest';
-import { bordersOfDocuments, type Document, documentChunks, documentsOf } from './document-chunks.js';
-import { rowChunks } from './row-chunks.js';
+import { bordersOfDocuments, type Document, documentChunks, documentsOf, rowChunks } from './packed-parts.js';
 import { chunksOfRank } from './sequence-chunks.js';
 
 const groupOf = (rank: number, size: number) => ({ rank, size }) as ProcessGroup;

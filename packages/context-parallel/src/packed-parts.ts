@@ -1,7 +1,7 @@
 import type { ProcessGroup } from '@mtl/comm';
-import { UsageError } from '@mtl/errors';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { PackedSamplesOfBatch, SequencesOfBatch } from './context-attention.js';
 import type { PackedParts, Part } from './packed-chunks.js';
-import type { SequencesOfBatch } from './rows-of-batch.js';
 import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
 
 /** A document of a sequence: some positions one after the other. */
@@ -119,5 +119,42 @@ export function documentChunks(
     columns: batchSize,
     places,
     indices,
+  };
+}
+
+/**
+ * Rows of samples that see all their keys, a slice of them for each process: without causality every row of a
+ * sample is as much work.
+ *
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
+ */
+export function rowChunks(
+  { numRows, starts, sampleNumbers }: PackedSamplesOfBatch,
+  group: ProcessGroup,
+): PackedParts & { readonly indices: Int32Array } {
+  const { rank, size } = group;
+  if (numRows % size !== 0) {
+    throw new ConfigurationError(
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      `${numRows} rows of packed samples cannot be divided over ${size} processes`,
+      { expected: `a multiple of ${size}`, remedy: 'fill the rows up', details: { numRows, size } },
+    );
+  }
+  const chunkSize = numRows / size;
+  const within = (row: number, start: number, end: number): number =>
+    Math.min(Math.max(row, start), end) - start;
+  const parts = Array.from({ length: size }, (_, chunk) =>
+    Array.from(sampleNumbers, (_number, sample): Part => {
+      const [start, end] = [starts[sample]!, starts[sample + 1]!];
+      return [within(chunk * chunkSize, start, end), within((chunk + 1) * chunkSize, start, end)];
+    }),
+  );
+  return {
+    group,
+    chunkSize,
+    parts,
+    ofRank: (of) => [of],
+    sampleNumbers: Array.from(sampleNumbers, BigInt),
+    indices: Int32Array.from({ length: chunkSize }, (_, row) => rank * chunkSize + row),
   };
 }

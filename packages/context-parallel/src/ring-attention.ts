@@ -5,10 +5,11 @@ import {
   type BackwardPass,
   type ContextOperation,
   type ForwardPass,
+  ownGradients,
+  ownResults,
   type Pass,
   sumsOf,
 } from './context-operation.js';
-import { ownGradients, ownResults } from './own-tensors.js';
 import { keysAndValuesIn, keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './projection-parts.js';
 
 /**

@@ -1,8 +1,7 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { cast, type Slice, Tensor } from '@mtl/kernels';
-import { chunkMasks } from './chunk-masks.js';
-import type { Chunks } from './chunks.js';
+import { type Chunks, chunkMasks } from './chunks.js';
 
 /**
  * The chunks that a process owns of a sequence of 2 n equal ones, n being the processes that share it: one
