@@ -1,11 +1,11 @@
 import type { AttentionOptions, Tape, Variable } from '@mtl/autograd';
 
 /**
- * How queries meet the keys of other processes. `all_gather`: every process gets the keys and values of all
- * (Llama Team 2024, 3.3.2); `p2p`: they go round in a ring, and partial results are merged (Ring Attention,
- * Liu et al. 2023); `a2a`: every process gets all positions of some heads (DeepSpeed-Ulysses, Jacobs et al.
- * 2023); `a2a+p2p`: blocks of neighbours exchange heads, and keys go round the blocks (USP, Fang and Zhao
- * 2024).
+ * The communication by which queries meet the keys of other processes. `all_gather`: every process gets the
+ * keys and values of all (Llama Team 2024, 3.3.2); `p2p`: they go round in a ring, and partial results are
+ * merged (Ring Attention, Liu et al. 2023); `a2a`: every process gets all positions of some heads
+ * (DeepSpeed-Ulysses, Jacobs et al. 2023); `a2a+p2p`: blocks of neighbours exchange heads, and keys go round
+ * the blocks (USP, Fang and Zhao 2024).
  */
 export type ContextCommunication = 'all_gather' | 'p2p' | 'a2a' | 'a2a+p2p';
 
@@ -44,9 +44,9 @@ export interface PackedSamplesOfBatch {
 export interface OwnRows {
   /** Each one's index among all, [S, B] or T, of which each process has as many. */
   readonly indices: Int32Array;
-  /** What is different between micro-batches of one shape, in words; undefined: nothing is. */
+  /** The difference between micro-batches of one shape, in words; undefined: there is none. */
   readonly variant?: string | undefined;
-  /** Attention of the own queries to the keys of all that they may see: [own, B, A * D]. */
+  /** Computes attention of the own queries to the keys of all that they may see: [own, B, A * D]. */
   attend(tape: Tape, call: ContextAttentionCall): Variable;
   release(): void;
 }

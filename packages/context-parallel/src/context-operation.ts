@@ -21,7 +21,7 @@ export interface ForwardPass extends Pass {
 }
 
 export interface BackwardPass extends Pass {
-  /** As `logSumExp`: `attentionRowSums` of every own chunk. */
+  /** The `attentionRowSums` of every own chunk, in the shape of `logSumExp`. */
   readonly rowSums: Tensor;
   /** [rows, ..., (A + 2 G) * D] */
   readonly gradient: Tensor;
@@ -38,13 +38,15 @@ export interface ContextOperation {
   backward(pass: BackwardPass): void;
 }
 
-/** The dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
+/** Returns the dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /** Both directions of attention over rows of a process. */
-export interface AttentionPasses {
+interface AttentionPasses {
   readonly name: string;
-  /** `projection` is what backward reads of qkv. Default: qkv itself. */
+  /**
+   * Computes the output. `projection` is the tensor that backward reads in place of qkv. Default: qkv itself.
+   */
   forward(qkv: Tensor): {
     readonly output: Tensor;
     readonly logSumExp: Tensor;
@@ -60,8 +62,8 @@ export interface AttentionPasses {
 }
 
 /**
- * Attention as a differentiable operation that keeps the projection, the output and the log-sum-exp of its
- * rows. What masks read outlives the passes of a micro-batch.
+ * Records attention as a differentiable operation that keeps the projection, the output and the log-sum-exp
+ * of its rows. The tensors that masks read outlive the passes of a micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
@@ -101,7 +103,7 @@ export function recordedAttention(
   return output;
 }
 
-/** Attention of the own chunks. */
+/** Records attention of the own chunks. */
 export function contextOperation(
   tape: Tape,
   { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
@@ -142,16 +144,16 @@ export function contextOperation(
   });
 }
 
-/** The statistics of one of the own chunks: see `Chunks.statisticsShape`. */
+/** Returns the statistics of one of the own chunks: see `Chunks.statisticsShape`. */
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 
-/** [c, ..., G, R, D] */
+/** Returns the queries of one of the own chunks, [c, ..., G, R, D]. */
 const queryOfPlace = ({ projection, sizes, chunks }: Pass, place: number): Tensor =>
   splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query;
 
 /** The rows of forward's operands that belong to an own chunk of queries; views. */
-export interface OwnResults {
+interface OwnResults {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
   /** [c, ..., A, D] */
@@ -171,7 +173,7 @@ export function ownResults(pass: ForwardPass, place: number): OwnResults {
 }
 
 /** The rows of backward's operands that belong to an own chunk of queries; views. */
-export interface OwnGradients {
+interface OwnGradients {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
   readonly queryGradient: Tensor;

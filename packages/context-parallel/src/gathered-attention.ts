@@ -22,7 +22,7 @@ import {
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
-/** [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
+/** Gathers [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
 function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): Tensor {
   const { group } = chunks;
   const own = keysAndValuesOf(projection, sizes);

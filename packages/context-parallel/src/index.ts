@@ -12,4 +12,3 @@ export {
   contextPartition,
 } from './context-partition.js';
 export type { Upload, UploadOptions } from './packed-chunks.js';
-export { chunkSizeOf, chunkSlice, chunksOfRank } from './sequence-chunks.js';

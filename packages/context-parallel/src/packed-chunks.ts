@@ -19,8 +19,8 @@ export interface UploadOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** A vector on the device. */
-export function uploaded(
+/** Copies a vector to the device. */
+function uploaded(
   values: Int32Array | BigInt64Array,
   { device, upload = Tensor.from }: UploadOptions,
 ): Variable {
@@ -29,9 +29,9 @@ export function uploaded(
 }
 
 /** Rows of packed samples among those of several processes. */
-export interface PackedRowsOfProcesses {
+interface PackedRowsOfProcesses {
   readonly group: ProcessGroup;
-  /** How many chunks a process has. */
+  /** The number of chunks that a process has. */
   readonly perProcess: number;
   /** B, where the rows of activations are [own, B] and those of a chunk are turned: [B, own]. Default: 1. */
   readonly columns?: number | undefined;
@@ -88,7 +88,7 @@ export class PackedRowOrder implements RowOrder {
     return output;
   }
 
-  /** [own, B, W] as [chunks, B, own of a chunk, W], a view. */
+  /** Returns [own, B, W] as [chunks, B, own of a chunk, W], a view. */
   #turned(rows: Tensor): Tensor {
     const [numRows, columns, width] = rows.shape as [number, number, number];
     const ofChunk = numRows / this.perProcess;
@@ -130,18 +130,18 @@ export type Part = readonly [start: number, end: number];
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: rows of every chunk; those after the last sample's belong to none. */
   readonly chunkSize: number;
-  /** Of each chunk its part of each sample. */
+  /** The parts of every chunk, one for each sample. */
   readonly parts: ReadonlyArray<readonly Part[]>;
   /** The chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
-  /** Of each sample, for random masks. */
+  /** The number of each sample, for random masks. */
   readonly sampleNumbers: readonly bigint[];
 }
 
 /** The part of the samples that a chunk has, or all of them. */
 interface Ranges {
   readonly lengths: readonly number[];
-  /** At least as many as the longest has. */
+  /** A bound of the lengths: at least the number of rows of the longest. */
   readonly longest: number;
   /** int32 [N + 1] */
   readonly starts: Tensor;
@@ -149,7 +149,7 @@ interface Ranges {
   readonly first: Tensor;
 }
 
-/** [0, l0, l0 + l1, ...] */
+/** Returns [0, l0, l0 + l1, ...]. */
 function startsOf(lengths: readonly number[]): number[] {
   const starts = [0];
   for (const length of lengths) starts.push(starts.at(-1)! + length);

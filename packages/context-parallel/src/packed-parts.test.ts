@@ -5,7 +5,7 @@ import { chunksOfRank } from './sequence-chunks.js';
 
 const groupOf = (rank: number, size: number) => ({ rank, size }) as ProcessGroup;
 
-/** [B, S]: the first position of each one's document. */
+/** Returns the first position of each position's document, [B, S]. */
 const keyStartOf = (sequences: ReadonlyArray<readonly number[]>): Int32Array =>
   Int32Array.from(
     sequences.flatMap((lengths) => {
@@ -18,7 +18,7 @@ const keyStartOf = (sequences: ReadonlyArray<readonly number[]>): Int32Array =>
     }),
   );
 
-/** Deterministic documents of 1 to `most` positions that fill a sequence. */
+/** Makes deterministic documents of 1 to `most` positions that fill a sequence. */
 function lengthsOf(sequenceLength: number, most: number, seed: number): number[] {
   const lengths: number[] = [];
   let state = seed;

@@ -6,14 +6,14 @@ import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
 
 /** A document of a sequence: some positions one after the other. */
 export interface Document {
-  /** Which sequence of the micro-batch. */
+  /** The sequence's number in the micro-batch. */
   readonly sample: number;
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The documents of all sequences, by the first position of each one's document, [B, S].
+ * Returns the documents of all sequences, by the first position of each one's document, [B, S].
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first key that does not begin where its document does
  */
@@ -36,10 +36,10 @@ export function documentsOf(keyStart: Int32Array, sequenceLength: number): reado
 }
 
 /**
- * Where the 2 n chunks of every document begin, and where the last one ends: [documents][2 n + 1] positions.
- * What does not divide goes to the chunks in turn, from document to document, so that every chunk has as many
- * positions of each sequence. No document is padded: which tokens a step has does not depend on the number of
- * processes.
+ * Returns the begin of the 2 n chunks of every document, and the end of the last one: [documents][2 n + 1]
+ * positions. The positions of a remainder go to the chunks in turn, from document to document, so that every
+ * chunk has as many positions of each sequence. No document is padded: the tokens of a step do not depend on
+ * the number of processes.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
  */
@@ -64,7 +64,7 @@ export function bordersOfDocuments(
   });
 }
 
-/** As many as a power of two, so that there are few different numbers of them. */
+/** Fills up with empty documents to a power of two, so that there are few different numbers of them. */
 function filledUp(documents: readonly Document[]): readonly Document[] {
   const count = 2 ** Math.ceil(Math.log2(documents.length));
   const empty = { sample: 0, start: 0, end: 0 };
@@ -123,8 +123,8 @@ export function documentChunks(
 }
 
 /**
- * Rows of samples that see all their keys, a slice of them for each process: without causality every row of a
- * sample is as much work.
+ * Divides rows of samples that see all their keys, a slice of them for each process: without causality every
+ * row of a sample is as much work.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
  */
