@@ -56,8 +56,10 @@ const foldersWithSubjects = [
   'packages/comm/src/',
   'packages/comm/test/',
   'packages/configuration/',
+  'packages/context-parallel/',
   'packages/dashboard/',
   'packages/models/',
+  'packages/tensor-parallel/',
   'platforms/',
   'tooling/',
 ];

@@ -16,15 +16,15 @@ import { replicatedParameter } from './replicated-parameter.js';
 import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 
 export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight' | 'bias'> {
-  /** Of `columnParallelAdapter`. Default: none. */
+  /** The adapters of `columnParallelAdapter`. Default: none. */
   readonly adapters?: LinearAdapters | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * The beginning of a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight
- * [O / t, I] and bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the
- * transposed weight).
+ * Begins a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O / t, I] and
+ * bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed
+ * weight).
  *
  * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this
  * process's [S / t, B, I]; it is all-gathered for the matmuls of forward and of the weight gradient, and
@@ -47,7 +47,7 @@ export interface ColumnParallelLinearGeluOptions
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** GELU of `columnParallelLinear`, in the same pass where the device can. */
+/** Computes GELU of `columnParallelLinear`, in the same pass where the device can. */
 export const columnParallelLinearGelu = checkedOperation(
   'columnParallelLinearGelu',
   (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
@@ -65,8 +65,8 @@ export interface ColumnParallelParametersOptions {
   /** Sizes whose product is O; the first one is sharded. */
   readonly outputs: readonly number[];
   /**
-   * How many matrices of `outputs` there are, one after the other, each of them sharded: 2 for the gates and
-   * the values of a gated layer. They are the first dimension of the parameters. Default: one matrix, without
+   * The number of matrices of `outputs`, one after the other, each of them sharded: 2 for the gates and the
+   * values of a gated layer. They are the first dimension of the parameters. Default: one matrix, without
    * that dimension.
    */
   readonly numParts?: number | undefined;
@@ -75,7 +75,7 @@ export interface ColumnParallelParametersOptions {
    * values. Default: one, the whole weight.
    */
   readonly matrices?: readonly (readonly Slice[])[] | undefined;
-  /** What the first one counts, in the plural: `attention heads`. */
+  /** The name of the first size's items in errors, in the plural: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -85,10 +85,10 @@ export interface ColumnParallelParametersOptions {
 }
 
 /**
- * The parameters of `columnParallelLinear`: a weight [...outputs, I], of which this rank holds a slice of the
- * first dimension, and a bias [...outputs] with the same slice, initially zero. With `numParts` P they are
- * [P, ...outputs, I] and [P, ...outputs], of which this rank holds the same slice of every part: a slice of
- * the first dimension of [P * O, I] would be parts of other ranks.
+ * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I], of which this rank holds a slice
+ * of the first dimension, and a bias [...outputs] with the same slice, initially zero. With `numParts` P they
+ * are [P, ...outputs, I] and [P, ...outputs], of which this rank holds the same slice of every part: a slice
+ * of the first dimension of [P * O, I] would be parts of other ranks.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the first dimension cannot be sharded evenly
  */
@@ -143,10 +143,10 @@ export interface ColumnParallelAdapterOptions {
 }
 
 /**
- * An adapter of a `columnParallelLinear`: A [r, I], which all ranks have, and B [...outputs, r], of which
- * each has the rows that it has of the weight. Each rank computes the gradient of A from its outputs, a
- * partial sum. Initially A is uniform within 1 / sqrt(I), as in PEFT
- * (Kaiming's with a = sqrt(5)), and B zero, so that the adapter adds nothing.
+ * Makes an adapter of a `columnParallelLinear`: A [r, I], which all ranks have, and B [...outputs, r], of
+ * which each has the rows that it has of the weight. Each rank computes the gradient of A from its outputs, a
+ * partial sum. Initially A is uniform within 1 / sqrt(I), as in PEFT (Kaiming's with a = sqrt(5)), and B
+ * zero, so that the adapter adds nothing.
  */
 export function columnParallelAdapter(options: ColumnParallelAdapterOptions): LinearAdapter {
   const { name, weight, rank, tensorParallel } = options;

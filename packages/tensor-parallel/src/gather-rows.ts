@@ -12,8 +12,8 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only these rows
- * are communicated, and operations on them need no sequence parallelism.
+ * Returns chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only
+ * these rows are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(
   'gatherRows',

@@ -9,8 +9,6 @@ export {
   columnParallelParameters,
 } from './column-parallel.js';
 export {
-  type CommunicateOptions,
-  communicate,
   joinShares,
   type PendingVariable,
   shareOfRows,

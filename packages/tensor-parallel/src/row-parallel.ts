@@ -19,23 +19,22 @@ import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
   /** [O], replicated: added once, to the sum. */
   readonly bias?: Parameter | undefined;
-  /** Of sum and bias, before the residual is added. Default: none. */
+  /** Dropout of sum and bias, before the residual is added. Default: none. */
   readonly dropout?: Dropout | undefined;
   /**
    * [S, B, O], or this process's part under sequence parallelism: added once, like the bias. Default: none.
    */
   readonly residual?: Variable | undefined;
-  /** Of `rowParallelAdapter`. Default: none. */
+  /** The adapters of `rowParallelAdapter`. Default: none. */
   readonly adapters?: LinearAdapters | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * The end of a tensor-parallel region: residual + dropout(sum + bias), the sum over processes of input
- * [S, B, I / t] weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3:
- * the rows of the transposed weight).
- * Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S / t, B, O], and the
- * gradient of a bias is then only a part.
+ * Ends a tensor-parallel region: residual + dropout(sum + bias), the sum over processes of input [S, B, I /
+ * t] weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the rows of
+ * the transposed weight). Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S /
+ * t, B, O], and the gradient of a bias is then only a part.
  */
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
@@ -63,7 +62,7 @@ export interface RowParallelParametersOptions {
   readonly inputs: { readonly numGroups: number; readonly groupSize: number };
   /** O: the size of the output. */
   readonly outputs: number;
-  /** What the groups are, in the plural: `attention heads`. */
+  /** The name of the groups in errors, in the plural: `attention heads`. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -73,8 +72,8 @@ export interface RowParallelParametersOptions {
 }
 
 /**
- * The parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], of which this rank holds the
- * columns of some groups, and a replicated bias [O], initially zero.
+ * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], of which this rank holds
+ * the columns of some groups, and a replicated bias [O], initially zero.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the groups cannot be sharded evenly
  */
@@ -119,9 +118,9 @@ export interface RowParallelAdapterOptions {
 }
 
 /**
- * An adapter of a `rowParallelLinear`: A [r, I], of which each rank has the columns that it has of the
- * weight, and B [O, r], which all have. The sum over ranks that leaves the region contains what the adapter
- * adds; each rank computes the gradient of B from its inputs, a partial sum. Initial values: as
+ * Makes an adapter of a `rowParallelLinear`: A [r, I], of which each rank has the columns that it has of the
+ * weight, and B [O, r], which all have. The sum over ranks that leaves the region contains the term of the
+ * adapter; each rank computes the gradient of B from its inputs, a partial sum. Initial values: as
  * `columnParallelAdapter`.
  */
 export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAdapter {

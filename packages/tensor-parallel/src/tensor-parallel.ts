@@ -3,7 +3,7 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import type { Slice } from '@mtl/kernels';
 
 /**
- * How layers are sharded over processes. Without it (undefined), or with a group of one process, a layer is
+ * The sharding of layers over processes. Without it (undefined), or with a group of one process, a layer is
  * not sharded and nothing is communicated.
  */
 export interface TensorParallel {
@@ -13,20 +13,20 @@ export interface TensorParallel {
    */
   readonly group: ProcessGroup;
   /**
-   * Whether activations between the parallel matmuls (layer norms, dropout, residuals) are sharded along the
-   * sequence (Korthikanti et al. 2022): all-gather and reduce-scatter replace all-reduce.
+   * True where activations between the parallel matmuls (layer norms, dropout, residuals) are sharded along
+   * the sequence (Korthikanti et al. 2022): all-gather and reduce-scatter replace all-reduce.
    */
   readonly sequenceParallel: boolean;
 }
 
-/** Whether layers are sharded: the group has more than one process. */
+/** Returns true where layers are sharded: the group has more than one process. */
 export function isSharded(tensorParallel: TensorParallel | undefined): tensorParallel is TensorParallel {
   return tensorParallel !== undefined && tensorParallel.group.size > 1;
 }
 
 /**
- * The slice of this process of `size` items (heads, features, tokens of a vocabulary, positions): equal
- * slices, by position in the group.
+ * Returns the slice of this process of `size` items (heads, features, tokens of a vocabulary, positions):
+ * equal slices, by position in the group.
  *
  * `what`: names the items in the error, in the plural
  *

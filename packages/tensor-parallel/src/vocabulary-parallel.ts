@@ -23,9 +23,8 @@ export interface VocabularyParallelEmbeddingOptions {
 }
 
 /**
- * The sum of the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each
- * process looks up the tokens whose rows it holds; the others' are zeros, so that the sum over processes is
- * exact.
+ * Sums the chosen rows of all tables: [S, B, H], or [S / t, B, H] with sequence parallelism. Each process
+ * looks up the tokens whose rows it holds; the others' are zeros, so that the sum over processes is exact.
  *
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table: on all processes that look it
  *   up
@@ -44,10 +43,10 @@ export interface VocabularyParallelCrossEntropyOptions
 }
 
 /**
- * `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]: the losses [S * B]
- * of all tokens, the same on every process. Logits exist only chunk by chunk and only for this process's
- * columns; three numbers per token are communicated. The input is replicated, or this process's
- * [S / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
+ * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]: the
+ * losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for this
+ * process's columns; three numbers per token are communicated. The input is replicated, or this process's [S
+ * / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
  *
  * @throws as `linearCrossEntropy`: on all processes, as all have the labels
  */
@@ -69,8 +68,8 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * The maximum first, then in one go the sums measured from it and the label's logit, which only one process
- * has.
+ * Reduces the maximum first, then in one go the sums measured from it and the label's logit, which only one
+ * process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;
