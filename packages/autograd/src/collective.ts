@@ -19,13 +19,16 @@ export type Collective = (tensor: Tensor) => PendingTensor;
  * replicated.
  */
 export interface MatmulCollectives {
-  /** From the input on the tape to the matmul's input; runs again for the weight gradient. */
+  /**
+   * Starts the collective from the input on the tape to the matmul's input; it runs again for the weight
+   * gradient.
+   */
   readonly gatherInput?: Collective | undefined;
-  /** From the matmul's input gradient to the gradient of the input on the tape. */
+  /** Starts the collective from the matmul's input gradient to the gradient of the input on the tape. */
   readonly reduceInputGradient?: Collective | undefined;
-  /** From the matmul's output to the output on the tape. */
+  /** Starts the collective from the matmul's output to the output on the tape. */
   readonly reduceOutput?: Collective | undefined;
-  /** From the output gradient on the tape to the one that backward reads. */
+  /** Starts the collective from the output gradient on the tape to the one that backward reads. */
   readonly gatherOutputGradient?: Collective | undefined;
 }
 

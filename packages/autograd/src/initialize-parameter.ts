@@ -1,11 +1,10 @@
 import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
-import { philox } from './philox.js';
-import { siteKey } from './random.js';
+import { philox, siteKey } from './random.js';
 
 /** Values of a tensor that lie together in a slice of it: a rectangle of the whole tensor as a matrix. */
 interface Rectangle {
-  /** Where it begins in the slice, in elements. */
+  /** The position in the slice where it begins, in elements. */
   readonly offset: number;
   readonly globalColumns: number;
   readonly rowOffset: number;
@@ -44,7 +43,9 @@ function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Recta
   }));
 }
 
-/** The index among all of the first `numOuter` dimensions, folded, of one among those of the slice. */
+/**
+ * Returns the index among all of the first `numOuter` dimensions, folded, of one among those of the slice.
+ */
 function globalIndexOf(
   index: number,
   {
@@ -84,8 +85,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Element e of the whole tensor takes word e % 4 of Philox counter e / 4, as normal values do: a 32-bit
- * number, from the middle of its interval.
+ * Fills rectangles with uniform values: element e of the whole tensor takes word e % 4 of Philox counter e /
+ * 4, as normal values do: a 32-bit number, from the middle of its interval.
  */
 function uniform(
   parameter: Parameter,

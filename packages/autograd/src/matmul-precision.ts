@@ -51,7 +51,7 @@ export interface PrecisionState {
 
 /** Matmuls with what comes before or after them in the same pass over memory. */
 export interface FusedMatmuls {
-  /** preactivation = input weight^T + bias; output = gelu(preactivation) */
+  /** Computes preactivation = input weight^T + bias and output = gelu(preactivation). */
   gelu(
     call: ForwardMatmul & {
       readonly bias: Tensor;
@@ -59,9 +59,9 @@ export interface FusedMatmuls {
       readonly kind: GeluKind;
     },
   ): void;
-  /** The gradient of the input of the GELU whose output was multiplied. */
+  /** Computes the gradient of the input of the GELU whose output was multiplied. */
   geluGradient(call: InputGradientMatmul & { readonly preactivation: Tensor; readonly kind: GeluKind }): void;
-  /** output = residual + input weight^T + bias */
+  /** Computes output = residual + input weight^T + bias. */
   residual(call: ForwardMatmul & { readonly residual: Tensor }): void;
   /** Adds to the gradients of weight and bias. */
   weightAndBiasGradient(
@@ -70,11 +70,11 @@ export interface FusedMatmuls {
 }
 
 /**
- * How the three matmuls of a weight compute, in its shard on this rank. An object is of one weight
+ * The computation of the three matmuls of a weight, in its shard on this rank. An object is of one weight
  * (`Parameter.computeWith`) where it has state. Every operation that multiplies by a weight asks it.
  */
 export interface MatmulPrecision {
-  /** It is called again where layers are recomputed. */
+  /** Computes the output. It is called again where layers are recomputed. */
   forward(call: ForwardMatmul): void;
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
@@ -84,7 +84,7 @@ export interface MatmulPrecision {
   readonly state?: readonly PrecisionState[] | undefined;
 }
 
-/** In the dtype of the operands, sums in float32. */
+/** A precision that computes in the dtype of the operands, with sums in float32. */
 export const plainPrecision: MatmulPrecision = {
   forward: ({ output, input, weight, bias }) =>
     matmul({ output, left: input, right: weight, transposeRight: true, bias }),

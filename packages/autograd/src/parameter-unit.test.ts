@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** Two layers, a norm and a matmul each, and what happens to their units. */
+/** Builds two layers, a norm and a matmul each, and a record of the events of their units. */
 function twoLayers() {
   const named = (name: string, globalShape: number[]): Parameter =>
     new Parameter({ name, globalShape, initialization: { kind: 'ones' } });

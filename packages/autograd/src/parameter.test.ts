@@ -1,5 +1,4 @@
-import type { Slice } from '@mtl/kernels';
-import { Tensor } from '@mtl/kernels';
+import { type Slice, Tensor } from '@mtl/kernels';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {

@@ -1,13 +1,13 @@
-import type { MeshAxis } from '@mtl/comm';
+import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
 import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
-/** How a parameter starts. Normal and uniform values come from Philox by global coordinates. */
+/** The initial values of a parameter. Normal and uniform values come from Philox by global coordinates. */
 export type Initialization =
   | { readonly kind: 'normal'; readonly standardDeviation: number }
-  /** Between -bound and bound. */
+  /** Values between -bound and bound. */
   | { readonly kind: 'uniform'; readonly bound: number }
   | { readonly kind: 'zeros' }
   | { readonly kind: 'ones' };
@@ -17,15 +17,17 @@ export interface ParameterOptions {
   readonly name: string;
   /** The whole tensor's shape, over all processes. */
   readonly globalShape: readonly number[];
-  /** What this process holds, per dimension; default: everything. */
+  /** The slice that this process holds, per dimension; default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * Where it lies among the processes. Default: on one stage, in the dense view, its first dimension that
-   * `slices` cuts sharded over tp, its rows whole.
+   * The placement among the processes. Default: on one stage, in the dense view, the first dimension that
+   * `slices` splits sharded over tp, its rows whole.
    */
   readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
-  /** Whether weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule). */
+  /**
+   * True where weight decay applies; default: only to tensors of two or more dimensions (Megatron's rule).
+   */
   readonly decays?: boolean;
   /**
    * The matrices between hidden activations that it consists of, each a box of the whole tensor in global
@@ -35,8 +37,8 @@ export interface ParameterOptions {
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
-   * Whether it has a row for each entry of the vocabulary: the word embedding and the output layer, which may
-   * have a learning rate of their own. Default false.
+   * True where it has a row for each entry of the vocabulary: the word embedding and the output layer, which
+   * may have a learning rate of their own. Default false.
    */
   readonly isVocabularyTable?: boolean;
   /**
@@ -109,7 +111,7 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** How matmuls with it compute. Default: `plainPrecision`. */
+  /** The precision of matmuls with it. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
@@ -129,7 +131,7 @@ export class Parameter {
     this.#precision = precision;
   }
 
-  /** Whether it is not trained: it has no main gradient, and backward computes none. */
+  /** True where it is not trained: it has no main gradient, and backward computes none. */
   get isFrozen(): boolean {
     return this.#isFrozen;
   }
@@ -169,9 +171,9 @@ export class Parameter {
   }
 
   /**
-   * The main gradient for an operation that can write all of it as well as add to it. `accumulate` is false
-   * for the first use of the gradient after `markGradientClear`: what was added to zeros is then written
-   * instead, which reads no memory.
+   * Returns the main gradient for an operation that can write all of it as well as add to it. `accumulate` is
+   * false for the first use of the gradient after `markGradientClear`: the term that would be added to zeros
+   * is then written instead, which reads no memory.
    */
   takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
     const accumulate = !this.#isGradientClear;
@@ -220,7 +222,7 @@ export class Parameter {
     this.#hooks.push(hook);
   }
 
-  /** Called by the tape. */
+  /** Calls the hooks of a complete gradient. For the tape. */
   notifyGradientReady(): void {
     for (const hook of this.#hooks) hook(this);
   }
@@ -240,7 +242,7 @@ export class Parameter {
   }
 }
 
-/** The placement of a parameter whose slices have this shape. */
+/** Returns the placement of a parameter whose slices have this shape. */
 function placementOf(
   { name, globalShape, placement = {} }: ParameterOptions,
   shape: readonly number[],
@@ -256,4 +258,27 @@ function placementOf(
     );
   }
   return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };
+}
+
+/** Returns the parameters of an operation whose gradients its weight half computes: given, and not frozen. */
+export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {
+  return parameters.filter((parameter) => parameter !== undefined).filter(({ isFrozen }) => !isFrozen);
+}
+
+/** Parameters whose gradients are summed over the same processes. */
+export interface ParameterDomain {
+  readonly view: MeshView;
+  readonly parameters: readonly Parameter[];
+}
+
+/**
+ * Returns the domains of a model's parameters, each in their order; one of no parameters where there are
+ * none.
+ */
+export function domainsOf(parameters: readonly Parameter[]): readonly ParameterDomain[] {
+  const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
+    view,
+    parameters: parameters.filter(({ placement }) => placement.view === view),
+  }));
+  return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }

@@ -1,8 +1,8 @@
 import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
 
 /**
- * Where the values of a parameter lie among the processes of a mesh. From it follow along which axes it is
- * replicated, and so who counts and saves it, and along which its gradient is a sum of parts.
+ * The placement of a parameter's values among the processes of a mesh. From it follow along which axes it is
+ * replicated, and so which process counts and saves it, and along which its gradient is a sum of parts.
  */
 export interface Placement {
   /** The view of the processes that its axes belong to. */
@@ -18,8 +18,8 @@ export interface Placement {
    */
   readonly rows: readonly MeshAxis[];
   /**
-   * Which stages of a pipeline hold it: one, or the first and the last, each a copy that it uses for another
-   * purpose (a tied embedding).
+   * The stages of a pipeline that hold it: one, or the first and the last, each a copy that it uses for
+   * another purpose (a tied embedding).
    */
   readonly stages: 'one' | 'ends';
 }
@@ -33,17 +33,19 @@ export const reductionAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = {
   expert: ['edp'],
 };
 
-/** The axes along which processes hold the same values, in the order of the view. */
+/** Returns the axes along which processes hold the same values, in the order of the view. */
 function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {
   return meshViews[view].filter((axis) => (axis === 'pp' ? stages === 'ends' : sharded[axis] === undefined));
 }
 
-/** The axes along which processes hold the same values, but those over which all gradients are summed. */
+/**
+ * Returns the axes along which processes hold the same values, but those over which all gradients are summed.
+ */
 export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
   return axesOfReplicas(placement).filter((axis) => !reductionAxes[placement.view].includes(axis));
 }
 
-/** The axes of copies along which each process computes a part of the gradient. */
+/** Returns the axes of copies along which each process computes a part of the gradient. */
 export function axesOfPartialSums(placement: Placement): readonly MeshAxis[] {
   return axesOfCopies(placement).filter((axis) => axis === 'pp' || placement.rows.includes(axis));
 }

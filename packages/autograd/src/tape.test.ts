@@ -63,7 +63,7 @@ function constant(
   return new Variable(Tensor.from(values, { shape, dtype: itsDtype, device }), { requiresGradient: false });
 }
 
-/** The loss over a tied head, as a mean over all tokens times a weight. */
+/** Computes the loss over a tied head, as a mean over all tokens times a weight. */
 function headLoss(
   tape: Tape,
   input: Variable,
@@ -96,7 +96,7 @@ interface LossOptions {
   readonly layerLoss?: number;
 }
 
-/** x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
+/** Computes x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
 function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variable {
   const { chunkBytes, recomputed, layerLoss } = options;
   const layer = (inner: Tape, x: Variable): Variable =>
@@ -110,7 +110,7 @@ function lossOf(tape: Tape, input: Variable, options: LossOptions = {}): Variabl
   return tape.scope(() => headLoss(tape, apply(apply(input)), { chunkBytes }));
 }
 
-/** 2 x and 3 x of one operation, which tells of the calls of its backward. */
+/** Computes 2 x and 3 x in one operation, which reports the calls of its backward. */
 function doubledAndTripled(tape: Tape, input: Variable, onCall: (call: string) => void): Variable[] {
   const { shape } = input.tensor;
   const sumOf = (left: Tensor, right: Tensor): Tensor => {
@@ -288,7 +288,7 @@ describe('Tape', () => {
   ])('gives an operation with two outputs the gradients of both: $uses, halves $split', ({ uses, split }) => {
     const values = Array.from({ length: sequence * batch * hidden }, (_, index) => Math.sin(index));
     const shape = [sequence, batch, hidden];
-    /** The gradient of the loss at `factor` times the values. */
+    /** Returns the gradient of the loss at `factor` times the values. */
     const gradientAt = (factor: number): number[] => {
       const tape = new Tape();
       const scaled = values.map((value) => factor * value);

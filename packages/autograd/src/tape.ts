@@ -5,7 +5,8 @@ import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Recipe, SavedTensor, Variable } from './variable.js';
 
 /**
- * Which half of backward an operation is to do: gradients of its inputs (B), of its parameters (W), or both.
+ * The half of backward that an operation is to do: gradients of its inputs (B), of its parameters (W), or
+ * both.
  */
 export interface BackwardParts {
   readonly input: boolean;
@@ -33,11 +34,13 @@ export interface TapeNode {
   readonly inputs: readonly Variable[];
   /** Parameters whose main gradients the weight part adds to. */
   readonly parameters: readonly Parameter[];
-  /** Whether there is a weight half to do; default: where there are parameters. */
+  /** True where there is a weight half to do; default: where there are parameters. */
   readonly hasWeightPart?: boolean;
-  /** What backward needs; released when the node is done. */
+  /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
-  /** Whether `backward` includes `accumulated` in the gradients it returns; otherwise the tape adds them. */
+  /**
+   * True where `backward` includes `accumulated` in the gradients it returns; otherwise the tape adds them.
+   */
   readonly addsAccumulated?: boolean;
   /**
    * Returns new tensors (or views), one per input, undefined where no gradient flows; nothing for a
@@ -60,7 +63,7 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** Where the use of a unit begins or ends: backward passes it in the other direction. */
+/** The begin or the end of the use of a unit: backward passes it in the other direction. */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;
@@ -105,7 +108,8 @@ export class Tape {
   }
 
   /**
-   * The result of an operation; with a recipe where backward may compute it again. For authors of operations.
+   * Makes the variable of an operation's result; with a recipe where backward may compute it again. For
+   * authors of operations.
    */
   result(
     tensor: Tensor,
@@ -185,22 +189,22 @@ export class Tape {
   }
 
   /**
-   * Both halves. `outputGradient` (of the last output) stays the caller's; absent when the outputs are
-   * losses, of which there may be several.
+   * Runs both halves of backward. `outputGradient` (of the last output) stays the caller's; absent when the
+   * outputs are losses, of which there may be several.
    */
   backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
   }
 
   /**
-   * The input half: afterwards `gradientOf` gives the gradients of inputs, and weight gradients are
-   * untouched.
+   * Runs the input half of backward: afterwards `gradientOf` returns the gradients of inputs, and weight
+   * gradients are untouched.
    */
   backwardInput(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: false });
   }
 
-  /** The weight half of what `backwardInput` left. */
+  /** Runs the weight half of backward, which `backwardInput` left. */
   backwardWeight(): void {
     const pending = this.#pending;
     this.#pending = [];
@@ -349,7 +353,7 @@ export class Tape {
   }
 }
 
-/** A recipe that finds the values of a unit, whichever unit its consumer is in. */
+/** Returns a recipe that finds the values of a unit, whichever unit its consumer is in. */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };
   return {

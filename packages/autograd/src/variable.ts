@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import type { GeluKind, Tensor } from '@mtl/kernels';
 
-/** How to compute a tensor again from others that are kept anyway, instead of keeping it. */
+/** A way to compute a tensor again from others that are kept anyway, instead of keeping it. */
 export interface Recipe {
   /** Variables that `compute` reads. */
   readonly dependencies: readonly Variable[];
@@ -25,7 +25,9 @@ export interface Activation {
  */
 export class Variable {
   readonly tensor: Tensor;
-  /** Whether a gradient flows to it: it depends on a parameter or on a differentiable input of the tape. */
+  /**
+   * True where a gradient flows to it: it depends on a parameter or on a differentiable input of the tape.
+   */
   readonly requiresGradient: boolean;
   /** Present on cheap results: backward may recompute them (see SavedTensor). */
   readonly recipe: Recipe | undefined;
@@ -49,7 +51,7 @@ export class Variable {
     this.activation = activation;
   }
 
-  /** The owner needs it no longer; a second call does nothing. */
+  /** Releases the variable, which its owner needs no longer; a second call does nothing. */
   release(): void {
     this.#owned = false;
     this.#freeUnlessNeeded();
@@ -74,8 +76,8 @@ export class Variable {
 }
 
 /**
- * What an operation keeps for backward: the variable itself or, where rematerialization is on and the
- * variable has a recipe, the ingredients to compute it again.
+ * A tensor that an operation keeps for backward: the variable itself or, where rematerialization is on and
+ * the variable has a recipe, the ingredients to compute it again.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;

@@ -1,5 +1,5 @@
-// What a message to the store and its answer take, both authenticated: of one rank, whose store is a thread
-// of the same process, over the loopback.
+// Measures a message to the store and its answer, both authenticated: of one rank, whose store is a thread of
+// the same process, over the loopback.
 import assert from 'node:assert/strict';
 import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/internal';
 

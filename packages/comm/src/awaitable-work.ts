@@ -4,7 +4,7 @@ import type { Work } from './process-group.js';
 /** Turns of the event loop after which an awaited operation is asked for every millisecond instead. */
 const eagerTurns = 100;
 
-/** What the work of every engine shares: `await work` waits for it while the event loop goes on. */
+/** Implements for every engine that `await work` waits while the event loop goes on. */
 export abstract class AwaitableWork implements Work {
   abstract readonly isDone: boolean;
 

@@ -23,7 +23,7 @@ export function broadcastJson<Value>(
 
 const nonFiniteKey = '$number';
 
-/** JSON has no word for NaN and infinities, and would make them null. */
+/** Marks NaN and infinities, which JSON cannot write and would make null. */
 function withNonFinite(_: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
 }

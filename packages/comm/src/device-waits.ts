@@ -1,9 +1,9 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** What a device did in a stretch of its work, in milliseconds. */
+/** The times of a device in a stretch of its work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
-  /** In which it waited for communication. */
+  /** The time in which the device waited for communication. */
   readonly waitedMs: number;
 }
 
@@ -50,7 +50,7 @@ export class DeviceWaits {
 }
 
 /** Times of a stretch of a device's work, which is perhaps still under way. */
-export class MeasuredTimes {
+class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
   /** @param marks where it begins, before and after each wait, and where it ends; owned from here on */
@@ -69,7 +69,7 @@ export class MeasuredTimes {
     return times;
   }
 
-  /** A second call does nothing. */
+  /** Disposes of the marks; a second call does nothing. */
   dispose(): void {
     for (const mark of this.#marks) mark.dispose();
   }

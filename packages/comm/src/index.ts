@@ -1,11 +1,14 @@
-export type { Launcher, ProcessEnvironment, Variables } from './environment/process-environment.js';
-export { readProcessEnvironment } from './environment/read-process-environment.js';
-export { glooProblem } from './gloo/gloo-problem.js';
-export { LocalWorld, type LocalWorldOptions } from './local/local-world.js';
-export type { MetaOperation } from './meta/meta-group.js';
-export { MetaWorld, type MetaWorldOptions } from './meta/meta-world.js';
+export type { JobEngineName } from './engines/engine.js';
+export { glooProblem } from './engines/gloo-engine.js';
+export { type NcclInformation, ncclInformation, ncclProblem } from './engines/nccl-engine.js';
+export {
+  type Launcher,
+  type ProcessEnvironment,
+  readProcessEnvironment,
+} from './environment/process-environment.js';
+export type { Variables } from './environment/variable-reader.js';
+export { type MetaOperation, MetaWorld, type MetaWorldOptions } from './meta-world.js';
 export type { TakenTrace, TraceEntry } from './native/comm-addon.js';
-export { type NcclInformation, ncclInformation, ncclProblem } from './nccl/nccl-information.js';
 export type {
   AllToAllOptions,
   CommunicationOperation,
@@ -19,7 +22,6 @@ export {
   type DenseAxis,
   denseAxes,
   type ExpertAxis,
-  expertAxes,
   type MeshAxis,
   type MeshCoordinates,
   type MeshView,
@@ -28,15 +30,14 @@ export {
   ProcessMesh,
 } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
-export type { Store } from './store.js';
+export type { Store } from './store/store.js';
 export {
   createMeshGroups,
   type GroupDeclaration,
   type MeshGroups,
   membersOf,
 } from './world/create-mesh-groups.js';
-export type { Engine, EngineContext, EngineFactory } from './world/engine.js';
-export type { JobEngineName } from './world/job-engine-name.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
-export { type JoinedParts, JoinedWorld } from './world/joined-world.js';
+export type { JoinedWorld } from './world/joined-world.js';
+export { LocalWorld, type LocalWorldOptions } from './world/local-world.js';
 export type { GroupOptions, World } from './world.js';

@@ -1,10 +1,10 @@
-/**
- * What `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the process
- * ends with the launcher, also when that is killed and can do nothing about it any more.
- */
 import { isMainThread } from 'node:worker_threads';
-import { callNative } from './native/addon.js';
-import { loadAddon } from './native/load-addon.js';
+import { callNative, loadAddon } from './native/addon.js';
+
+/**
+ * A module that `mtl run` has every process import before its program (`--import @mtl/comm/launched`): the
+ * process ends with the launcher, also when that is killed and can do nothing about it any more.
+ */
 
 const launcher = Number(process.env.MTL_LAUNCHER_PID);
 

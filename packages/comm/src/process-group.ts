@@ -1,17 +1,18 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** How values are combined. 16-bit floats are summed in float32, in rank order, and rounded once. */
+/** A way to combine values. 16-bit floats are summed in float32, in rank order, and rounded once. */
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
 /**
- * What moves bytes between hosts' memories: shared memory of one host, Gloo between hosts (with shared memory
- * inside each).
+ * An engine that moves bytes between memories of hosts: shared memory of one host, Gloo between hosts (with
+ * shared memory inside each).
  */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
 /**
- * What moves the bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL between
- * GPUs, worker threads, nothing (`single`: there is one rank; `meta`: only this one of several exists).
+ * An engine that moves bytes: an engine of the host, the same for tensors of GPUs as well (`staged`), NCCL
+ * between GPUs, worker threads (`memory`), or none (`single`: there is one rank; `meta`: only this one of
+ * several exists).
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
@@ -36,7 +37,7 @@ export interface Work extends PromiseLike<void> {
    * wrong.
    */
   wait(): void;
-  /** Whether `wait` would return at once. */
+  /** True where `wait` would return at once. */
   readonly isDone: boolean;
 }
 
@@ -79,39 +80,46 @@ export interface ProcessGroup {
   readonly rank: number;
   readonly size: number;
 
-  /** In place: every member's tensor becomes the combination of all. */
+  /** Combines all members' tensors in place: each becomes the combination of all. */
   allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work;
-  /** output = all inputs one after the other, by rank. `input` may be this rank's part of `output`. */
+  /** Concatenates all inputs by rank into `output`. `input` may be this rank's part of `output`. */
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
   /**
-   * output = this rank's part of the combination of all inputs. `output` may be this rank's part of `input`.
+   * Writes this rank's part of the combination of all inputs into `output`, which may be this rank's part of
+   * `input`.
    */
   reduceScatter(tensors: {
     readonly output: Tensor;
     readonly input: Tensor;
     readonly operation?: ReduceOperation;
   }): Work;
-  /** In place: every member's tensor becomes that of `root` (a position in the group). */
+  /** Copies the tensor of `root` (a position in the group) to every member, in place. */
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
-   * output = one part from every rank, in order; input = one part for every rank, of equal sizes unless
-   * splits are given. They must not overlap. Engines compare what each rank sends with what its receiver
-   * expects (not NCCL).
+   * Exchanges parts: `output` becomes one part from every rank, in order; `input` has one part for every
+   * rank, of equal sizes unless splits are given. They must not overlap. Engines compare what each rank sends
+   * with what its receiver expects (not NCCL).
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
-   * To `to` (a position in the group). Sends and receives of a pair match in order, apart from all other
-   * operations.
+   * Sends `tensor` to `to` (a position in the group). Sends and receives of a pair match in order, apart from
+   * all other operations.
    */
   send(tensor: Tensor, options: { readonly to: number }): Work;
-  /** Into `tensor`, from `from` (a position in the group). */
+  /** Receives into `tensor` from `from` (a position in the group). */
   receive(tensor: Tensor, options: { readonly from: number }): Work;
-  /** Done when every member has started it. */
+  /** Waits for all members: it is done when every member has started it. */
   barrier(): Work;
 
-  /** What this rank has done so far, per operation. */
+  /** Returns the operations of this rank so far, per kind. */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Gives the group's resources back; a second call does nothing. */
   close(): void;
   [Symbol.dispose](): void;
 }
+
+/** The operations in the order of their native numbers (native/core/operation.h). */
+export const communicationOperations: readonly CommunicationOperation[] = [
+  ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
+  ...(['allToAll', 'send', 'receive', 'barrier'] as const),
+];

@@ -11,7 +11,7 @@ export const denseAxes = ['tp', 'cp', 'dp', 'pp'] as const;
  * The axes of the same processes as experts see them, in rank order: tensor parallelism within an expert
  * (etp), different experts (ep), copies of the same experts (edp), and the stages of the dense view (pp).
  */
-export const expertAxes = ['etp', 'ep', 'edp', 'pp'] as const;
+const expertAxes = ['etp', 'ep', 'edp', 'pp'] as const;
 
 export type DenseAxis = (typeof denseAxes)[number];
 export type ExpertAxis = (typeof expertAxes)[number];
@@ -25,7 +25,7 @@ export type MeshView = keyof typeof meshViews;
 /** The axes of both views. */
 export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>([...denseAxes, ...expertAxes])];
 
-/** Where a process stands on each axis of both views. */
+/** The position of a process on each axis of both views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
 const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
@@ -39,7 +39,7 @@ function checkAxes(axes: readonly string[]): void {
   });
 }
 
-/** The view that has all of these axes. */
+/** Returns the view that has all of these axes. */
 function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   checkAxes(axes);
   const view = views.find((each) => axes.every((axis) => each.includes(axis)));
@@ -50,8 +50,8 @@ function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
 }
 
 /**
- * How processes are laid out: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism, and the
- * same processes as experts are spread over them. An immutable value with rank mathematics only: it knows
+ * The layout of processes: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism, and the same
+ * processes as experts are sharded over them. It is an immutable value with rank arithmetic only: it knows
  * nothing of processes that run.
  */
 export class ProcessMesh {
@@ -102,7 +102,7 @@ export class ProcessMesh {
     return coordinates;
   }
 
-  /** By the coordinates of the dense view. */
+  /** Returns the rank with these coordinates of the dense view. */
   rankOf(coordinates: Readonly<Record<DenseAxis, number>>): number {
     let rank = 0;
     for (const axis of denseAxes.toReversed()) {
@@ -116,7 +116,7 @@ export class ProcessMesh {
   }
 
   /**
-   * The ranks that differ from `rank` only along `axes`, itself included, ascending.
+   * Returns the ranks that differ from `rank` only along `axes`, itself included, ascending.
    *
    * @throws UsageError `MTL_MESH` for axes that are not all of one view
    */
@@ -140,7 +140,7 @@ export class ProcessMesh {
     );
   }
 
-  /** All groups along `axes`: every rank is in exactly one. In order of their first rank. */
+  /** Returns all groups along `axes`, in order of their first rank: every rank is in exactly one. */
   groupsAlong(axes: readonly MeshAxis[]): readonly (readonly number[])[] {
     const groups = Array.from({ length: this.worldSize }, (_, rank) => this.groupOf(rank, axes));
     return groups.filter((group, rank) => group[0] === rank);

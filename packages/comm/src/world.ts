@@ -17,7 +17,7 @@ export interface World {
   readonly size: number;
   /** A group of all processes, called `world`. */
   readonly group: ProcessGroup;
-  /** Where operations make a GPU wait and not the host (NCCL): what measures these waits. */
+  /** Measures waits of a GPU; set where operations make it wait and not the host (NCCL). */
   readonly deviceWaits?: DeviceWaits | undefined;
   createGroup(options: GroupOptions): ProcessGroup;
   /** Tells all processes that this one has failed and why: their operations fail, naming this rank. */

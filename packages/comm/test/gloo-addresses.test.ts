@@ -5,7 +5,9 @@ import { describe, expect, it } from 'vitest';
 describe.skipIf(glooProblem() !== undefined)(
   'members of a group over gloo (libgloo-dev) that read the addresses of others',
   () => {
-    /** The error of rank 0 where rank 1 announces what `change` makes of rank 0's addresses. */
+    /**
+     * Returns the error of rank 0 where rank 1 announces the addresses of rank 0 as `change` rewrites them.
+     */
     function errorWith(change: (announced: Uint8Array) => Uint8Array): unknown {
       const job = new NativeJob(0);
       let announced = new Uint8Array();

@@ -1,9 +1,9 @@
-import { denseAxes, expertAxes, type MeshAxis, ProcessMesh } from '@mtl/comm';
+import { type MeshAxis, meshViews, ProcessMesh } from '@mtl/comm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const size = fc.integer({ min: 1, max: 4 });
-/** With experts over any two factors of a stage. */
+/** Meshes with experts over any two factors of a stage. */
 const meshes = fc
   .record({ tp: size, cp: size, dp: size, pp: size, first: fc.nat(), second: fc.nat() })
   .map(({ first, second, ...sizes }) => {
@@ -11,7 +11,7 @@ const meshes = fc
     const etp = divisorOf(stageSize, first);
     return new ProcessMesh({ ...sizes, etp, ep: divisorOf(stageSize / etp, second) });
   });
-const views: readonly (readonly MeshAxis[])[] = [denseAxes, expertAxes];
+const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 const axisSets = fc.constantFrom(...views).chain((view) => {
   const axes = fc.uniqueArray(fc.constantFrom(...view));
   return axes.map((some) => ({ axes: some, others: view.filter((axis) => !some.includes(axis)) }));

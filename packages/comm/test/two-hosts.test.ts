@@ -17,7 +17,7 @@ import {
 import { runRanks } from './support/ranks.js';
 
 const hosts = [0, 0, 1, 1];
-/** On the second host. */
+/** A rank on the second host. */
 const culprit = 3;
 const numStops = Number(process.env.MTL_TEST_STOPS ?? numberInRuns({ whole: 2, fast: 1 }));
 const cannot = glooProblem() !== undefined || networkHostsProblem() !== undefined;

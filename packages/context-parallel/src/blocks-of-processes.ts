@@ -1,7 +1,12 @@
 import type { ProcessGroup } from '@mtl/comm';
 import type { Chunks, RowOrder } from './chunks.js';
-import { PackedChunks, type PackedParts, type Part } from './packed-chunks.js';
-import { PackedRowOrder, type UploadOptions } from './packed-row-order.js';
+import {
+  PackedChunks,
+  type PackedParts,
+  PackedRowOrder,
+  type Part,
+  type UploadOptions,
+} from './packed-chunks.js';
 import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
 
 // Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block

@@ -11,19 +11,21 @@ export interface ChunkPair {
 /** Rows of processes and of sequences: how one order becomes the other. */
 export interface RowOrder {
   readonly group: ProcessGroup;
-  /** Rows [own, B, W] of activations, chunk after chunk: as they are, or [own, W] of packed samples. */
+  /**
+   * Returns rows [own, B, W] of activations, chunk after chunk: as they are, or [own, W] of packed samples.
+   */
   enter(rows: Tensor): Tensor;
-  /** Back to [own, B, W]; a new tensor. */
+  /** Returns rows as [own, B, W] again; a new tensor. */
   leave(rows: Tensor): Tensor;
-  /** Rows in the order of their sequences, of rows process after process; a new tensor. */
+  /** Returns rows in the order of their sequences, from rows process after process; a new tensor. */
   inSequenceOrder(byProcess: Tensor): Tensor;
-  /** Rows process after process, of rows in the order of their sequences; a new tensor. */
+  /** Returns rows process after process, from rows in the order of their sequences; a new tensor. */
   inProcessOrder(inSequence: Tensor): Tensor;
 }
 
 /**
- * How the rows of a micro-batch are divided over the processes that share it: into chunks of as many rows, of
- * which every process owns as many. What attention of chunks needs to know of them.
+ * The division of a micro-batch's rows over the processes that share it: into chunks of as many rows, of
+ * which every process owns as many. It has everything that attention of chunks needs to know of them.
  */
 export interface Chunks extends RowOrder {
   /** The chunks of each process, in the order of its rows. */
@@ -31,9 +33,12 @@ export interface Chunks extends RowOrder {
   ofRank(rank: number): readonly number[];
   /** Dimensions of the rows of a chunk: [c, B], or [c] where samples are packed. */
   readonly shape: readonly number[];
-  /** [B, A, c], of packed samples [A, c]: the log-sum-exp of a chunk of queries, of so many heads. */
+  /**
+   * Returns the shape [B, A, c], for packed samples [A, c], of the log-sum-exp of a chunk of queries, of so
+   * many heads.
+   */
   statisticsShape(numHeads: number): readonly number[];
-  /** False where the masks of a call hide all keys of a chunk from all queries of another. */
+  /** Returns false where the masks of a call hide all keys of a chunk from all queries of another. */
   mayBeSeen(call: AttendedHeads, pair: ChunkPair): boolean;
   /** Masks and dropout of the queries of a chunk and the keys of another. */
   masksOfPair(call: AttendedHeads, pair: ChunkPair): AttentionMasks;
@@ -42,8 +47,27 @@ export interface Chunks extends RowOrder {
     call: AttendedHeads,
     queries: number,
   ): { readonly numRows: number; readonly masks: AttentionMasks };
-  /** [B, A, S], of packed samples [A, T]: the log-sum-exp of all queries. */
+  /** Returns the shape [B, A, S], for packed samples [A, T], of the log-sum-exp of all queries. */
   wholeStatisticsShape(numHeads: number): readonly number[];
   /** Masks of all queries and all keys, in the order of their sequences. */
   wholeMasks(call: AttendedHeads): AttentionMasks;
+}
+
+/** Returns the masks and the dropout of a call that are the same for all chunks. */
+export function chunkMasks(
+  { causal = false, windowSize, dropout, headOffset = 0 }: AttendedHeads,
+  /** int64: the numbers of samples. Default: those of the call. */
+  samples: Tensor | undefined = dropout?.samples.tensor,
+): AttentionMasks {
+  return {
+    causal,
+    windowSize,
+    dropout: dropout && {
+      probability: dropout.probability,
+      keyLow: dropout.key[0],
+      keyHigh: dropout.key[1],
+      samples: samples!,
+      headOffset,
+    },
+  };
 }

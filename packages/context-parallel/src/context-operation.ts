@@ -1,8 +1,8 @@
 import { type Tape, Variable } from '@mtl/autograd';
-import { attentionRowSums, type DType, Tensor, tidy } from '@mtl/kernels';
+import { attentionRowSums, type DType, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
 import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
-import { type ProjectionSizes, rowsOfPlace, sizesOf } from './projection-parts.js';
+import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
 
 /** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
 export interface Pass {
@@ -21,7 +21,7 @@ export interface ForwardPass extends Pass {
 }
 
 export interface BackwardPass extends Pass {
-  /** As `logSumExp`: `attentionRowSums` of every own chunk. */
+  /** The `attentionRowSums` of every own chunk, in the shape of `logSumExp`. */
   readonly rowSums: Tensor;
   /** [rows, ..., (A + 2 G) * D] */
   readonly gradient: Tensor;
@@ -38,13 +38,15 @@ export interface ContextOperation {
   backward(pass: BackwardPass): void;
 }
 
-/** The dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
+/** Returns the dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /** Both directions of attention over rows of a process. */
-export interface AttentionPasses {
+interface AttentionPasses {
   readonly name: string;
-  /** `projection` is what backward reads of qkv. Default: qkv itself. */
+  /**
+   * Computes the output. `projection` is the tensor that backward reads in place of qkv. Default: qkv itself.
+   */
   forward(qkv: Tensor): {
     readonly output: Tensor;
     readonly logSumExp: Tensor;
@@ -60,8 +62,8 @@ export interface AttentionPasses {
 }
 
 /**
- * Attention as a differentiable operation that keeps the projection, the output and the log-sum-exp of its
- * rows. What masks read outlives the passes of a micro-batch.
+ * Records attention as a differentiable operation that keeps the projection, the output and the log-sum-exp
+ * of its rows. The tensors that masks read outlive the passes of a micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
@@ -101,7 +103,7 @@ export function recordedAttention(
   return output;
 }
 
-/** Attention of the own chunks. */
+/** Records attention of the own chunks. */
 export function contextOperation(
   tape: Tape,
   { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
@@ -140,4 +142,57 @@ export function contextOperation(
       return chunks.leave(gradient);
     },
   });
+}
+
+/** Returns the statistics of one of the own chunks: see `Chunks.statisticsShape`. */
+const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
+  statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
+
+/** Returns the queries of one of the own chunks, [c, ..., G, R, D]. */
+const queryOfPlace = ({ projection, sizes, chunks }: Pass, place: number): Tensor =>
+  splitProjection(rowsOfPlace(projection.reshape(projectionShape(sizes)), place, chunks)).query;
+
+/** The rows of forward's operands that belong to an own chunk of queries; views. */
+interface OwnResults {
+  /** [c, ..., G, R, D] */
+  readonly query: Tensor;
+  /** [c, ..., A, D] */
+  readonly output: Tensor;
+  /** See `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
+}
+
+export function ownResults(pass: ForwardPass, place: number): OwnResults {
+  const { sizes, output, logSumExp, chunks } = pass;
+  const { rows, heads, headSize } = sizes;
+  return {
+    query: queryOfPlace(pass, place),
+    output: rowsOfPlace(output.reshape([...rows, heads, headSize]), place, chunks),
+    logSumExp: statisticsOfPlace(logSumExp, place),
+  };
+}
+
+/** The rows of backward's operands that belong to an own chunk of queries; views. */
+interface OwnGradients {
+  /** [c, ..., G, R, D] */
+  readonly query: Tensor;
+  readonly queryGradient: Tensor;
+  /** [c, ..., A, D] */
+  readonly outputGradient: Tensor;
+  /** See `Chunks.statisticsShape`. */
+  readonly logSumExp: Tensor;
+  readonly rowSums: Tensor;
+}
+
+export function ownGradients(pass: BackwardPass, place: number): OwnGradients {
+  const { gradient, sizes, outputGradient, chunks, logSumExp, rowSums } = pass;
+  const { rows, heads, headSize } = sizes;
+  return {
+    query: queryOfPlace(pass, place),
+    queryGradient: splitProjection(rowsOfPlace(gradient.reshape(projectionShape(sizes)), place, chunks))
+      .query,
+    outputGradient: rowsOfPlace(outputGradient.reshape([...rows, heads, headSize]), place, chunks),
+    logSumExp: statisticsOfPlace(logSumExp, place),
+    rowSums: statisticsOfPlace(rowSums, place),
+  };
 }

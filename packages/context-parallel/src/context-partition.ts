@@ -8,16 +8,19 @@ import {
   type ContextLevels,
 } from './blocks-of-processes.js';
 import type { Chunks } from './chunks.js';
-import type { ContextAttentionCall, ContextCommunication } from './context-attention.js';
+import type {
+  ContextAttentionCall,
+  ContextCommunication,
+  OwnRows,
+  PackedSamplesOfBatch,
+  SequencesOfBatch,
+} from './context-attention.js';
 import { type ContextOperation, contextOperation } from './context-operation.js';
-import { documentChunks } from './document-chunks.js';
 import { attentionOfBlocks, attentionOfSequences, exchangedHeads } from './exchanged-heads.js';
 import { gatheredAttention } from './gathered-attention.js';
-import { PackedChunks, type PackedParts } from './packed-chunks.js';
-import type { UploadOptions } from './packed-row-order.js';
+import { PackedChunks, type PackedParts, type UploadOptions } from './packed-chunks.js';
+import { documentChunks, rowChunks } from './packed-parts.js';
 import { ringAttention } from './ring-attention.js';
-import { rowChunks } from './row-chunks.js';
-import type { OwnRows, PackedSamplesOfBatch, SequencesOfBatch } from './rows-of-batch.js';
 import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
 
 export interface ContextPartitionOptions {
@@ -25,24 +28,26 @@ export interface ContextPartitionOptions {
   readonly group: ProcessGroup;
   /** These and the tensor-parallel processes of each; undefined: there are none of these. */
   readonly groupWithTensor?: ProcessGroup | undefined;
-  /** How they communicate: one word for all layers, or one for each. */
+  /** The communication: one word for all layers, or one for each. */
   readonly communication: readonly ContextCommunication[];
   /** Blocks of neighbours in the group, and the groups across them; `a2a+p2p` needs both. */
   readonly levels?: ContextLevels | undefined;
 }
 
-/** Which rows of a micro-batch this process owns, and how its queries see the keys of others. */
+/**
+ * The rows of a micro-batch that this process owns, and the way in which its queries see the keys of others.
+ */
 export interface ContextPartition {
-  /** As in `ContextPartitionOptions`. */
+  /** The group of `ContextPartitionOptions`. */
   readonly group: ProcessGroup;
   readonly groupWithTensor: ProcessGroup | undefined;
   /**
-   * Two of the 2 n chunks of every document: one from either end.
+   * Returns two of the 2 n chunks of every document: one from either end.
    *
    * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided
    */
   ofSequences(batch: SequencesOfBatch, options: UploadOptions): OwnRows;
-  /** A slice of the rows, for attention to all keys of a sample. */
+  /** Returns a slice of the rows, for attention to all keys of a sample. */
   ofPackedSamples(batch: PackedSamplesOfBatch, options: UploadOptions): OwnRows;
 }
 
@@ -69,7 +74,7 @@ const ways: Readonly<Record<ContextCommunication, Attend>> = {
 };
 
 /**
- * Every sequence divided over processes.
+ * Divides every sequence over processes.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` where layers need two levels and there are none
  */
@@ -120,7 +125,7 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
   };
 }
 
-/** The indices in [S, B] of the rows of the own chunks, one chunk after the other. */
+/** Returns the indices in [S, B] of the rows of the own chunks, one chunk after the other. */
 function ownIndices(
   { sequenceLength, batchSize }: SequencesOfBatch,
   { rank, size }: ProcessGroup,

@@ -23,10 +23,13 @@ interface PassOfHeads {
   readonly logSumExp: Tensor;
 }
 
-/** How the own heads attend where a process has their rows. */
-export interface AttentionOfHeads {
+/** The attention of the own heads where a process has their rows. */
+interface AttentionOfHeads {
   readonly name: string;
-  /** [chunks, ..., c]: log-sum-exp and row sums. The last two dimensions are heads and positions. */
+  /**
+   * Returns the shape [chunks, ..., c] of log-sum-exp and row sums. The last two dimensions are heads and
+   * positions.
+   */
   statisticsShape(numHeads: number): readonly number[];
   /** Writes the output [rows, ..., A * D] and the log-sum-exp. */
   forward(pass: PassOfHeads & { readonly output: Tensor }): void;
@@ -40,7 +43,7 @@ export interface AttentionOfHeads {
   ): void;
 }
 
-/** Attention to keys that the process has all of. */
+/** Attends to keys that the process has all of. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   const operandsOf = ({ call, projection, logSumExp }: PassOfHeads) => {
     const { numHeads, numGroups = numHeads } = call;
@@ -95,10 +98,10 @@ export const attentionOfBlocks = (
 };
 
 /**
- * Attention of some heads over the positions of all processes: these exchange the heads of their positions
- * for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). Of the output
- * only the own positions are kept, which the next matmul keeps anyway: in backward the row sums of it and
- * its gradient travel.
+ * Records attention of some heads over the positions of all processes: these exchange the heads of their
+ * positions for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). Only
+ * the own positions of the output are kept, which the next matmul keeps anyway: in backward the row sums of
+ * it and its gradient travel.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` where the processes cannot have as many groups of heads each
  */
@@ -135,7 +138,7 @@ export function exchangedHeads(
   });
 }
 
-/** The heads of a call that a process has after the exchange. */
+/** Returns the heads of a call that a process has after the exchange. */
 function ownHeads(call: ContextAttentionCall, { rank, size }: ProcessGroup): AttendedHeads {
   const { numHeads, numGroups = numHeads, headOffset = 0 } = call;
   if (numGroups % size !== 0) {
@@ -152,7 +155,7 @@ function ownHeads(call: ContextAttentionCall, { rank, size }: ProcessGroup): Att
   };
 }
 
-/** [rows, ..., A] of output and its gradient, [rows, ..., A * D]. */
+/** Computes the row sums [rows, ..., A] of an output and its gradient, [rows, ..., A * D]. */
 function rowSumsOf(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
   const shape = [...output.shape.slice(0, -1), numHeads, output.dim(-1) / numHeads];
   const sums = rowProducts({ left: output.reshape(shape), right: gradient.reshape(shape) });
@@ -172,7 +175,7 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
   cast({ output: to, input: from });
 }
 
-/** [rows, ..., W] as [n, rows, ..., W / n]: the rows of each of n processes' heads; a view. */
+/** Returns [rows, ..., W] as [n, rows, ..., W / n]: the rows of each of n processes' heads; a view. */
 function byHeads(tensor: Tensor, size: number): Tensor {
   const [rows, width] = [tensor.shape.slice(0, -1), tensor.dim(-1)];
   const share = width / size;
@@ -180,7 +183,7 @@ function byHeads(tensor: Tensor, size: number): Tensor {
   return tensor.strided({ shape: [size, ...rows, share], strides: [share, ...strides, 1] });
 }
 
-/** [own, B, W] of the own positions to [S, B, W / n], packed [T, W / n], of the own heads. */
+/** Exchanges [own, B, W] of the own positions for [S, B, W / n], packed [T, W / n], of the own heads. */
 function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
   const { group } = order;
   using own = order.enter(tensor);
@@ -192,7 +195,7 @@ function positionsOfHeads(tensor: Tensor, order: RowOrder): Tensor {
   return order.inSequenceOrder(rows);
 }
 
-/** [S, B, W / n], packed [T, W / n], of the own heads to [own, B, W] of the own positions. */
+/** Exchanges [S, B, W / n], packed [T, W / n], of the own heads for [own, B, W] of the own positions. */
 function headsOfPositions(tensor: Tensor, order: RowOrder): Tensor {
   const { group } = order;
   const { size } = group;

@@ -1,7 +1,13 @@
 import { attentionBackward, attentionForward, cast, Tensor } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import { type BackwardPass, type ContextOperation, type ForwardPass, sumsOf } from './context-operation.js';
-import { ownGradients, ownResults } from './own-tensors.js';
+import {
+  type BackwardPass,
+  type ContextOperation,
+  type ForwardPass,
+  ownGradients,
+  ownResults,
+  sumsOf,
+} from './context-operation.js';
 import {
   keysAndValuesIn,
   keysAndValuesOf,
@@ -16,7 +22,7 @@ import {
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 
-/** [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
+/** Gathers [S, B, G, 2 D], packed [T, G, 2 D], of all processes, in the order of the sequences. */
 function gathered(projection: Tensor, sizes: ProjectionSizes, chunks: Chunks): Tensor {
   const { group } = chunks;
   const own = keysAndValuesOf(projection, sizes);

@@ -1,10 +1,14 @@
 export type { ContextLevels } from './blocks-of-processes.js';
-export type { ContextAttentionCall, ContextCommunication } from './context-attention.js';
+export type {
+  ContextAttentionCall,
+  ContextCommunication,
+  OwnRows,
+  PackedSamplesOfBatch,
+  SequencesOfBatch,
+} from './context-attention.js';
 export {
   type ContextPartition,
   type ContextPartitionOptions,
   contextPartition,
 } from './context-partition.js';
-export type { Upload, UploadOptions } from './packed-row-order.js';
-export type { OwnRows, PackedSamplesOfBatch, SequencesOfBatch } from './rows-of-batch.js';
-export { chunkSizeOf, chunkSlice, chunksOfRank } from './sequence-chunks.js';
+export type { Upload, UploadOptions } from './packed-chunks.js';

@@ -11,7 +11,7 @@ export interface ProjectionSizes {
   readonly headSize: number;
 }
 
-/** `width` is that of the projection. */
+/** Returns the sizes of a projection of width `width`. */
 export function sizesOf(
   { numHeads, numGroups = numHeads }: AttendedHeads,
   { shape: [chunkSize, ...columns], perProcess }: Chunks,
@@ -25,13 +25,13 @@ export function sizesOf(
   };
 }
 
-/** The rows of one of the own chunks, by its place among them: [own, ...] to [c, ...]. */
+/** Returns the rows of one of the own chunks, by its place among them: [own, ...] to [c, ...]. */
 export function rowsOfPlace(tensor: Tensor, place: number, { perProcess }: Chunks): Tensor {
   const size = tensor.dim(0) / perProcess;
   return tensor.rows(place * size, (place + 1) * size);
 }
 
-/** [rows, ..., G, R + 2, D]: for each group its queries, then its key and its value. */
+/** Returns the shape [rows, ..., G, R + 2, D]: for each group its queries, then its key and its value. */
 export const projectionShape = ({ rows, heads, groups, headSize }: ProjectionSizes): readonly number[] => [
   ...rows,
   groups,
@@ -43,7 +43,7 @@ export const projectionShape = ({ rows, heads, groups, headSize }: ProjectionSiz
 const outerStrides = (outer: readonly number[], inner: number): readonly number[] =>
   outer.map((_, dim) => outer.slice(dim + 1).reduce((size, length) => size * length, inner));
 
-/** The keys and values in a packed projection: [rows, ..., G, 2 D], strided. */
+/** Returns the keys and values in a packed projection: [rows, ..., G, 2 D], strided. */
 export function keysAndValuesIn(qkv: Tensor, sizes: ProjectionSizes): Tensor {
   const { rows, heads, groups, headSize } = sizes;
   const outer = [...rows, groups];

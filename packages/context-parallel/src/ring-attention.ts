@@ -5,10 +5,11 @@ import {
   type BackwardPass,
   type ContextOperation,
   type ForwardPass,
+  ownGradients,
+  ownResults,
   type Pass,
   sumsOf,
 } from './context-operation.js';
-import { ownGradients, ownResults } from './own-tensors.js';
 import { keysAndValuesIn, keysAndValuesOf, rowsOfPlace, splitKeysAndValues } from './projection-parts.js';
 
 /**
@@ -36,7 +37,7 @@ class Ring {
     return this.#group.send(tensor, { to: this.#to });
   }
 
-  /** Into a new tensor like `like`. */
+  /** Starts to receive into a new tensor like `like`. */
   receive(like: Tensor): Arriving {
     const { shape, dtype, device } = like;
     const tensor = Tensor.empty({ shape, dtype, device });
@@ -61,7 +62,7 @@ interface PairOfPlaces extends ChunkPair {
   readonly keyPlace: number;
 }
 
-/** The pairs of own queries and keys of a process that may see each other. */
+/** Returns the pairs of own queries and keys of a process that may see each other. */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
   return chunks
@@ -115,8 +116,9 @@ function forward(pass: ForwardPass): void {
 }
 
 /**
- * The block of process r + i is here in step i; its gradient has been on the processes from r + i - 1 down to
- * r + 1 before, and goes on from here, so that it comes home after the last step.
+ * Computes the gradients. The block of process r + i is here in step i; its gradient has been on the
+ * processes from r + i - 1 down to r + 1 before, and goes on from here, so that it comes home after the last
+ * step.
  */
 function backward(pass: BackwardPass): void {
   const { call, chunks, sizes, projection, gradient } = pass;

@@ -1,26 +1,25 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { cast, type Slice, Tensor } from '@mtl/kernels';
-import { chunkMasks } from './chunk-masks.js';
-import type { Chunks } from './chunks.js';
+import { type Chunks, chunkMasks } from './chunks.js';
 
 /**
- * The chunks that a process owns of a sequence of 2 n equal ones, n being the processes that share it: one
- * from either end, so that causal attention is the same work for all (zigzag).
+ * Returns the chunks that a process owns of a sequence of 2 n equal ones, n being the processes that share
+ * it: one from either end, so that causal attention is the same work for all (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,
   2 * size - 1 - rank,
 ];
 
-/** Positions of a chunk. */
-export const chunkSlice = (chunk: number, chunkSize: number): Slice => ({
+/** Returns the positions of a chunk. */
+const chunkSlice = (chunk: number, chunkSize: number): Slice => ({
   start: chunk * chunkSize,
   end: (chunk + 1) * chunkSize,
 });
 
 /**
- * Positions of one of the 2 n chunks of a sequence.
+ * Returns the number of positions of one of the 2 n chunks of a sequence.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
  */
@@ -38,7 +37,7 @@ export function chunkSizeOf(sequenceLength: number, size: number): number {
   );
 }
 
-/** Where the chunks of processes lie one process after the other, by their order in the sequence. */
+/** Returns the places of chunks when processes follow one another, by their order in the sequence. */
 const placesOf = (size: number): ReadonlyArray<{ readonly place: number; readonly chunk: number }> =>
   Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size))
     .flat()

@@ -1,4 +1,4 @@
-/** What a test computes attention of. */
+/** The operands of the attention of a test. */
 export interface AttentionCase {
   readonly name: string;
   readonly dtype?: 'float32' | 'float64' | 'bfloat16';
@@ -11,9 +11,9 @@ export interface AttentionCase {
   /** Rows of packed samples, in place of sequences; those after the last are unused. */
   readonly packed?: readonly number[];
   readonly dropout?: number;
-  /** Of queries and keys. Default: 1. */
+  /** The amplitude of queries and keys. Default: 1. */
   readonly amplitude?: number;
-  /** Where the rounding of scores decides how far results may be apart. */
+  /** The largest difference of results, where the rounding of scores decides it. */
   readonly bound?: number;
 }
 
@@ -80,7 +80,7 @@ export const cases: readonly AttentionCase[] = [
 
 const value = (index: number): number => Math.sin(1 + index * 1.7) + 0.5 * Math.cos(index * 0.31);
 
-/** [S, B, (A + 2 G) * D] */
+/** Makes a projection [S, B, (A + 2 G) * D]. */
 export function projectionOf({
   numGroups = sizes.numHeads,
   amplitude = 1,
@@ -94,14 +94,14 @@ export function projectionOf({
   });
 }
 
-/** [S, B, A * D] */
+/** Makes an output gradient [S, B, A * D]. */
 export const outputGradientOf = (): readonly number[] =>
   Array.from(
     { length: sizes.sequenceLength * sizes.batch * sizes.numHeads * sizes.headSize },
     (_, index) => value(index * 3 + 7) / 4,
   );
 
-/** [B, S]: the first position of the document of each. */
+/** Returns the first position of the document of each position, [B, S]. */
 export function keyStartOf({ documents }: AttentionCase): Int32Array | undefined {
   if (documents === undefined) return undefined;
   const { sequenceLength } = sizes;

@@ -6,12 +6,12 @@ import { type AttentionCase, cases, sizes } from './attention-cases.js';
 import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
 
 /**
- * How far results may be apart, by the largest of them: rounding of sums in another order, 32 terms of order
- * 1; of bfloat16 the last of 8 bits, since inputs and outputs are rounded to them and sums are not.
+ * The largest differences of results, by the largest of them: rounding of sums in another order, 32 terms of
+ * order 1; of bfloat16 the last of 8 bits, since inputs and outputs are rounded to them and sums are not.
  */
 const bounds = { float64: 1e-13, float32: 2e-6, bfloat16: 2 ** -7 };
 
-/** Rows [S, B, ...] in their order, of those of all processes. */
+/** Returns rows [S, B, ...] in their order, from those of all processes. */
 function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): readonly number[] {
   const width = ranks[0]![of].length / ranks[0]!.indices.length;
   const whole = new Array<number>(sizes.sequenceLength * sizes.batch * width).fill(Number.NaN);
@@ -23,7 +23,7 @@ function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): rea
   return whole;
 }
 
-/** The largest difference by the largest value. */
+/** Returns the largest difference by the largest value. */
 function difference(left: readonly number[], right: readonly number[]): number {
   expect(left.length).toBe(right.length);
   const largest = Math.max(...right.map(Math.abs));

@@ -34,7 +34,7 @@ export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' 
   };
 }
 
-/** The error that was packed. */
+/** Returns the error that was packed. */
 export function unpackError(
   { name, code, message, ...options }: ErrorMessage,
   { cause }: Pick<MtlErrorOptions, 'cause'> = {},

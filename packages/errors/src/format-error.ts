@@ -1,6 +1,6 @@
 import { MtlError } from './mtl-error.js';
 
-/** What helps against failures of the system, by its codes. */
+/** The remedies of failures of the system, by its codes. */
 const remedies: Readonly<Record<string, string>> = {
   ENOSPC: 'free space on that file system, or write to another one',
   EDQUOT: 'free space within your quota, or write to another file system',
@@ -15,9 +15,9 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * The text a program prints for an error: `error[CODE]: what; expected ...` and the remedy on a second line.
- * Errors of the system (a full disk, a missing directory) have the code MTL_SYSTEM and the remedy that there
- * is for all of their kind; others are printed with their message only. Pass `debug` for the stack.
+ * Returns the text that a program prints for an error: `error[CODE]: what; expected ...` and the remedy on a
+ * second line. Errors of the system (a full disk, a missing directory) have the code MTL_SYSTEM and the
+ * remedy of all of their kind; others are printed with their message only. Pass `debug` for the stack.
  */
 export function formatError(error: unknown, { debug = false }: { debug?: boolean } = {}): string {
   const stack = debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';
@@ -32,7 +32,7 @@ export function formatError(error: unknown, { debug = false }: { debug?: boolean
   return `error[${error.code}]: ${error.message}${expected}${remedy}${stack}`;
 }
 
-/** The exit status of a program that ends with `error`: 2 for wrong input, 1 for everything else. */
+/** Returns the exit status of a program that ends with `error`: 2 for wrong input, 1 for everything else. */
 export function exitCodeOf(error: unknown): 1 | 2 {
   return MtlError.isInstance(error) ? error.exitCode : 1;
 }

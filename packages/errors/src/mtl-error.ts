@@ -1,6 +1,6 @@
-/** What a user needs to fix an error; every part but the message is optional. */
+/** Everything that a user needs to fix an error; every part but the message is optional. */
 export interface MtlErrorOptions {
-  /** What was expected instead, or the nearest valid values: printed after the message. */
+  /** The expected value, or the nearest valid ones: printed after the message. */
   readonly expected?: string;
   /** The command or change that fixes it: printed on a line of its own. */
   readonly remedy?: string;
@@ -36,7 +36,7 @@ export class MtlError extends Error {
     this.exitCode = options.exitCode ?? 1;
   }
 
-  /** Whether `value` is an error of this family, also when another copy of the package made it. */
+  /** Tells whether `value` is an error of this family, also when another copy of the package made it. */
   static isInstance(value: unknown): value is MtlError {
     return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
   }

@@ -18,8 +18,8 @@ function editDistance(a: string, b: string): number {
 }
 
 /**
- * The name in `known` that `name` most likely meant, or undefined when nothing is close: the one with the
- * fewest edits, or else the shortest that begins with it.
+ * Returns the name in `known` that `name` most likely meant, or undefined when nothing is close: the one with
+ * the fewest edits, or else the shortest that begins with it.
  */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const given = name.toLowerCase();

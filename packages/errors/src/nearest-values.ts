@@ -1,4 +1,6 @@
-/** The divisors of `total` nearest to `value`: one below, one above, `value` itself where it divides. */
+/**
+ * Returns the divisors of `total` nearest to `value`: one below, one above, `value` itself where it divides.
+ */
 export function nearestDivisors(total: number, value: number): readonly number[] {
   const divisors = new Set<number>();
   for (let low = 1; low * low <= total; low++) {
@@ -11,7 +13,8 @@ export function nearestDivisors(total: number, value: number): readonly number[]
 }
 
 /**
- * The positive multiples of `unit` nearest to `value`: one below, one above, `value` itself where it is one.
+ * Returns the positive multiples of `unit` nearest to `value`: one below, one above, `value` itself where it
+ * is one.
  */
 export function nearestMultiples(unit: number, value: number): readonly number[] {
   const below = Math.floor(value / unit) * unit;

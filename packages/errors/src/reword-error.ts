@@ -2,9 +2,9 @@ import { packError, unpackError } from './error-message.js';
 import { MtlError } from './mtl-error.js';
 
 /**
- * The error in other words: those of its message, expectation and remedy, one after the other. Class, code,
- * details and exit status stay; the error itself is the cause of the new one. What is no `MtlError` is
- * returned as it is.
+ * Returns the error in other words: `reword` is applied to its message, expectation and remedy, one after the
+ * other. Class, code, details and exit status stay; the error itself is the cause of the new one. A value
+ * that is no `MtlError` is returned unchanged.
  */
 export function rewordError(error: unknown, reword: (text: string) => string): unknown {
   if (!MtlError.isInstance(error)) return error;

@@ -10,20 +10,20 @@ export interface KeyValueCache {
 
 /** New tokens of one of the sequences that a cache holds. */
 export interface SequenceTokens {
-  /** Which sequence of the cache. */
+  /** The number of the sequence in the cache. */
   readonly slot: number;
   readonly tokens: Int32Array;
 }
 
 /**
- * What generation and scoring need of a model. Sequences in one cache have lengths of their own: there is no
- * padding and no mask. `GptLanguageModel` of @mtl/models has this shape.
+ * The interface that generation and scoring need of a model. Sequences in one cache have lengths of their
+ * own: there is no padding and no mask. `GptLanguageModel` of @mtl/models has this shape.
  */
 export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache> {
   readonly vocabularySize: number;
   /** Most tokens that the model sees at once. */
   readonly maximumContext: number;
-  /** Empty caches, the caller's to dispose of; `capacity` at most `maximumContext`. */
+  /** Makes empty caches, the caller's to dispose of; `capacity` at most `maximumContext`. */
   newCache(options: { readonly batchSize: number; readonly capacity: number }): Cache;
   /**
    * Appends tokens to sequences, each slot at most once and by at least one token.

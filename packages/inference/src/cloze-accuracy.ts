@@ -28,16 +28,16 @@ export interface ClozeAccuracy {
   readonly numCorrect: number;
   /** numCorrect / numExamples */
   readonly accuracy: number;
-  /** Of how many the beginning was left out, because they do not fit the model's context. */
+  /** The number of texts whose beginning was left out, because they do not fit the model's context. */
   readonly numShortened: number;
-  /** Of each example, in their order. */
+  /** The result of each example, in their order. */
   readonly correct: readonly boolean[];
 }
 
 /**
- * How often a model guesses the end of a text: every token of the target must be the most probable one after
- * the right tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). Texts
- * that do not fit the context lose their beginning.
+ * Measures how often a model guesses the end of a text: every token of the target must be the most probable
+ * one after the right tokens before it (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3).
+ * Texts that do not fit the context lose their beginning.
  *
  * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's
  *   reason when aborted
@@ -86,7 +86,7 @@ function checkOptions(options: ClozeAccuracyOptions): void {
   });
 }
 
-/** Which targets are guessed. A text leaves the batch at its first wrong guess. */
+/** Tells which targets are guessed. A text leaves the batch at its first wrong guess. */
 function guessBatch<Cache extends KeyValueCache>(
   model: ClozeAccuracyOptions<Cache>['model'],
   batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,

@@ -19,15 +19,15 @@ export interface ContinuationScoresOptions {
 }
 
 export interface ContinuationScores {
-  /** Of each continuation the natural logarithm of the probability of its target after its context. */
+  /** The natural logarithm of the probability of the target after its context, for each continuation. */
   readonly logProbabilities: Float64Array;
-  /** Of how many the beginning was left out, because they do not fit the model's context. */
+  /** The number of texts whose beginning was left out, because they do not fit the model's context. */
   readonly numShortened: number;
 }
 
 /**
- * How probable texts are as continuations of others: the sum over the tokens of the target. What does not fit
- * the model's context loses its beginning.
+ * Computes how probable texts are as continuations of others: the sum over the tokens of the target. A text
+ * that does not fit the model's context loses its beginning.
  *
  * @throws ConfigurationError MTL_CONTINUATIONS; DataError MTL_TOKENS
  */

@@ -13,21 +13,24 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly sampling?: Sampling;
   /** Default 0. The same seed gives the same tokens. */
   readonly seed?: number;
-  /** Of each prompt: its random numbers depend on it, the seed and the position only. Default: 0, 1, 2 ... */
+  /**
+   * The number of each prompt's sample: its random numbers depend on it, the seed and the position only.
+   * Default: 0, 1, 2 ...
+   */
   readonly sampleNumbers?: readonly number[];
   /** Tokens that end a sequence; they are yielded too. */
   readonly stopTokens?: readonly number[];
   /**
-   * When a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an error;
-   * `slide` goes on with the last half of the context (computed again: positions shift), as with the end of a
-   * longer prompt.
+   * The action when a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an
+   * error; `slide` goes on with the last half of the context (computed again: positions shift), as with the
+   * end of a longer prompt.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /** Ends the iteration with the signal's reason, between two tokens. */
   readonly signal?: AbortSignal;
 }
 
-/** Why a sequence ends: a stop token, `maxNewTokens`, or a full context. */
+/** The reason why a sequence ends: a stop token, `maxNewTokens`, or a full context. */
 export type FinishReason = 'stop' | 'length' | 'context';
 
 export interface GeneratedToken {
@@ -36,7 +39,7 @@ export interface GeneratedToken {
   readonly token: number;
   /** Its natural logarithm of probability by the model itself, before temperature, top-k and top-p. */
   readonly logProbability: number;
-  /** On the last token of a sequence. */
+  /** The reason why the sequence ends, on its last token. */
   readonly finishReason: FinishReason | undefined;
 }
 
@@ -46,7 +49,7 @@ interface Running {
   /** Everything so far, prompt included. */
   readonly tokens: number[];
   readonly promptLength: number;
-  /** What the cache does not hold yet. */
+  /** The tokens that the cache does not hold yet. */
   pending: Int32Array;
 }
 
@@ -163,7 +166,10 @@ export async function* generate<Cache extends KeyValueCache>(
   }
 }
 
-/** Tokens that a text goes on from once it fills a context that slides, or is a prompt longer than it. */
+/**
+ * Returns the number of tokens that a text goes on from once it fills a context that slides, or is a prompt
+ * longer than it.
+ */
 export const numTokensKept = (maximumContext: number): number => Math.ceil(maximumContext / 2);
 
 function lastHalf(
@@ -173,7 +179,7 @@ function lastHalf(
   return tokens.slice(-numTokensKept(maximumContext));
 }
 
-/** In [0, 1), 32 bits, for the next token of a sequence. */
+/** Returns a number in [0, 1), of 32 bits, for the next token of a sequence. */
 function uniformOf(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
   const [word] = philox(key, [sampleNumber >>> 0, Math.floor(sampleNumber / 2 ** 32), tokens.length, 0]);
   return word / 2 ** 32;

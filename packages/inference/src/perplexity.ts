@@ -12,9 +12,9 @@ export interface PerplexityOptions {
   /** Tokens that the model sees at once. Default: its context. */
   readonly window?: number;
   /**
-   * How many tokens of a window were scored in the one before and only give context here. Default 0: fastest,
-   * and the first tokens of a window see little before them; window - 1 gives every token all the context
-   * there is.
+   * The number of tokens of a window that were scored in the one before and only give context here. Default
+   * 0: fastest, and the first tokens of a window see little before them; window - 1 gives every token all the
+   * context there is.
    */
   readonly overlap?: number;
   /** Windows computed at once. Default 1. */
@@ -77,7 +77,7 @@ const nothingToScore = (): DataError =>
     expected: 'at least two: the first is given',
   });
 
-/** The windows in groups of one length: only the last can be shorter. */
+/** Groups the windows by length: only the last can be shorter. */
 function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
   const batches: Window[][] = [];
   const length = (one: Window): number => one.end - one.start;
@@ -90,7 +90,7 @@ function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
 }
 
 /**
- * Perplexity of a text of any length, in windows.
+ * Computes the perplexity of a text of any length, in windows.
  *
  * @throws ConfigurationError MTL_PERPLEXITY; DataError MTL_TOKENS; MtlError MTL_LOSS_NOT_FINITE; the signal's
  *   reason when aborted

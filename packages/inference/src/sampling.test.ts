@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { logProbability, type Sampling, sampleToken, samplingProbabilities } from './sampling.js';
 
-/** The definition, without regard to speed. Equal logits rank by token. */
+/** Computes the definition, without regard to speed. Equal logits rank by token. */
 function naiveProbabilities(
   logits: readonly number[],
   { temperature = 1, topK, topP = 1 }: Sampling,

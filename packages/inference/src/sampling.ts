@@ -1,6 +1,9 @@
 import { ConfigurationError, MtlError } from '@mtl/errors';
 
-/** How the next token is chosen. Applied in this order: temperature, top-k, top-p (as transformers does). */
+/**
+ * The way in which the next token is chosen. Applied in this order: temperature, top-k, top-p (as
+ * transformers does).
+ */
 export interface Sampling {
   /** Logits are divided by it; 0 takes the most probable token. Default 1. */
   readonly temperature?: number;
@@ -25,8 +28,8 @@ export function checkSampling({ temperature = 1, topK = 1, topP = 1 }: Sampling)
   if (!(topP > 0 && topP <= 1)) refuse('top-p', topP, 'above 0 and at most 1');
 }
 
-/** The position of the largest value, the first of equal ones. */
-export function argmax(values: Float32Array): number {
+/** Returns the position of the largest value, the first of equal ones. */
+function argmax(values: Float32Array): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) {
     if (values[index]! > values[best]!) best = index;
@@ -34,7 +37,7 @@ export function argmax(values: Float32Array): number {
   return best;
 }
 
-/** The natural logarithm of the probability that logits [V] give to a token, in float64. */
+/** Returns the natural logarithm of the probability that logits [V] give to a token, in float64. */
 export function logProbability(logits: Float32Array, token: number): number {
   const maximum = logits[argmax(logits)]!;
   let sum = 0;
@@ -108,7 +111,7 @@ function keepNucleus(
   return sum;
 }
 
-/** The token at `uniform`, in [0, 1), of the distribution that `sampling` makes of logits [V]. */
+/** Returns the token at `uniform`, in [0, 1), of the distribution that `sampling` makes of logits [V]. */
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
   checkFinite(logits);
   if (sampling.temperature === 0) return argmax(logits);

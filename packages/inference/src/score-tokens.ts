@@ -3,7 +3,7 @@ import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
 
 /**
- * The natural logarithm of the probability of each token given those before it.
+ * Computes the natural logarithm of the probability of each token given those before it.
  *
  * `tokens`: N tokens, at least 2, at most one more than the model's context; the first is only
  * given

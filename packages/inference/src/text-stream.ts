@@ -6,7 +6,7 @@ export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
   /** Tokens from the last boundary on at which the text was whole, so that decoding stays cheap. */
   #tokens: number[] = [];
-  /** How many of them, and of the characters they read as, have come out. */
+  /** The numbers of tokens, and of the characters they read as, that have come out. */
   #numTokens = 0;
   #numCharacters = 0;
 
@@ -14,7 +14,7 @@ export class TextStream {
     this.#decode = decode;
   }
 
-  /** The text that this token completes; empty in the middle of a character. */
+  /** Returns the text that this token completes; empty in the middle of a character. */
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);
@@ -28,7 +28,7 @@ export class TextStream {
     return part;
   }
 
-  /** What is left at the end, broken characters included. */
+  /** Returns the rest of the text at the end, broken characters included. */
   end(): string {
     const part = this.#decode(this.#tokens).slice(this.#numCharacters);
     this.#tokens = [];

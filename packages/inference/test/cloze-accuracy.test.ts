@@ -12,7 +12,7 @@ async function guessable(model: AttentionModel): Promise<ClozeExample[]> {
   return contexts.map((context, row) => ({ context, target: guesses[row]!.tokens.slice(0, 1 + (row % 3)) }));
 }
 
-/** The same with another token at a place of the target. */
+/** Returns the example with another token at a place of the target. */
 function spoilt({ context, target }: ClozeExample, at: number): ClozeExample {
   return { context, target: Array.from(target, (token, index) => (index === at ? (token + 1) % 40 : token)) };
 }

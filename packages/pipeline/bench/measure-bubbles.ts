@@ -11,7 +11,7 @@ import { ofEveryChunk } from '../test/support/of-every-chunk.js';
 
 const numStages = 4;
 const sizes = [8, 16];
-/** At least. */
+/** The shortest pass, in milliseconds. */
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
@@ -19,7 +19,7 @@ const numSteps = Number(process.argv[3] ?? 3);
  * micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
-/** Where this user may, ranks run first when they wake, as they would on cores of their own. */
+/** Ranks run first when they wake, as they would on cores of their own, where this user may set that. */
 const isFirst = mayRunFirst();
 const missed: string[] = [];
 const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
@@ -36,9 +36,9 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
 const leastIdleMs = 14;
 
 /**
- * Executor and messages cost 0.25 ms a pass, and so does a rank that wakes too late, whatever the schedule.
- * Where ranks idle little for each pass, in zero-bubble schedules and those of many chunks, that would be a
- * large part of the bubble: passes take longer there.
+ * Makes passes longer where ranks idle little. Executor and messages cost 0.25 ms a pass, and so does a rank
+ * that wakes too late, whatever the schedule. In zero-bubble schedules and those of many chunks, that would
+ * be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = scheduleOf(timedCase, timedCase.numMicroBatches);

@@ -4,8 +4,8 @@ import type { PassKind, PipelineSchedule, ScheduleAction } from './schedules/pip
 import { checkSchedule } from './simulator/check-schedule.js';
 
 /**
- * The schedule as a file that `parseScheduleCsv` reads: a line per rank, its actions in order, separated by
- * commas.
+ * Formats the schedule as a file that `parseScheduleCsv` reads: a line per rank, its actions in order,
+ * separated by commas.
  */
 export function formatScheduleCsv({ actions }: PipelineSchedule): string {
   return actions.map((order) => `${order.map(formatAction).join(',')}\n`).join('');
@@ -86,7 +86,7 @@ function placementOf(actions: ReadonlyArray<readonly ScheduleAction[]>, name: st
   return Array.from({ length: numChunks }, (_, chunk) => ranks.get(chunk)!);
 }
 
-/** How many numbers there are, when all from 0 to the largest are among them. */
+/** Returns the number of values, when all from 0 to the largest are among them. */
 function countOfAll(
   numbers: ReadonlySet<number>,
   { what, name }: { readonly what: string; readonly name: string },

@@ -1,8 +1,8 @@
 import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
 /**
- * What each loss enters the total of a global batch with, by its name: the loss scale times its weight, over
- * the number of tokens, samples or whatever it is a mean over in the global batch.
+ * The factor with which each loss enters the total of a global batch, by its name: the loss scale times its
+ * weight, over the number of tokens, samples or other units that it is a mean over in the global batch.
  */
 export type LossFactors = Readonly<Record<string, number>>;
 
@@ -12,20 +12,20 @@ export type Upload = (values: TypedArray, options: Required<TensorOptions>) => T
 /** A micro-batch on the device, as its stage knows it. */
 export interface LoadedBatch {
   /**
-   * What its passes do differently than those of another whose uploads had the same shapes, in words;
-   * default: nothing.
+   * The difference of its passes from those of another whose uploads had the same shapes, in words; default:
+   * none.
    */
   readonly variant?: string | undefined;
   release(): void;
 }
 
-/** What one micro-batch brings to a stage. */
+/** The inputs of a stage for one micro-batch. */
 export interface StageForward<Batch> {
   /** Identifies the micro-batch until its backward is done; several may be in flight. */
   readonly microBatch: number;
   /** The data of the micro-batch: read by the first and the last stage. */
   readonly batch: Batch;
-  /** Those of the losses that this stage makes; it ignores others. */
+  /** The factors of the losses that this stage makes; it ignores others. */
   readonly lossFactors: LossFactors;
   /**
    * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to
@@ -38,8 +38,8 @@ export interface StageForward<Batch> {
    */
   readonly endsStep?: boolean | undefined;
   /**
-   * What `load` of the stage made of the micro-batch, which becomes the stage's. Default: the stage loads it
-   * itself.
+   * The result of the stage's `load` for the micro-batch, which becomes the stage's. Default: the stage loads
+   * it itself.
    */
   readonly loaded?: LoadedBatch | undefined;
 }
@@ -64,7 +64,7 @@ export interface StageLoss {
 export interface Stage<Batch> {
   readonly isFirst: boolean;
   readonly isLast: boolean;
-  /** The shape of the boundary activations for a micro-batch. */
+  /** Returns the shape of the boundary activations for a micro-batch. */
   boundaryShape(batch: Batch): readonly number[];
   /**
    * Brings what passes over a micro-batch read of it to the device, through `upload` alone and always in the
@@ -75,8 +75,8 @@ export interface Stage<Batch> {
   /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
-   * The input half of backward: takes the gradient of forward's result (none on the last stage), returns the
-   * gradient of the stage's input (none on the first). With `weights` the weight half is done in the same
+   * Runs the input half of backward: takes the gradient of forward's result (none on the last stage), returns
+   * the gradient of the stage's input (none on the first). With `weights` the weight half is done in the same
    * sweep.
    */
   backwardInput(call: {
@@ -84,14 +84,14 @@ export interface Stage<Batch> {
     readonly outputGradient?: Tensor | undefined;
     readonly weights?: boolean;
   }): Tensor | undefined;
-  /** The weight half of a micro-batch whose input half is done. */
+  /** Runs the weight half of a micro-batch whose input half is done. */
   backwardWeight(call: { readonly microBatch: number }): void;
   /**
-   * After the input half of backward (or `evaluate`): the losses that this stage has made of a micro-batch,
-   * which any stage may; the caller disposes of them. Several of one name add up.
+   * Returns, after the input half of backward (or `evaluate`), the losses that this stage has made of a
+   * micro-batch, which any stage may; the caller disposes of them. Several of one name add up.
    */
   takeLosses(microBatch: number): readonly StageLoss[];
-  /** Forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
+  /** Runs forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
   /** Lets go of micro-batches whose backward will not come (after an error): of one, or of all. */
   abandon(microBatch?: number): void;

@@ -13,7 +13,7 @@ const ranksOf = (cases: readonly ChainCase[]) => ({
   argument: cases,
 });
 
-/** Every rank's part of every case is what the formulas give, to the last bit. */
+/** Checks that every rank's part of every case equals the formulas, to the last bit. */
 function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly RankResult[])[]): void {
   cases.forEach((chainCase, index) => {
     const { numMicroBatches, numReplicas, size } = chainCase;
@@ -44,7 +44,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
   });
 }
 
-/** All schedules with so many stages: a few sizes of each. */
+/** Returns all schedules with so many stages: a few sizes of each. */
 function casesOf(numStages: number, numReplicas: number): ChainCase[] {
   const p = numStages;
   const base = { numStages, numReplicas, size: 6 };

@@ -5,7 +5,10 @@ import type { Trouble } from './ranks/trouble.js';
 
 const worldSize = 3;
 const culprit = 1;
-/** For tests that wait for it: longer than a step takes on a busy machine, short enough for a test. */
+/**
+ * The time-out of tests that wait for it: longer than a step takes on a busy machine, short enough for a
+ * test.
+ */
 const timeoutMs = 2000;
 
 let ranks: RankProcess[] = [];
@@ -24,7 +27,7 @@ function start(
   return ranks;
 }
 
-/** What each of the ranks failed with, when all of them have ended. */
+/** Returns the failure of each of the ranks, when all of them have ended. */
 async function failuresOf(failing: readonly RankProcess[]) {
   await Promise.all(failing.map((rank) => rank.ended));
   return failing.map(({ lines, stderr }) => {
@@ -34,7 +37,7 @@ async function failuresOf(failing: readonly RankProcess[]) {
   });
 }
 
-/** A failed step leaves no tensor behind when it is abandoned. */
+/** Checks that a failed step leaves no tensor behind when it is abandoned. */
 function expectNothingLeft(failed: readonly RankProcess[]): void {
   expect(failed.map(({ lines }) => lines.find((line) => 'left' in line))).toEqual(
     failed.map(() => ({ left: 0 })),

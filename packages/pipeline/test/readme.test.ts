@@ -17,7 +17,7 @@ describe('README', () => {
   it('has an example of schedules and one of a stage', () => expect(examples).toHaveLength(2));
 
   it.each(examples)('example $index prints what it says', async ({ code, output, index }) => {
-    // From the sources of this package: the packed one is tested with the others.
+    // The example runs from the sources of this package: the packed one is tested with the others.
     const source = code
       .replace("'@mtl/pipeline/schedules'", "'../src/schedules.js'")
       .replace("'@mtl/pipeline'", "'../src/index.js'");

@@ -3,12 +3,12 @@ import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import { regionCollectives } from './region-collectives.js';
 
-export interface CommunicateOptions {
-  /** Of the operation, in errors. */
+interface CommunicateOptions {
+  /** The name of the operation, in errors. */
   readonly name: string;
   readonly input: Variable;
   readonly forward: Collective;
-  /** From the gradient of the output to that of the input. */
+  /** Starts the collective from the gradient of the output to that of the input. */
   readonly backward: Collective;
 }
 
@@ -23,7 +23,7 @@ export interface PendingVariable {
  * before `finish` runs at the same time, and its backward during the other one, which starts where backward
  * reaches `finish` and is waited for where it reaches the start.
  */
-export function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
+function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;
   const { requiresGradient } = input;
   const { shape } = input.tensor;
@@ -57,33 +57,33 @@ export function startCommunication(tape: Tape, options: CommunicateOptions): Pen
   };
 }
 
-/** A collective as a differentiable operation. */
+/** Runs a collective as a differentiable operation. */
 export const communicate = (tape: Tape, options: CommunicateOptions): Variable =>
   startCommunication(tape, options).finish(tape);
 
-/** What is there already, as the result of a collective. */
+/** Returns an existing variable as the result of a collective. */
 export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
 
-/** The rows of all processes, one process after the other; gradients of the copies are summed. */
+/** Gathers the rows of all processes, one process after the other; gradients of the copies are summed. */
 export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
-/** This process's rows of the sum over processes; its gradient is that of all of its parts. */
+/** Returns this process's rows of the sum over processes; its gradient is that of all of its parts. */
 export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
 }
 
-/** How many rows go to each process of a group and come from each. */
+/** The numbers of rows that go to each process of a group and come from each. */
 export interface RowExchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
   readonly outputSplits: readonly number[];
 }
 
-/** The exchange that takes rows back to where they came from. */
+/** Returns the exchange that takes rows back to their processes. */
 export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): RowExchange => ({
   group,
   inputSplits: outputSplits,
@@ -112,7 +112,10 @@ function exchanged(input: Tensor, { group, inputSplits, outputSplits }: RowExcha
   };
 }
 
-/** This process's share of rows that all processes have, [N, ...] to [N / t, ...]; gradients are gathered. */
+/**
+ * Returns this process's share of rows that all processes have, [N, ...] to [N / t, ...]; gradients are
+ * gathered.
+ */
 export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });
   return communicate(tape, {
@@ -123,7 +126,10 @@ export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): V
   });
 }
 
-/** The rows of all processes where each has its share, [N / t, ...] to [N, ...], the same on all of them. */
+/**
+ * Joins the rows of all processes where each has its share, [N / t, ...] to [N, ...], the same on all of
+ * them.
+ */
 export function joinShares(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });
   return communicate(tape, {

@@ -40,7 +40,7 @@ export interface DispatchTokensOptions {
 export interface SentTokens {
   /** int32 [E + 1]: the rows of this process for each expert, as differences. */
   readonly load: Variable;
-  /** Whether rows go to other processes. */
+  /** True where rows go to other processes. */
   readonly isExchange: boolean;
   /** Waits for them; called once. */
   arrive(tape: Tape): DispatchedTokens;
@@ -173,14 +173,16 @@ const byExpertOf = (
   probabilities: permuteProbabilities(tape, { probabilities: weights.finish(tape), grouping }),
 });
 
-/** What `read` makes of a variable that nothing reads after it. */
+/** Returns the result of `read` for a variable that has no other reader. */
 function handOver<Result>(variable: Variable, read: (variable: Variable) => Result): Result {
   const result = read(variable);
   variable.release();
   return result;
 }
 
-/** All rows of all processes are everywhere; each process takes those of its experts. */
+/**
+ * Dispatches by gathering: all rows of all processes are everywhere; each process takes those of its experts.
+ */
 function dispatchByGathering(tape: Tape, options: SpreadOptions): SentTokens {
   const { input, experts, probabilities, numExperts, expertParallel, all } = options;
   const { device } = input.tensor;
@@ -231,8 +233,8 @@ interface ExpertsHere {
 }
 
 /**
- * The experts of all rows as numbers of those that are here, -1: others; and the rows of this process for
- * each.
+ * Returns the experts of all rows as numbers of those that are here, -1: others; and the rows of this process
+ * for each.
  */
 function idsHere(
   experts: Tensor,
@@ -265,9 +267,9 @@ interface Arrival {
 const numOf = (arrivals: readonly Arrival[]): number =>
   arrivals.reduce((sum, { expert, count }) => sum + (expert < 0 ? 0 : count), 0);
 
-/** How many rows of each process go to each expert. */
+/** The numbers of rows of each process for each expert. */
 interface Counts {
-  /** Of processes by position in the group of all, then by expert. */
+  /** Returns a number by the process's position in the group of all, and by expert. */
   readonly of: (process: number, expert: number) => number;
   /** Rows of this process. */
   readonly numOwn: number;
@@ -292,7 +294,7 @@ function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel
 }
 
 /**
- * Where the rows of each expert begin in a dry run: evenly, with as many for each as whole numbers allow and
+ * Returns the first row of each expert in a dry run: evenly, with as many for each as whole numbers allow and
  * the most for the first, or all at the first k.
  */
 function assumedBounds(
@@ -348,7 +350,7 @@ function exchangeOf(
   return { exchange: exchange || undefined, here: { numRows: arriving(ownShare), partSize }, arrivals };
 }
 
-/** int32 [N, 1]: the expert of each row that arrives. */
+/** Returns the expert of each row that arrives, int32 [N, 1]. */
 function expertIds(tape: Tape, arrivals: readonly Arrival[], device: Device): Variable {
   const numRows = arrivals.reduce((sum, { count }) => sum + count, 0);
   const ids = new Int32Array(numRows);
@@ -360,12 +362,12 @@ function expertIds(tape: Tape, arrivals: readonly Arrival[], device: Device): Va
   return tape.input(Tensor.from(ids, { shape: [numRows, 1], dtype: 'int32', device }));
 }
 
-/** The first elements of a vector. */
+/** Returns the first elements of a vector. */
 function firstRows(tape: Tape, { tensor }: Variable, length: number): Variable {
   return tape.input(tensor.view({ shape: [length] }));
 }
 
-/** Rows with others behind them that nothing reads, as many as the longest part has. */
+/** Pads rows with others behind them that have no reader, as many as the longest part has. */
 const padded = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
   resized(tape, input, { from: numRows, to: partSize });
 
@@ -386,7 +388,7 @@ function resized(
   });
 }
 
-/** The first rows of a tensor, or all of them with rows of any values behind them. */
+/** Returns the first rows of a tensor, or all of them with rows of any values behind them. */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;
   const [before, ...row] = shape as [number, ...number[]];

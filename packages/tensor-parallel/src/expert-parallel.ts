@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 
-/** How rows reach the processes of their experts. */
+/** The way in which rows reach the processes of their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
@@ -10,7 +10,7 @@ export type TokenDispatcher = 'alltoall' | 'allgather';
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * How experts are spread over processes. Without it (undefined), or with groups of one process, all experts
+ * The sharding of experts over processes. Without it (undefined), or with groups of one process, all experts
  * are here and nothing is communicated. The processes hold different rows.
  */
 export interface ExpertParallel {
@@ -18,7 +18,10 @@ export interface ExpertParallel {
   readonly spread?: ProcessGroup | undefined;
   /** The processes that share each expert (etp): its features are sharded; undefined: experts are whole. */
   readonly sharing?: ProcessGroup | undefined;
-  /** Those of both, neighbours sharing an expert (etp fastest). Needed where both have several processes. */
+  /**
+   * The processes of both, neighbours sharing an expert (etp fastest). Needed where both have several
+   * processes.
+   */
   readonly all?: ProcessGroup | undefined;
   /** Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;

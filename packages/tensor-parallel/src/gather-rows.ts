@@ -1,8 +1,7 @@
 import { gatherRows as gatherOwnRows, type Tape, type Variable } from '@mtl/autograd';
 import { checkedOperation } from '@mtl/kernels';
-import { isSharded } from './is-sharded.js';
 import { regionCollectives } from './region-collectives.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface GatherRowsOptions {
   /** [S, B, H], or this process's [S / t, B, H] with sequence parallelism */
@@ -13,8 +12,8 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only these rows
- * are communicated, and operations on them need no sequence parallelism.
+ * Returns chosen rows of activations, [M, 1, H], replicated whether the sequence is sharded or not: only
+ * these rows are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(
   'gatherRows',

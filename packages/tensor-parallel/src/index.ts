@@ -1,17 +1,14 @@
-export { type ColumnParallelAdapterOptions, columnParallelAdapter } from './column-parallel-adapter.js';
 export {
+  type ColumnParallelAdapterOptions,
   type ColumnParallelLinearGeluOptions,
   type ColumnParallelLinearOptions,
+  type ColumnParallelParametersOptions,
+  columnParallelAdapter,
   columnParallelLinear,
   columnParallelLinearGelu,
-} from './column-parallel-linear.js';
-export {
-  type ColumnParallelParametersOptions,
   columnParallelParameters,
-} from './column-parallel-parameters.js';
+} from './column-parallel.js';
 export {
-  type CommunicateOptions,
-  communicate,
   joinShares,
   type PendingVariable,
   shareOfRows,
@@ -29,19 +26,20 @@ export {
   type TokenDispatcher,
 } from './expert-parallel.js';
 export { type GatherRowsOptions, gatherRows } from './gather-rows.js';
-export { isSharded } from './is-sharded.js';
 export { type RegionCollectives, regionCollectives, sumOverRanks } from './region-collectives.js';
 export { type ReplicatedParameterOptions, replicatedParameter } from './replicated-parameter.js';
-export { type RowParallelAdapterOptions, rowParallelAdapter } from './row-parallel-adapter.js';
-export { type RowParallelLinearOptions, rowParallelLinear } from './row-parallel-linear.js';
-export { type RowParallelParametersOptions, rowParallelParameters } from './row-parallel-parameters.js';
-export { sliceOfRank } from './slice-of-rank.js';
-export type { TensorParallel } from './tensor-parallel.js';
+export {
+  type RowParallelAdapterOptions,
+  type RowParallelLinearOptions,
+  type RowParallelParametersOptions,
+  rowParallelAdapter,
+  rowParallelLinear,
+  rowParallelParameters,
+} from './row-parallel.js';
+export { isSharded, sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 export {
   type VocabularyParallelCrossEntropyOptions,
-  vocabularyParallelCrossEntropy,
-} from './vocabulary-parallel-cross-entropy.js';
-export {
   type VocabularyParallelEmbeddingOptions,
+  vocabularyParallelCrossEntropy,
   vocabularyParallelEmbedding,
-} from './vocabulary-parallel-embedding.js';
+} from './vocabulary-parallel.js';

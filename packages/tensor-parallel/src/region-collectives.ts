@@ -1,8 +1,7 @@
 import type { Collective } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
-import { isSharded } from './is-sharded.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 /**
  * The collectives at the borders of a tensor-parallel region. `enter` is applied to activations where a
@@ -44,7 +43,7 @@ function allReduce(group: ProcessGroup): Collective {
   };
 }
 
-/** [S / t, ...] of every process to [S, ...]. */
+/** Gathers [S / t, ...] of every process to [S, ...]. */
 function gatherSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) * group.size, ...input.shape.slice(1)];
@@ -59,7 +58,7 @@ function gatherSequence(group: ProcessGroup): Collective {
   };
 }
 
-/** Parts [S, ...] of a sum to this process's [S / t, ...] of it. */
+/** Reduces parts [S, ...] of a sum to this process's [S / t, ...] of it. */
 function reduceScatterSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) / group.size, ...input.shape.slice(1)];

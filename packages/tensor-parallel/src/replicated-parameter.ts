@@ -1,22 +1,21 @@
 import { Parameter, type ParameterOptions } from '@mtl/autograd';
-import { isSharded } from './is-sharded.js';
-import type { TensorParallel } from './tensor-parallel.js';
+import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface ReplicatedParameterOptions
   extends Pick<ParameterOptions, 'name' | 'globalShape' | 'initialization' | 'decays' | 'matrices'> {
   /**
-   * Whether it is used inside the tensor-parallel regions, for the heads or features of each rank. Default:
-   * between them.
+   * True where it is used inside the tensor-parallel regions, for the heads or features of each rank.
+   * Default: between them.
    */
   readonly insideRegions?: boolean | undefined;
   readonly tensorParallel: TensorParallel | undefined;
 }
 
 /**
- * A parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel regions
- * (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is counted
- * once in norms; where each rank sees only its shard, between the regions that of the sequence under sequence
- * parallelism and inside them always that of the heads, its gradient is a partial sum.
+ * Makes a parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel
+ * regions (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is
+ * counted once in norms. Its gradient is a partial sum where each rank sees only its shard: between the
+ * regions that of the sequence under sequence parallelism, and inside them always that of the heads.
  */
 export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
   const { tensorParallel, insideRegions = false, ...own } = options;

@@ -24,8 +24,8 @@ const sumOf = (all: ReadonlyArray<readonly number[]>): readonly number[] =>
   all[0]!.map((_, index) => all.reduce((sum, values) => sum + values[index]!, 0));
 
 /**
- * Weight gradients [E, N, K] of all experts by ranks, whose features are one of several shares of dimension 1
- * or 2.
+ * Joins weight gradients [E, N, K] of all experts by ranks, whose features are one of several shares of
+ * dimension 1 or 2.
  */
 function assembled(
   ranks: readonly DispatchedResult[],

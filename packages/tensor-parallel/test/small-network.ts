@@ -24,7 +24,7 @@ import {
 export const [S, B, H, F, V] = [8, 2, 12, 16, 40];
 
 export interface NetworkResult {
-  /** After the embedding, and after the feed-forward network: [S, B, H], or [S / t, B, H]. */
+  /** Activations after the embedding, and after the feed-forward network: [S, B, H], or [S / t, B, H]. */
   readonly embedded: readonly number[];
   readonly narrowed: readonly number[];
   /** [S * B] */
@@ -33,8 +33,8 @@ export interface NetworkResult {
 }
 
 /**
- * Embedding, feed-forward network and loss, unsharded or sharded over processes; every operation of the
- * package. `isAdapted`: with adapters of the linear layers, whose weights are frozen.
+ * Runs an embedding, a feed-forward network and a loss, unsharded or sharded over processes; every operation
+ * of the package. `isAdapted`: with adapters of the linear layers, whose weights are frozen.
  */
 export function runNetwork(
   tensorParallel: TensorParallel | undefined,
@@ -157,7 +157,7 @@ export function runNetwork(
   return result;
 }
 
-/** Two adapters of the first layer and one of the second, of different ranks. */
+/** Makes two adapters of the first layer and one of the second, of different ranks. */
 function adaptersOf(options: {
   readonly up: Parameter;
   readonly down: Parameter;
@@ -174,7 +174,10 @@ function adaptersOf(options: {
   return { ofUp, ofDown, ups, parameters: [...all.map((adapter) => adapter.down), ...ups] };
 }
 
-/** Values by global row and column: adapters begin with zeros, which give their other factor no gradient. */
+/**
+ * Writes values by global row and column: adapters begin with zeros, which give their other factor no
+ * gradient.
+ */
 function writeSines({ data, slices, globalShape }: Parameter): void {
   const [rows, columns] = slices as [{ start: number; end: number }, { start: number; end: number }];
   const values = new Float32Array(data.size);

@@ -28,7 +28,10 @@ const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 const parameter = (name: string, globalShape: readonly number[]): Parameter =>
   new Parameter({ name, globalShape, initialization: normal });
 
-/** A fused projection [G, R + 2, D, I] with adapters of its queries, of rank 2, and its values, of rank 3. */
+/**
+ * Makes a fused projection [G, R + 2, D, I] with adapters of its queries, of rank 2, and its values, of rank
+ * 3.
+ */
 function fusedProjection() {
   const weight = parameter('qkv', [G, R + 2, D, I]);
   const bias = parameter('bias', [G, R + 2, D]);
@@ -48,7 +51,7 @@ function fusedProjection() {
 
 const factor = 0.75;
 
-/** The rows of the weight [G, R + 2, D] that a row of an adapter's B adds to. */
+/** Returns the rows of the weight [G, R + 2, D] that a row of an adapter's B adds to. */
 function rowsOf({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
   return Array.from({ length: up.size / up.shape.at(-1)! }, (_, row) => {
@@ -61,7 +64,7 @@ function rowsOf({ up, outputs }: LinearAdapter): number[] {
   });
 }
 
-/** What the adapter adds to the weight, by its rows: scale B A. */
+/** Computes the term that the adapter adds to the weight, by its rows: scale B A. */
 function addedBy({ down, up }: LinearAdapter): number[][] {
   const rank = down.shape[0]!;
   const [a, b] = [down.data.toArray(), up.data.toArray()];
@@ -90,7 +93,7 @@ interface Run {
   readonly dropout?: Omit<Dropout, 'samples'>;
 }
 
-/** Output, gradient of the input and gradients of the adapters. */
+/** Returns the output, the gradient of the input and the gradients of the adapters. */
 function runAdapted({ split = false, dropout }: Run = {}) {
   const { weight, bias, query, value } = fusedProjection();
   const trained = [query, value].flatMap(({ down, up }) => [down, up]);
@@ -126,7 +129,9 @@ function runAdapted({ split = false, dropout }: Run = {}) {
   return result;
 }
 
-/** The same layer with what the adapters add in its weight: output, gradients of input and weight. */
+/**
+ * Runs the layer with the terms of the adapters added to its weight: output, gradients of input and weight.
+ */
 function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' | 'added'>) {
   const [weight, bias] = [parameter('merged', [G * (R + 2) * D, I]), parameter('bias', [G * (R + 2) * D])];
   const storage = allocateParameters([weight, bias], { device, dtype, mainGradients: true });

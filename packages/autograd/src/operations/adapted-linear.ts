@@ -11,9 +11,8 @@ import {
   tidy,
 } from '@mtl/kernels';
 import type { PendingTensor } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
 import { type Dropout, type MaskCoordinates, maskOf } from './bias-dropout-residual.js';
 import {
@@ -36,11 +35,11 @@ export interface LinearAdapter {
 
 /** The adapters of one linear layer. */
 export interface LinearAdapters {
-  /** At least one. */
+  /** The adapters, at least one. */
   readonly adapters: readonly LinearAdapter[];
   /** The factor of what they add: alpha / r. */
   readonly scale: number;
-  /** Of their input; one mask for all of them. Default: none. */
+  /** Dropout of their input; one mask for all of them. Default: none. */
   readonly dropout?: Dropout | undefined;
 }
 
@@ -49,11 +48,11 @@ export interface AdaptedLinearOptions extends LinearOptions {
 }
 
 /**
- * `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, each adapter in
- * its box of the outputs. The adapters of a layer share their matmuls: their A are one matrix [R, I], R being
- * the sum of their ranks, and their B blocks of a matrix [O, R]. The collectives are those of the layer;
- * where its weight is sharded, each process adds what its slices of the adapters give, so that nothing more
- * is communicated, and the gradient of the factor that is replicated is a partial sum.
+ * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, each
+ * adapter in its box of the outputs. The adapters of a layer share their matmuls: their A are one matrix [R,
+ * I], R being the sum of their ranks, and their B blocks of a matrix [O, R]. The collectives are those of the
+ * layer; where its weight is sharded, each process adds the terms of its slices of the adapters, so that no
+ * further communication is needed, and the gradient of the factor that is replicated is a partial sum.
  *
  * Only the adapters are trained: weight and bias are frozen.
  *
@@ -120,7 +119,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze them before the optimizer is built',
   });
 
-/** The output on the tape, and [..., R]: what the adapters project the input to. */
+/** Computes the output on the tape, and [..., R]: the input that the adapters have projected. */
 function forward(
   { input, weight, bias, adapters, collectives = {} }: AdaptedLinearOptions,
   layout: AdapterLayout,
@@ -143,7 +142,7 @@ function forward(
   };
 }
 
-/** A new tensor: the input with some features dropped; undefined without dropout. */
+/** Returns a new tensor: the input with some features dropped; undefined without dropout. */
 function droppedInput(
   input: Tensor,
   dropout: Dropout | undefined,
@@ -155,7 +154,7 @@ function droppedInput(
   return output;
 }
 
-/** Where adapters are in the joined matrices A [R, I] and B [O, R]. */
+/** The layout of adapters in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
   /** O, of this process. */
   readonly numOutputs: number;
@@ -201,7 +200,7 @@ class AdapterLayout {
     });
   }
 
-  /** A new tensor [..., R]: the gradient of what the adapters project the input to. */
+  /** Returns a new tensor [..., R]: the gradient of the input that the adapters have projected. */
   lowGradient(outputGradient: Tensor): Tensor {
     const { dtype, device, shape } = outputGradient;
     const output = Tensor.empty({ shape: [...shape.slice(0, -1), this.rank], dtype, device });
@@ -232,7 +231,7 @@ class AdapterLayout {
     }
   }
 
-  /** The part of a matrix [O, R] that an adapter has, in the shape of its B. */
+  /** Returns a view of the part of a matrix [O, R] that an adapter has, in the shape of its B. */
   #boxOf(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
     const sizes = this.#weight.shape.slice(0, -1);
     const strides = sizes.map((_, dim) =>
@@ -243,7 +242,7 @@ class AdapterLayout {
   }
 }
 
-/** What backward does with the input's side of adapters, their dropout and their A. */
+/** Backward of the input's side of adapters: their dropout and their A. */
 class AdapterBackward {
   readonly #layout: AdapterLayout;
   readonly #options: LinearAdapters;

@@ -41,7 +41,7 @@ export interface AttentionOptions {
   readonly headOffset?: number;
 }
 
-/** What a call reads in addition to qkv, some of it absent. */
+/** The tensors that a call reads in addition to qkv, some of them absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
 const masksOf = ({ keyStart, keyMask, packed, dropout }: AttentionOptions): Masks<Variable> => ({
@@ -51,7 +51,7 @@ const masksOf = ({ keyStart, keyMask, packed, dropout }: AttentionOptions): Mask
   samples: dropout?.samples,
 });
 
-/** What both directions take in addition to their operands. */
+/** Returns the options of both directions in addition to their operands. */
 function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>) {
   const { keyStart, keyMask, starts, samples } = masks;
   const { causal = false, windowSize, packed, dropout, headOffset = 0 } = options;
@@ -71,7 +71,7 @@ function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>)
   };
 }
 
-/** The shapes of a call by those of its projection. */
+/** Returns the shapes of a call, from that of its projection. */
 function shapesOf({ qkv, numHeads, numGroups = numHeads, packed }: AttentionOptions) {
   const { shape, size } = qkv.tensor;
   const width = shape.at(-1)!;
@@ -86,9 +86,9 @@ function shapesOf({ qkv, numHeads, numGroups = numHeads, packed }: AttentionOpti
 }
 
 /**
- * softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D], packed [T, ..., A * D]. Probabilities are never
- * stored: backward computes them again from the log-sum-exp of each row (FlashAttention), which is what
- * selective recomputation is for.
+ * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * D], packed [T, ..., A * D]. Probabilities
+ * are never stored: backward computes them again from the log-sum-exp of each row (FlashAttention), which
+ * is the purpose of selective recomputation.
  */
 export const attention = checkedOperation('attention', (tape: Tape, options: AttentionOptions): Variable => {
   const { qkv } = options;

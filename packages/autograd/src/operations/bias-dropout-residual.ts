@@ -5,15 +5,14 @@ import {
   type DropoutMask,
   Tensor,
 } from '@mtl/kernels';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
 /** A dropout site: the mask depends on key and global coordinates only. Left out where nothing is dropped. */
 export interface Dropout {
-  /** In (0, 1). */
+  /** The probability to drop a value, in (0, 1). */
   readonly probability: number;
   readonly key: readonly [low: number, high: number];
   /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
@@ -23,7 +22,7 @@ export interface Dropout {
    * packed or the sequence is sharded.
    */
   readonly positions?: Variable | undefined;
-  /** Of a slice of the features: where it begins. Default: 0. */
+  /** The first column of a slice of the features. Default: 0. */
   readonly firstColumn?: number | undefined;
 }
 
@@ -42,7 +41,7 @@ export interface MaskCoordinates {
   readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-/** The mask of a site, whose coordinates may be saved ones. */
+/** Returns the mask of a site, whose coordinates may be saved ones. */
 export function maskOf(
   { probability, key, firstColumn }: Dropout,
   { samples, positions }: MaskCoordinates,
@@ -51,7 +50,8 @@ export function maskOf(
 }
 
 /**
- * residual + dropout(input + bias). The mask is made again in backward; nothing but its coordinates is kept.
+ * Computes residual + dropout(input + bias). The mask is made again in backward; only its coordinates are
+ * kept.
  */
 export const biasDropoutResidual = checkedOperation(
   'biasDropoutResidual',

@@ -17,7 +17,7 @@ export interface CrossEntropyOptions {
 }
 
 /**
- * The losses [N], float32, of logits that are there already: few classes, such as those of a fine-tuning
+ * Computes the losses [N], float32, of logits that exist already: few classes, such as those of a fine-tuning
  * task. For a vocabulary take `linearCrossEntropy`, which never has all logits in memory.
  *
  * @throws KernelError `MTL_INDEX` for a label that is no class, unless its weight is 0 or it is ignored

@@ -1,8 +1,7 @@
 import { checkedOperation, embeddingBackward, embeddingForward, Tensor } from '@mtl/kernels';
 import { type MatmulCollectives, startCollective } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 
 /** A table and the ids that choose its rows. */
@@ -11,12 +10,15 @@ export interface EmbeddingLookup {
   readonly ids: Variable;
   /** [V, H], or the rows of it that this process holds: other rows count as zeros. */
   readonly table: Parameter;
-  /** What ids may choose: less than the table's rows where the last ones are padding. Default: all rows. */
+  /**
+   * The number of rows that ids may choose: less than the table's where the last ones are padding. Default:
+   * all rows.
+   */
   readonly vocabularySize?: number | undefined;
 }
 
 /**
- * `[S, B, H]`: the sum of the chosen rows of every table (tokens, positions, token types).
+ * Sums the chosen rows of every table (tokens, positions, token types): `[S, B, H]`.
  *
  * `collectives` is given where the rows of the first table are sharded over ranks: the chosen rows are
  * reduced before those of the other tables are added, and the ids of those tables are of the reduced output's
@@ -89,7 +91,7 @@ function lookUp(
   embeddingForward({ ...to, ids: lookup.ids.tensor, table: lookup.table.data, ...rowsToChoose(lookup) });
 }
 
-/** Which rows this process holds, and how many there are. */
+/** Returns the rows that this process holds, and how many there are. */
 function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<EmbeddingLookup, 'ids'>) {
   return { firstRow: table.slices[0]!.start, numRows: vocabularySize };
 }

@@ -12,13 +12,16 @@ export interface GatherRowsOptions {
   readonly firstRow?: number;
   /** Rows of all processes, where the sequence is sharded. Default: those of the input. */
   readonly numRows?: number | undefined;
-  /** Where the sequence is sharded: sums the rows of all processes; rows of other processes are zeros. */
+  /**
+   * Starts the sum of the rows of all processes where the sequence is sharded; rows of other processes are
+   * zeros.
+   */
   readonly reduceOutput?: MatmulCollectives['reduceOutput'];
 }
 
 /**
- * Chosen rows of activations, [M, 1, H]: what follows computes only with them (masked positions, the first
- * token). Where the sequence is sharded, every process gets all chosen rows and, in backward, keeps the
+ * Returns chosen rows of activations, [M, 1, H], where later operations need only them (masked positions, the
+ * first token). Where the sequence is sharded, every process gets all chosen rows and, in backward, keeps the
  * gradients of those that it holds.
  *
  * @throws KernelError `MTL_INDEX` for an index that is no row

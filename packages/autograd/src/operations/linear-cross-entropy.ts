@@ -4,22 +4,22 @@ import {
   crossEntropyBackward,
   crossEntropyForwardBackward,
   crossEntropyStatistics,
+  type Device,
   Tensor,
 } from '@mtl/kernels';
+import { metaDeviceOf } from '@mtl/kernels/internal';
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { BackwardParts, Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient, addWeightGradient } from './linear.js';
-import { logitRowsAtATime } from './logit-rows-at-a-time.js';
 
-/** For a weight whose rows, the vocabulary, are sharded over processes. */
+/** The collectives for a weight whose rows, the vocabulary, are sharded over processes. */
 export interface LinearCrossEntropyCollectives
   extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
-   * [3, N] float32: maximum, sum of exponentials and label logit of this process's columns become those of
-   * all.
+   * Reduces statistics [3, N] float32 in place: maximum, sum of exponentials and label logit of this
+   * process's columns become those of all.
    */
   reduceStatistics(statistics: Tensor): void;
 }
@@ -90,7 +90,10 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
   }
 }
 
-/** Logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax - onehot). */
+/**
+ * Computes logits [rows, V] of a chunk, its losses and, in the memory of the logits, weights * (softmax -
+ * onehot).
+ */
 function crossEntropyOfChunk(
   chunk: Rows,
   options: LinearCrossEntropyOptions,
@@ -135,10 +138,10 @@ function crossEntropyOfChunk(
 }
 
 /**
- * The loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`, which exist
- * only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in backward
- * from the same logits, so that these are computed once (read the losses after backward). The weight half
- * alone computes the logits again.
+ * Computes the loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`,
+ * which exist only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in
+ * backward from the same logits, so that these are computed once (read the losses after backward). The weight
+ * half alone computes the logits again.
  *
  * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
@@ -259,3 +262,57 @@ export const linearCrossEntropy = checkedOperation(
     return result;
   },
 );
+
+const mebibyte = 1024 * 1024;
+
+/** Rows of a matmul's output that a GPU's matrix units work on together, at most. */
+const tileRows = 128;
+
+export interface LogitRowsOptions {
+  /** N: of all logits of a micro-batch. */
+  readonly numRows: number;
+  /** Bytes of the logits of one row. */
+  readonly bytesPerRow: number;
+  /** Bytes of one row of the input that the logits are computed from. */
+  readonly inputBytesPerRow: number;
+  /** The device of the logits. Default: `cpu`. */
+  readonly device?: Device | undefined;
+  /**
+   * Most bytes of logits at a time. Default 128 MiB; on a GPU 256 MiB, or as much as one layer keeps for
+   * backward, up to 1 GiB.
+   */
+  readonly chunkBytes?: number | undefined;
+}
+
+/**
+ * The memory that a transformer layer keeps for backward, about, in multiples of its input: 34 bytes for each
+ * element of 2 bytes without attention's (Korthikanti et al. 2022, "Reducing Activation Recomputation in
+ * Large Transformer Models").
+ */
+const keptByLayer = 16;
+
+/**
+ * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
+ * whole vocabulary. On a GPU this takes as long as the matmul of a small chunk. Larger chunks need more
+ * memory: about as much as a layer keeps is little where there are several. Only shapes decide, so that every
+ * step and every rank with the same ones has the same bits.
+ */
+function defaultChunkBytes(device: Device, inputBytes: number): number {
+  if (metaDeviceOf(device) !== 'meta-cuda') return 128 * mebibyte;
+  return Math.min(Math.max(keptByLayer * inputBytes, 256 * mebibyte), 1024 * mebibyte);
+}
+
+/**
+ * Returns the number of rows of logits that exist at a time: all of them where they fit, otherwise chunks of
+ * about one size, of whole tiles where at least one tile fits. A matmul of 1,171 rows takes as long as one of
+ * 1,280.
+ */
+export function logitRowsAtATime(options: LogitRowsOptions): number {
+  const { numRows, bytesPerRow, inputBytesPerRow, device = 'cpu' } = options;
+  const { chunkBytes = defaultChunkBytes(device, numRows * inputBytesPerRow) } = options;
+  if (numRows * bytesPerRow <= chunkBytes) return numRows;
+  const unit = chunkBytes < tileRows * bytesPerRow ? 1 : tileRows;
+  const most = Math.max(1, Math.floor(chunkBytes / (unit * bytesPerRow))) * unit;
+  const numChunks = Math.ceil(numRows / most);
+  return Math.ceil(numRows / (numChunks * unit)) * unit;
+}

@@ -18,7 +18,8 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * With it a layer gives the gradient of its own input, as before GELU's derivative was part of its matmul.
+ * Returns the tensor itself. With this collective a layer gives the gradient of its own input, as before
+ * GELU's derivative was part of its matmul.
  */
 const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });
@@ -42,7 +43,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** down(gelu(up(x))): output and all gradients. */
+/** Runs down(gelu(up(x))) and returns its output and all gradients. */
 function run({ device, dtype, kind, fused, twice = false, split = false, ...rest }: Network): number[][] {
   const make = (name: string, globalShape: number[]): Parameter =>
     new Parameter({ name, globalShape, initialization: normal });

@@ -9,11 +9,10 @@ import {
   Tensor,
 } from '@mtl/kernels';
 import type { Collective, MatmulCollectives, PendingTensor } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import type { Activation, Variable } from '../variable.js';
-import { geluOf } from './gelu.js';
+import { geluOf } from './activations.js';
 
 export interface LinearOptions {
   /** [..., I] */
@@ -22,7 +21,7 @@ export interface LinearOptions {
   readonly weight: Parameter;
   /** [O] (or more dimensions that fold to it) */
   readonly bias?: Parameter | undefined;
-  /** For layers that are sharded over processes (@mtl/tensor-parallel). */
+  /** The collectives of layers that are sharded over processes (@mtl/tensor-parallel). */
   readonly collectives?: MatmulCollectives | undefined;
 }
 
@@ -68,7 +67,7 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 }
 
 /**
- * output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the
+ * Computes output [..., O] = input weight^T + bias. The weight gradient is added to the main gradient by the
  * matmul itself, in float32 whatever the compute dtype. The collective of one matmul of backward overlaps
  * with the other matmul.
  */
@@ -77,8 +76,8 @@ export const linear = checkedOperation('linear', (tape: Tape, options: LinearOpt
 });
 
 /**
- * gelu(input weight^T + bias), [..., O]: the matmuls of this layer and of the next one compute GELU and
- * its derivative in the same pass over memory, where the device can.
+ * Computes gelu(input weight^T + bias), [..., O]: the matmuls of this layer and of the next one compute GELU
+ * and its derivative in the same pass over memory, where the device can.
  */
 export const linearGelu = checkedOperation(
   'linearGelu',
@@ -92,8 +91,8 @@ export const linearGelu = checkedOperation(
 );
 
 /**
- * residual + input weight^T + bias, [S, B, O], in one pass where the device's matmuls can. Backward is that
- * of `linear`; the residual's gradient is the output's.
+ * Computes residual + input weight^T + bias, [S, B, O], in one pass where the device's matmuls can. Backward
+ * is that of `linear`; the residual's gradient is the output's.
  */
 export const linearResidual = checkedOperation(
   'linearResidual',
@@ -179,7 +178,7 @@ function forward({ input, weight, bias, collectives = {} }: LinearOptions): Tens
   return communicated(collectives.reduceOutput, output).wait();
 }
 
-/** output [..., O] = left weight^T + bias. */
+/** Computes output [..., O] = left weight^T + bias. */
 export function multiplyByWeight(
   options: Pick<LinearOptions, 'weight' | 'bias'> & { readonly output: Tensor; readonly left: Tensor },
 ): void {
@@ -215,8 +214,8 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * outputGradient [..., O] weight: [..., I]; where the input is an activation's output, the gradient of the
- * activation's input.
+ * Returns outputGradient [..., O] weight: [..., I]; where the input is an activation's output, the gradient
+ * of the activation's input.
  */
 export function inputGradientOf(
   weight: Parameter,
@@ -296,8 +295,8 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
 }
 
 /**
- * mainGradient [O, I] += outputGradient^T input, summed over all leading dimensions; = where the gradient is
- * known to be zero.
+ * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions; writes it where the
+ * gradient is known to be zero.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
   multiplyForWeight(weight, { ...weight.takeMainGradient(), outputGradient, input });
@@ -307,7 +306,7 @@ function multiplyForWeight({ precision }: Parameter, { gradient, ...operands }: 
   withMatrix(gradient, (weightGradient) => precision.weightGradient({ weightGradient, ...operands }));
 }
 
-/** mainGradient [O] += column sums of outputGradient. */
+/** Adds the column sums of outputGradient to mainGradient [O]. */
 export function addBiasGradient(bias: Parameter, outputGradient: Tensor): void {
   withShape(bias.mainGradient, [bias.size], (output) =>
     sumRows({ output, input: outputGradient, accumulate: true }),

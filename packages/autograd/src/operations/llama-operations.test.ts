@@ -91,7 +91,8 @@ const headNorm = (hasBiases: boolean) => ({
 });
 
 /**
- * x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x + linear(activation(linear(rmsNorm(x)))).
+ * Builds x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x +
+ * linear(activation(linear(rmsNorm(x)))).
  */
 function layerOf(options: LayerOptions) {
   const { norm = 'rms', rotation = true, activation = 'swiglu' } = options;
@@ -152,7 +153,7 @@ interface RunOptions extends LayerOptions {
   readonly split?: boolean;
 }
 
-/** Gradients of sum(weights * output) by the input and by every parameter. */
+/** Computes the gradients of sum(weights * output) by the input and by every parameter. */
 function gradientsOf(options: RunOptions): number[][] {
   for (const parameter of all) parameter.mainGradient.zero();
   const tape = new Tape(options.tape);
@@ -177,7 +178,7 @@ function gradientsOf(options: RunOptions): number[][] {
   return result;
 }
 
-/** sum(weights * output) with the values of the input or of a parameter replaced. */
+/** Computes sum(weights * output) with the values of the input or of a parameter replaced. */
 function objective(options: LayerOptions, values: readonly number[] = start): number {
   const tape = new Tape({ recording: false });
   const input = tape.input(Tensor.from(values, { shape, dtype, device }));
@@ -191,7 +192,7 @@ function objective(options: LayerOptions, values: readonly number[] = start): nu
 const step = 1e-5;
 const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
 
-/** The same gradients as `gradientsOf`, by central differences; of parameters the first few elements. */
+/** Computes the gradients of `gradientsOf` by central differences; of parameters the first few elements. */
 function differencesOf(options: LayerOptions): number[][] {
   const moved = (values: readonly number[], index: number, change: number): number[] =>
     values.map((value, at) => (at === index ? value + change : value));

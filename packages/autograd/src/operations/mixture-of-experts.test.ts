@@ -84,7 +84,9 @@ interface LayerOptions {
 const constant = (values: readonly number[], itsShape: readonly number[]): Variable =>
   new Variable(Tensor.from(values, { shape: itsShape, dtype: 'int32', device }), { requiresGradient: false });
 
-/** The sum of k experts' outputs for the normalized input, weighted in front of their second matmul. */
+/**
+ * Builds the sum of k experts' outputs for the normalized input, weighted in front of their second matmul.
+ */
 function layerOf({ scoreFunction = 'sigmoid', hasBiases = true, chosen }: LayerOptions) {
   return (tape: Tape, residual: Variable): Variable =>
     tape.scope(() => {
@@ -151,7 +153,7 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   return result;
 }
 
-/** The output times its gradient: what gradients are derivatives of. */
+/** Computes the output times its gradient, whose derivatives are the gradients. */
 const projected = (options: RunOptions): number =>
   run(options).output.reduce((sum, value, index) => sum + value * outputGradients[index]!, 0);
 
@@ -294,7 +296,7 @@ describe('the statistics of a router', () => {
   const logitValues = Array.from({ length: sequence * batch * experts }, (_, index) => Math.sin(7 * index));
   const factors = Array.from({ length: batch * experts }, (_, index) => Math.cos(index));
 
-  /** factors times the sums of scores, plus 0.1 times the squares, where they are used. */
+  /** Computes factors times the sums of scores, plus 0.1 times the squares, where they are used. */
   function lossOf(values: readonly number[], uses: readonly boolean[], scoreFunction: RouterScoreFunction) {
     const tape = new Tape();
     const logits = tape.input(Tensor.from(values, { shape: [sequence, batch, experts], dtype, device }), {

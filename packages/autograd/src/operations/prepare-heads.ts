@@ -2,16 +2,115 @@ import { UsageError } from '@mtl/errors';
 import {
   cast,
   checkedOperation,
+  layerNormBackward,
+  layerNormForward,
   queriesAndKeys,
+  rmsNormBackward,
+  rmsNormForward,
   rotaryEmbedding,
   splitProjection,
   Tensor,
   tidy,
 } from '@mtl/kernels';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
-import { type HeadNorm, headNormBackward, headNormForward } from './head-norm.js';
+
+/** A norm over the features of every query and every key: layer norm with biases, RMSNorm without. */
+export interface HeadNorm {
+  /** [D] */
+  readonly queryWeight: Parameter;
+  /** [D], with `keyBias` or not at all. */
+  readonly queryBias?: Parameter | undefined;
+  /** [D] */
+  readonly keyWeight: Parameter;
+  /** [D] */
+  readonly keyBias?: Parameter | undefined;
+  readonly epsilon: number;
+}
+
+/** The operands of the norm of all queries, or of all keys. */
+interface NormOperands {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+  /** [rows] */
+  readonly rstd: Tensor;
+  /** [rows], of layer norm. */
+  readonly mean: Tensor | undefined;
+}
+
+/** Copies the elements of a strided view to a new tensor. */
+function copied(view: Tensor): Tensor {
+  const copy = emptyLike(view);
+  cast({ output: copy, input: view });
+  return copy;
+}
+
+const emptyLike = ({ shape, dtype, device }: Tensor): Tensor => Tensor.empty({ shape, dtype, device });
+
+/**
+ * Normalizes the views of queries or keys in packed projections. RMSNorm goes from view to view; layer norm
+ * takes no views, so that they are copied before it and after it.
+ */
+function headNormForward(
+  { weight, bias, rstd, mean }: NormOperands,
+  { output, input, epsilon }: { readonly output: Tensor; readonly input: Tensor; readonly epsilon: number },
+): void {
+  if (bias === undefined) {
+    rmsNormForward({ output, rstd, input, weight: weight.data, epsilon });
+    return;
+  }
+  tidy(() => {
+    const [whole, normalized] = [copied(input), emptyLike(input)];
+    layerNormForward({
+      output: normalized,
+      mean: mean!,
+      rstd,
+      input: whole,
+      weight: weight.data,
+      bias: bias.data,
+      epsilon,
+    });
+    cast({ output, input: normalized });
+  });
+}
+
+/** Computes the gradients of `headNormForward`. */
+function headNormBackward(
+  { weight, bias, rstd, mean }: NormOperands,
+  views: {
+    /** Left out, only the gradients of the parameters are computed. May be `outputGradient`. */
+    readonly inputGradient: Tensor | undefined;
+    readonly outputGradient: Tensor;
+    readonly input: Tensor;
+    /** True where the gradients of the parameters are added to, unless they are frozen. */
+    readonly addsToParameters: boolean;
+  },
+): void {
+  const { inputGradient, outputGradient, input, addsToParameters } = views;
+  const gradientOf = (parameter: Parameter): Tensor | undefined =>
+    addsToParameters && !parameter.isFrozen ? parameter.mainGradient : undefined;
+  const weightGradient = gradientOf(weight);
+  if (bias === undefined) {
+    const operands = { inputGradient, weightGradient, outputGradient, input };
+    rmsNormBackward({ ...operands, rstd, weight: weight.data });
+    return;
+  }
+  tidy(() => {
+    const gradient = copied(outputGradient);
+    layerNormBackward({
+      inputGradient: inputGradient && gradient,
+      weightGradient,
+      biasGradient: gradientOf(bias),
+      outputGradient: gradient,
+      input: copied(input),
+      mean: mean!,
+      rstd,
+      weight: weight.data,
+    });
+    if (inputGradient !== undefined) cast({ output: inputGradient, input: gradient });
+  });
+}
 
 /** Rotary position embedding (see `rotaryEmbedding` of @mtl/kernels). */
 export interface HeadRotation {
@@ -38,7 +137,8 @@ const normalizedParts = ['query', 'key'] as const;
 type NormalizedPart = (typeof normalizedParts)[number];
 
 /**
- * What the norms keep for backward: rstd of every query and of every key, and with layer norm their means.
+ * The statistics that the norms keep for backward: rstd of every query and of every key, and with layer norm
+ * their means.
  */
 interface HeadStatistics<Value> {
   readonly rstd: Readonly<Record<NormalizedPart, Value>>;
@@ -56,7 +156,7 @@ const parametersOf = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) 
   key: { weight: keyWeight, bias: keyBias },
 });
 
-/** What is done with packed projections, as tensors [rows, 1, G, R + 2, D]. */
+/** Computes with packed projections, as tensors [rows, 1, G, R + 2, D]. */
 class Heads {
   readonly #options: PrepareHeadsOptions;
   readonly #shape: readonly number[];
@@ -72,7 +172,7 @@ class Heads {
     return tensor.reshape(this.#shape);
   }
 
-  /** New statistics, of each query and each key. */
+  /** Makes statistics of each query and each key. */
   statistics({ queryBias }: HeadNorm): HeadStatistics<Variable> {
     const { dtype, device } = this.#options.qkv.tensor;
     const [rows, , groups, parts] = this.#shape as [number, number, number, number];
@@ -104,7 +204,7 @@ class Heads {
   }
 }
 
-/** A new tensor: `qkv` with its queries and keys normalized, then rotated. */
+/** Returns a new tensor: `qkv` with its queries and keys normalized, then rotated. */
 function prepare(
   options: PrepareHeadsOptions,
   heads: Heads,
@@ -142,7 +242,7 @@ interface SavedForBackward {
   readonly statistics: HeadStatistics<SavedTensor> | undefined;
 }
 
-/** The gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
+/** Computes the gradient of `qkv`, a new tensor; with a norm, adds to the gradients of its weights. */
 function backward(
   { options, heads, saved }: { options: PrepareHeadsOptions; heads: Heads; saved: SavedForBackward },
   outputGradient: Tensor,
@@ -176,9 +276,9 @@ function backward(
 }
 
 /**
- * What queries and keys go through before attention: a norm of every head (query/key norm), then the rotary
- * position embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with
- * its values unchanged. With a norm the result is computed again in backward rather than kept, where the tape
+ * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
+ * embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with its values
+ * unchanged. With a norm the result is computed again in backward rather than kept, where the tape
  * rematerializes.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit, `MTL_INDEX` for

@@ -9,9 +9,8 @@ import {
   tidy,
 } from '@mtl/kernels';
 import { type Collective, startCollective } from '../collective.js';
-import type { Parameter } from '../parameter.js';
+import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
-import { trainedParameters } from '../trained-parameters.js';
 import { type SavedTensor, Variable } from '../variable.js';
 
 export interface WholeHeadNormOptions {
@@ -26,7 +25,7 @@ export interface WholeHeadNormOptions {
   /** [G * D] */
   readonly keyWeight: Parameter;
   readonly epsilon: number;
-  /** How many processes hold heads, each as many. Default: 1. */
+  /** The number of processes that hold heads, each as many. Default: 1. */
   readonly numShards?: number | undefined;
   /** Adds up sums over the heads of each process, in place. Default: all heads are here. */
   readonly sum?: Collective | undefined;
@@ -41,7 +40,10 @@ const ofBoth = <Value>(make: (part: Part) => Value): OfBoth<Value> => ({
   key: make('key'),
 });
 
-/** The statistics of rows: those of their queries, then those of their keys, [2 * rows]. */
+/**
+ * Returns a view of the statistics of queries or keys; they hold those of all queries, then those of all
+ * keys, [2 * rows].
+ */
 const viewOf = (statistics: Tensor, part: Part): Tensor => {
   const rows = statistics.size / 2;
   return statistics.view({ offset: part === 'query' ? 0 : rows, shape: [rows] });
@@ -67,7 +69,7 @@ class Projection {
     return splitProjection(tensor.reshape(this.#shape));
   }
 
-  /** A copy [rows, width] of the queries or keys. */
+  /** Returns a copy [rows, width] of the queries or keys. */
   copied(view: Tensor): Tensor {
     const { shape, dtype, device } = view;
     const copy = Tensor.empty({ shape, dtype, device });
@@ -97,7 +99,7 @@ interface Statistics {
   readonly squares: Variable | undefined;
 }
 
-/** A new tensor: `qkv` with its queries and keys normalized. */
+/** Returns a new tensor: `qkv` with its queries and keys normalized. */
 function forward(
   options: WholeHeadNormOptions,
   { projection, statistics, isFirst }: { projection: Projection; statistics: Statistics; isFirst: boolean },
@@ -133,7 +135,7 @@ function forward(
   return result;
 }
 
-/** The gradient of `qkv`, a new tensor; adds to the gradients of the weights. */
+/** Computes the gradient of `qkv`, a new tensor; adds to the gradients of the weights. */
 function backward(
   options: WholeHeadNormOptions,
   call: {
@@ -189,11 +191,11 @@ function backward(
 }
 
 /**
- * RMSNorm of the queries of all heads together and of the keys of all groups together (OLMoE, Muennighoff et
- * al. 2024), where other models have one of each head. Processes that share the heads add up sums of squares
- * by one collective, and sums of gradients times inputs by one in backward. Returns a packed projection of
- * the shape of `qkv`, with its values unchanged; it is computed again in backward rather than kept, where the
- * tape rematerializes.
+ * Applies RMSNorm to the queries of all heads together and to the keys of all groups together (OLMoE,
+ * Muennighoff et al. 2024), where other models have one of each head. Processes that share the heads add up
+ * sums of squares by one collective, and sums of gradients times inputs by one in backward. Returns a packed
+ * projection of the shape of `qkv`, with its values unchanged; it is computed again in backward rather than
+ * kept, where the tape rematerializes.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
  */

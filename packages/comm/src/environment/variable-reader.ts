@@ -1,5 +1,18 @@
-import { launchError } from './launch-error.js';
-import type { Variables } from './process-environment.js';
+import { ConfigurationError } from '@mtl/errors';
+
+/** Variables of a process: `process.env`, or a part of it. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** Makes the error for variables of a launcher that are incomplete or contradict each other. */
+export function launchError(
+  message: string,
+  { expected, remedy }: { readonly expected?: string; readonly remedy: string },
+): ConfigurationError {
+  return new ConfigurationError('MTL_LAUNCH_ENVIRONMENT', message, {
+    ...(expected === undefined ? {} : { expected }),
+    remedy,
+  });
+}
 
 const remedy = 'unset it, or start with mtl run, torchrun, srun or mpirun, which set it right';
 
@@ -21,7 +34,7 @@ export class VariableReader {
   }
 
   /**
-   * A whole number of at least `least`.
+   * Reads a whole number of at least `least`.
    * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for another value.
    */
   count(name: string, least = 0): number | undefined {
@@ -38,7 +51,7 @@ export class VariableReader {
     throw launchError(`${name}=${port}`, { expected: 'a port, 1 to 65535', remedy });
   }
 
-  /** The same, from the first of several names that is set. */
+  /** Reads a whole number from the first of several names that is set. */
   firstCount(names: readonly string[], least = 0): number | undefined {
     const name = names.find((each) => this.has(each));
     return name === undefined ? undefined : this.count(name, least);

@@ -1,10 +1,15 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
-import type { CommAddon, NativeFailure } from './comm-addon.js';
-import { loadAddon } from './load-addon.js';
+import { tensorApi } from '@mtl/kernels/internal';
+import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
+import { platformProblem } from '@mtl/tooling/platform-problem';
+import { type CommAddon, expectedBindings, type NativeFailure } from './comm-addon.js';
 
 let loaded: CommAddon | undefined;
 
-/** The addon, loaded at first use so that importing the package never fails. */
+/** Returns the addon, loaded at first use so that importing the package never fails. */
 export function addon(): CommAddon {
   loaded ??= loadAddon();
   return loaded;
@@ -12,7 +17,7 @@ export function addon(): CommAddon {
 
 const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE', 'MTL_CAPTURE'];
 
-/** A failure of native code as the error that it stands for. */
+/** Converts a failure of native code to the error that it stands for. */
 export function errorOf(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };
@@ -30,7 +35,7 @@ export function callNative<T>(body: () => T): T {
   }
 }
 
-/** The same for what native code does on another thread. */
+/** Awaits what native code does on another thread, converting its failure. */
 export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
@@ -42,4 +47,50 @@ export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
 function converted(error: unknown): unknown {
   const isNative = error instanceof Error && !MtlError.isInstance(error) && 'code' in error;
   return isNative ? errorOf(error as unknown as NativeFailure) : error;
+}
+
+/** Returns the folder of this package, both from its sources and from its build. */
+function packageDirectory(): string {
+  let directory = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
+  return directory;
+}
+
+/**
+ * Loads the native addon and connects it to that of @mtl/kernels: an explicit path in MTL_COMM_ADDON, else
+ * the local build, else the platform package. A failure lists what was tried and what to do. Without
+ * `usesTensors` the other addon is left alone, and nothing may be called that moves tensors.
+ */
+export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
+  const loaded = loadNativeAddon<CommAddon>({
+    directory: packageDirectory(),
+    file: 'mtl_comm.node',
+    explicit: process.env.MTL_COMM_ADDON,
+    command: 'mtl-comm-build',
+    needs: 'g++ and cmake',
+    accept: ({ bindings = 1 }) => {
+      if (bindings !== expectedBindings)
+        throw new Error(`built from other sources (bindings ${bindings}, expected ${expectedBindings})`);
+    },
+  });
+  if (loaded.addon !== undefined) {
+    if (usesTensors) loaded.addon.useTensors(tensorApi());
+    return loaded.addon;
+  }
+  const problem = platformProblem();
+  if (problem !== undefined) {
+    const { message, ...advice } = problem;
+    throw new CommunicationError('MTL_PLATFORM', `the native engines could not be loaded: ${message}`, {
+      ...advice,
+      exitCode: 2,
+    });
+  }
+  throw new CommunicationError(
+    'MTL_ADDON',
+    `the native engines of @mtl/comm could not be loaded\n    ${loaded.failures.join('\n    ')}`,
+    {
+      remedy: loaded.remedy,
+      exitCode: 2,
+    },
+  );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { loadAddon } from './addon.js';
 import type { CommAddon } from './comm-addon.js';
-import { loadAddon } from './load-addon.js';
 
 describe('the native addon', () => {
   const addon = loadAddon({ usesTensors: false });

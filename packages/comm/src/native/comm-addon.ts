@@ -30,13 +30,13 @@ export interface TraceEntry {
   readonly doneNs: number;
   /** The program asked for the result. */
   readonly waitedFromNs: number;
-  /** And had it. */
+  /** The program had the result. */
   readonly waitDoneNs: number;
 }
 
 /** The latest operations, oldest first. */
 export interface TakenTrace extends ReadonlyArray<TraceEntry> {
-  /** How many older ones, since the last time, are no longer known. */
+  /** The number of older operations, since the last call, that are no longer known. */
   readonly numDropped: number;
 }
 
@@ -44,7 +44,7 @@ export interface TakenTrace extends ReadonlyArray<TraceEntry> {
 export const expectedBindings = 2;
 
 /** A group that the addon has opened. */
-export interface OpenedGroup {
+interface OpenedGroup {
   /** Its handle. */
   readonly group: number;
   readonly engine: EngineName;
@@ -63,7 +63,7 @@ interface StoreFields {
   readonly secret: string;
   readonly worldSize: number;
   readonly attempt: number;
-  /** What the members are called in errors. */
+  /** The word for a member in errors. */
   readonly member: string;
 }
 
@@ -75,14 +75,14 @@ interface FailureFields {
 }
 
 /** An operation by the numbers of native/core/operation.h; tensors by their handles, 0 for none. */
-export interface OperationFields {
+interface OperationFields {
   readonly operation: number;
   readonly reduction: number;
   /** Position in the group of the other end or the root, else -1. */
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** Of an all-to-all of unequal parts: elements for each member, and from it. */
+  /** Elements for each member and from it, for an all-to-all of unequal parts. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }
@@ -129,7 +129,7 @@ export interface CommAddon {
     job: number,
     group: {
       readonly mesh: number;
-      /** Of all members, by position. */
+      /** The addresses of all members, by position. */
       readonly addresses: readonly Uint8Array[];
       readonly isStaged: boolean;
     },
@@ -142,7 +142,7 @@ export interface CommAddon {
     job: number,
     group: GroupFields & {
       readonly storeClient: number;
-      /** Of the store, for the unique id. */
+      /** The store's key of the unique id. */
       readonly key: string;
       readonly sharesGpu: boolean;
     },

@@ -1,17 +1,26 @@
 import { MtlError } from '@mtl/errors';
 import { AwaitableWork } from '../awaitable-work.js';
-import { reductions } from '../check-operation.js';
-import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
-import { communicationOperations } from '../communication-operations.js';
+import {
+  CheckedGroup,
+  type CheckedGroupOptions,
+  type CheckedOperation,
+  reductions,
+} from '../checked-group.js';
 import type { DeviceWaits } from '../device-waits.js';
-import type { CommunicationOperation, EngineName, OperationCount, Work } from '../process-group.js';
+import {
+  type CommunicationOperation,
+  communicationOperations,
+  type EngineName,
+  type OperationCount,
+  type Work,
+} from '../process-group.js';
 import { addon, callNative } from './addon.js';
 
-export interface NativeGroupOptions extends CheckedGroupOptions {
+interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
-  /** Of the native group. */
+  /** The handle of the native group. */
   readonly handle: number;
-  /** Where its operations make a device wait and not the host. */
+  /** Measures waits of the device; given where operations make a device wait and not the host. */
   readonly deviceWaits?: DeviceWaits;
 }
 
@@ -48,7 +57,8 @@ export class NativeGroup extends CheckedGroup {
   }
 
   /**
-   * Operations that are not done yet fail with MTL_CLOSED; members that wait for this one learn that it left.
+   * Closes the group. Operations that are not done yet fail with MTL_CLOSED; members that wait for this one
+   * learn that it left.
    */
   close(): void {
     if (this.#closedStatistics !== undefined) return;

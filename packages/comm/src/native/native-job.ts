@@ -1,25 +1,31 @@
-import { MtlError, UsageError } from '@mtl/errors';
+import { MtlError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
 import type { GroupOptions } from '../world.js';
 import { addon, callNative, errorOf } from './addon.js';
 import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** How long to wait for the ranks of this host. */
+  /** The time to wait for the ranks of this host. */
   readonly timeoutMs: number;
-  /** How long this process may go on after the job has failed before its watchdog ends it with status 1. */
+  /**
+   * The time that this process may go on after the job has failed before its watchdog ends it with status 1.
+   */
   readonly graceMs: number;
 }
 
-export interface LocalGroupOptions extends GroupOptions {
-  /** How long an operation waits for the others, and this call for the group's first member. */
+interface LocalGroupOptions extends GroupOptions {
+  /** The time that an operation waits for the others, and this call for the group's first member. */
   readonly timeoutMs: number;
   /**
    * Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four
    * times it.
    */
   readonly bufferBytes?: number;
-  /** Also for tensors on device cuda, which then go through memory of the host. Default false. */
+  /**
+   * True for a group that also takes tensors on device cuda, which then go through memory of the host.
+   * Default false.
+   */
   readonly isStaged?: boolean;
 }
 
@@ -31,7 +37,7 @@ export interface LocalGroupOptions extends GroupOptions {
  */
 export class NativeJob {
   readonly rank: number;
-  /** For further functions of the addon, such as those of another engine. */
+  /** The handle for further functions of the addon, such as those of another engine. */
   readonly handle: number;
   #isClosed = false;
 
@@ -62,7 +68,7 @@ export class NativeJob {
     callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
   }
 
-  /** A group of ranks of this host over shared memory. All members call it. */
+  /** Creates a group of ranks of this host over shared memory. All members call it. */
   createLocalGroup(options: LocalGroupOptions): NativeGroup {
     const { name, ranks, timeoutMs, bufferBytes = 0, isStaged = false } = options;
     checkRanks({ name, ranks }, this.rank);
@@ -88,15 +94,15 @@ export class NativeJob {
     callNative(() => addon().abortJob(this.handle, { code, message, rank: this.rank }));
   }
 
-  /** Why the job has failed, if it has. */
+  /** The reason why the job has failed; undefined while it has not. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfJob(this.handle));
     return failure === undefined ? undefined : errorOf(failure);
   }
 
   /**
-   * The latest operations that have been waited for (8192 at most), oldest first, and how many older ones
-   * were dropped; the next call starts empty.
+   * Returns the latest operations that have been waited for (8192 at most), oldest first, and how many older
+   * ones were dropped; the next call starts empty.
    */
   takeTrace(): TakenTrace {
     return callNative(() => addon().takeTrace(this.handle));
@@ -112,13 +118,4 @@ export class NativeJob {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** @throws UsageError MTL_GROUP unless `ranks` are distinct, ascending and hold `rank`. */
-export function checkRanks({ name, ranks }: GroupOptions, rank: number): void {
-  const isAscending = ranks.every((each, index) => index === 0 || each > ranks[index - 1]!);
-  if (isAscending && ranks.includes(rank)) return;
-  throw new UsageError('MTL_GROUP', `group ${name} of ranks [${ranks.join(', ')}] on rank ${rank}`, {
-    expected: 'distinct ranks in ascending order, this one among them',
-  });
 }

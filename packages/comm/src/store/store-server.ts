@@ -1,23 +1,24 @@
+import { isIP } from 'node:net';
 import type { MtlError } from '@mtl/errors';
 import { addon, callNative, errorOf } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * Where it listens. A number is one interface, a name (other than localhost) all of them. Default: the
-   * loopback.
+   * The address to listen on. A number is one interface, a name (other than localhost) all of them. Default:
+   * the loopback.
    */
   readonly address?: string;
   /** The first free one is taken; 0 is any. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** How often the job was restarted. Default 0. */
+  /** The number of times that the job was restarted. Default 0. */
   readonly attempt?: number;
   /** The rank whose process this is; undefined: a launcher. */
   readonly hostRank?: number | undefined;
-  /** What messages call a process that joins. Default: rank. */
+  /** The word of messages for a process that joins. Default: rank. */
   readonly member?: string;
-  /** How long a rank may be silent before it counts as lost. Default 15 s. */
+  /** The time that a rank may be silent before it counts as lost. Default 15 s. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -46,7 +47,7 @@ export class StoreServer {
     this.port = addon().portOfStoreServer(this.#handle);
   }
 
-  /** Why the job has failed, as far as its ranks or their connections told. */
+  /** The reason why the job has failed, as far as its ranks or their connections told. */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : errorOf(failure);
@@ -64,4 +65,26 @@ export class StoreServer {
     this.#isClosed = true;
     callNative(() => addon().closeStoreServer(this.#handle, timeoutMs));
   }
+}
+
+/**
+ * Returns the notice to print at the start where a store that is given this address listens on every
+ * interface of the host; undefined where it listens on one. A name is every interface: a host's own name
+ * often resolves to its loopback.
+ *
+ * @param options.address given to `StoreServer`
+ * @param options.source what the user gave it with, such as --master-addr
+ */
+export function everyInterfaceNotice(options: {
+  readonly address: string;
+  readonly source: string;
+}): string | undefined {
+  const { address, source } = options;
+  // an address with a zone (fe80::1%eth0) is looked up like a name
+  const isNumber = isIP(address) !== 0 && !address.includes('%');
+  const isAny = address === '0.0.0.0' || address === '::';
+  if (address === 'localhost' || (isNumber && !isAny)) return undefined;
+  const why = isAny ? `${source} ${address}` : `${source} ${address} is a name, so that`;
+  const what = `${why}${isAny ? ': ' : ' '}the store of the job listens on every interface of this host`;
+  return `${what}; an IP address of this host limits it to that one`;
 }

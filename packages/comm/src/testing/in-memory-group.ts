@@ -12,13 +12,18 @@ import {
 } from '@mtl/kernels';
 import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
-import { communicationOperations } from '../communication-operations.js';
-import type { CommunicationOperation, OperationCount, ReduceOperation, Work } from '../process-group.js';
+import {
+  type CommunicationOperation,
+  communicationOperations,
+  type OperationCount,
+  type ReduceOperation,
+  type Work,
+} from '../process-group.js';
 import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
-  /** How long an operation waits for the others. */
+  /** The time that an operation waits for the others. */
   readonly timeoutMs: number;
 }
 
@@ -188,7 +193,7 @@ export class InMemoryGroup extends CheckedGroup {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** What the output of an operation becomes. */
+/** Computes the output of an operation from the values of all members. */
 function resultOf(
   { operation, output, reduction, peer }: CheckedOperation,
   all: readonly (ArrayBufferLike | undefined)[],

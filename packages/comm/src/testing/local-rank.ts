@@ -1,8 +1,12 @@
-import { LocalWorld } from '../local/local-world.js';
-import { FileStore } from './file-store.js';
-import { runRank } from './run-rank.js';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CommunicationError, MtlError } from '@mtl/errors';
+import type { Store } from '../store/store.js';
+import { LocalWorld } from '../world/local-world.js';
+import type { World } from '../world.js';
+import type { RankFunction } from './rank-thread.js';
 
-/** What a process of `startLocalRanks` is told. */
+/** The settings of a process of `startLocalRanks`. */
 export interface LocalRankSettings {
   readonly module: string;
   readonly rank: number;
@@ -15,13 +19,13 @@ export interface LocalRankSettings {
   readonly argument: unknown;
 }
 
-/** One rank of this host as a process. */
+/** Runs one rank of this host as a process. */
 export function runLocalRank(settings: LocalRankSettings): Promise<void> {
   const { module, argument, ...options } = settings;
   return runRank({ module, argument, join: () => joinLocalWorld(options) });
 }
 
-/** The world of ranks that find each other through a folder. */
+/** Joins the world of ranks that find each other through a folder. */
 export function joinLocalWorld({
   directory,
   bufferBytes,
@@ -29,4 +33,66 @@ export function joinLocalWorld({
 }: Omit<LocalRankSettings, 'module' | 'argument'>): LocalWorld {
   const buffer = bufferBytes === undefined ? {} : { bufferBytes };
   return new LocalWorld({ ...options, ...buffer, store: new FileStore(directory) });
+}
+
+/** A store in a folder, for ranks of one host: a file per key, looked for every few milliseconds. */
+export class FileStore implements Store {
+  readonly #directory: string;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  set(key: string, value: Uint8Array): void {
+    const path = this.#pathOf(key);
+    writeFileSync(`${path}.part`, value);
+    renameSync(`${path}.part`, path);
+  }
+
+  get(key: string, timeoutMs: number): Uint8Array {
+    const deadline = performance.now() + timeoutMs;
+    const nothing = new Int32Array(new SharedArrayBuffer(4));
+    while (!existsSync(this.#pathOf(key))) {
+      if (performance.now() > deadline) throw new CommunicationError('MTL_TIMEOUT', `no rank set ${key}`);
+      Atomics.wait(nothing, 0, 0, 5);
+    }
+    return readFileSync(this.#pathOf(key));
+  }
+
+  #pathOf(key: string): string {
+    return join(this.#directory, encodeURIComponent(key));
+  }
+}
+
+export interface RunRankOptions {
+  /** Its default export is called with the world and the argument. */
+  readonly module: string;
+  readonly argument: unknown;
+  readonly join: () => World;
+}
+
+/**
+ * Runs one rank of a test as a process: joins, calls the module, and prints one line of JSON: {"result": ...,
+ * "engine": ...} or {"error": {...}}. Ends with 1 after an error, without leaving in order.
+ */
+export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
+  let world: World | undefined;
+  try {
+    const { default: run } = (await import(module)) as { default: RankFunction };
+    world = join();
+    print({ result: (await run(world, argument)) ?? null, engine: world.group.engine });
+    world.close();
+  } catch (error) {
+    const { message } = error as Error;
+    const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : {};
+    print({ error: { message, ...known }, at: Date.now() });
+    // the failure must reach the others through the operation, not through an orderly end
+    process.exitCode = 1;
+    // a communication error reaches each rank through its own operation, with its details
+    if (!(error instanceof CommunicationError)) world?.abort(error as Error);
+  }
+}
+
+function print(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
 }

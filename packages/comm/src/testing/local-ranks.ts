@@ -11,9 +11,9 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   readonly worldSize: number;
   /** Passed to every rank, as JSON. */
   readonly argument?: unknown;
-  /** How long an operation waits for the other ranks. Default 20 s. */
+  /** The time that an operation waits for the other ranks. Default 20 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to come. Default 30 s. */
+  /** The time to wait for all ranks to come. Default 30 s. */
   readonly joinTimeoutMs?: number;
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;

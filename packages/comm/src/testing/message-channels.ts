@@ -1,8 +1,8 @@
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 
-/** What one in-memory rank says to another. */
-export interface Message {
-  /** Which message of which group this is: messages of different groups may overtake each other. */
+/** A message of one in-memory rank to another. */
+interface Message {
+  /** The number of the message within its group: messages of different groups may overtake each other. */
   readonly tag: string;
   /** Operation, dtype and size: must be equal on both sides. */
   readonly description: string;
@@ -14,7 +14,7 @@ export interface ChannelEnds {
   readonly ports: readonly (MessagePort | undefined)[];
   /** numMessages[from] counts what rank `from` has sent to this rank. */
   readonly numMessages: SharedArrayBuffer;
-  /** The same counters of the receivers, by rank. */
+  /** The counters of the receivers, by rank. */
   readonly counters: readonly SharedArrayBuffer[];
 }
 
@@ -39,7 +39,7 @@ export class MessageChannels {
     Atomics.notify(counter, this.#rank);
   }
 
-  /** The message of a tag, waited for; undefined when it does not come within `timeoutMs`. */
+  /** Waits for the message of a tag; returns undefined when it does not come within `timeoutMs`. */
   receive(from: number, tag: string, timeoutMs: number): Message | undefined {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -52,7 +52,7 @@ export class MessageChannels {
     }
   }
 
-  /** Whether the message of a tag is there. */
+  /** Tells whether the message of a tag is there. */
   has(from: number, tag: string): boolean {
     while (this.#takeNext(from, 0)) if (this.#early[from]!.has(tag)) return true;
     return this.#early[from]!.has(tag);

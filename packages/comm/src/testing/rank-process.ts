@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** What a rank said at its end. */
+/** The last line of a rank: its result or its error. */
 export interface Outcome {
   readonly result?: unknown;
   readonly error?: {
@@ -26,7 +26,7 @@ export interface RankProcess {
 }
 
 export interface RankProcessOptions {
-  /** What Node runs. */
+  /** The program that Node runs. */
   readonly program: string;
   /** Its argument, in JSON. */
   readonly settings: object;
@@ -77,7 +77,7 @@ export function startRankProcess(options: RankProcessOptions): RankProcess {
   return { child, lines, stderr: () => stderr, said, ended };
 }
 
-/** Whether the process is still there (a zombie is not). */
+/** Tells whether the process is still there (a zombie is not). */
 export function isRunning({ child }: RankProcess): boolean {
   return child.exitCode === null && child.signalCode === null;
 }

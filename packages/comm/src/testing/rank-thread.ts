@@ -4,7 +4,7 @@ import type { GroupOptions, World } from '../world.js';
 import { InMemoryGroup } from './in-memory-group.js';
 import { type ChannelEnds, MessageChannels } from './message-channels.js';
 
-/** What a worker thread of `runInMemoryRanks` starts with. */
+/** The data with which a worker thread of `runInMemoryRanks` starts. */
 export interface RankThreadData {
   readonly rank: number;
   readonly worldSize: number;
@@ -15,13 +15,13 @@ export interface RankThreadData {
   readonly ends: ChannelEnds;
 }
 
-/** What the module given to `runInMemoryRanks` exports by default. */
+/** The default export of the module given to `runInMemoryRanks`. */
 export type RankFunction<Argument = unknown, Result = unknown> = (
   world: World,
   argument: Argument,
 ) => Result | Promise<Result>;
 
-/** What makes the error of a rank one of the @mtl family again. */
+/** The fields that make the error of a rank one of the @mtl family again. */
 export interface KnownError {
   readonly family: string;
   readonly code: `MTL_${string}`;

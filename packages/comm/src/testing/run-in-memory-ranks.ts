@@ -8,7 +8,7 @@ export interface InMemoryRanksOptions {
   readonly module: URL;
   /** Passed to every rank; must be cloneable. */
   readonly argument?: unknown;
-  /** How long an operation waits for the other ranks. Default 20 s. */
+  /** The time that an operation waits for the other ranks. Default 20 s. */
   readonly timeoutMs?: number;
   /** A module that each thread imports before: a TypeScript loader, for example. */
   readonly preload?: URL;

@@ -4,9 +4,9 @@ import type { MeshAxis, ProcessMesh } from '../process-mesh.js';
 import type { World } from '../world.js';
 
 /**
- * Who communicates: ranks that differ along axes of one view of the mesh. Of these the ones of some pipeline
- * stages, if `stages` names them; with `blockSize` those of one block, of as many neighbours, or with
- * `across` one of each block, at the same place.
+ * Ranks that communicate: those that differ along axes of one view of the mesh. `stages` limits them to some
+ * pipeline stages; with `blockSize` they are those of one block, of as many neighbours, or with `across` one
+ * of each block, at the same place.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]
@@ -63,7 +63,7 @@ export function createMeshGroups<const Declared extends Readonly<Record<string, 
   };
 }
 
-/** The global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
+/** Returns the global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
 export function membersOf(
   declaration: GroupDeclaration,
   { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },

@@ -1,25 +1,20 @@
 import { MtlError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
-import type { ProcessEnvironment, Variables } from '../environment/process-environment.js';
-import { readJobSecret } from '../environment/read-job-secret.js';
-import { readJoinTimeout } from '../environment/read-join-timeout.js';
-import { readProcessEnvironment } from '../environment/read-process-environment.js';
-import { SharedSecretFile } from '../environment/shared-secret-file.js';
-import { joinHost } from '../local/join-host.js';
+import { chooseEngine } from '../engines/choose-engine.js';
+import type { JobEngineName } from '../engines/engine.js';
+import { joinHost } from '../engines/local-engine.js';
+import { readJobSecret } from '../environment/job-secret.js';
+import { type ProcessEnvironment, readProcessEnvironment } from '../environment/process-environment.js';
+import type { Variables } from '../environment/variable-reader.js';
 import { NativeJob } from '../native/native-job.js';
-import { everyInterfaceNotice } from '../store/every-interface-notice.js';
-import { NativeStore } from '../store/native-store.js';
-import { StoreServer } from '../store/store-server.js';
-import { chooseEngine } from './choose-engine.js';
-import { gatherRanks } from './gather-ranks.js';
-import type { JobEngineName } from './job-engine-name.js';
+import { NativeStore } from '../store/store.js';
+import { everyInterfaceNotice, StoreServer } from '../store/store-server.js';
 import { JoinedWorld } from './joined-world.js';
-import { rankZeroNeverCame } from './rank-zero-never-came.js';
-import { sharedSecret, sharesSecretFile } from './shared-secret.js';
-import { waitNoticesMs } from './wait-notices.js';
+import { SharedSecretFile, sharedSecret, sharesSecretFile } from './shared-secret.js';
+import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from './wait-for-ranks.js';
 
 export interface JoinWorldOptions {
-  /** Where the launcher's variables and the secret are read. Default: process.env. */
+  /** The variables with the launcher's description and the secret. Default: process.env. */
   readonly variables?: Variables;
   /** This process's place, instead of what the variables say. */
   readonly environment?: ProcessEnvironment;
@@ -28,7 +23,7 @@ export interface JoinWorldOptions {
    * of its own and the library, else one of these two, through the host's memory.
    */
   readonly engine?: JobEngineName;
-  /** Where tensors live; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
+  /** The device of the tensors; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
   readonly device?: Device;
   /**
    * Gets which engine serves GPUs, and why; and that the store of this process listens on every interface.
@@ -39,17 +34,19 @@ export interface JoinWorldOptions {
    * rank says it for all where it can. Default: a line on standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** How long an operation waits for the other ranks. Default 600 s. */
+  /** The time that an operation waits for the other ranks. Default 600 s. */
   readonly timeoutMs?: number;
   /**
-   * How long to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s.
+   * The time to wait for all ranks to come. Default: MTL_JOIN_TIMEOUT (seconds) of the variables, else 300 s.
    */
   readonly joinTimeoutMs?: number;
-  /** How long this process may go on after the job has failed before its watchdog ends it. Default 10 s. */
+  /**
+   * The time that this process may go on after the job has failed before its watchdog ends it. Default 10 s.
+   */
   readonly abortGraceMs?: number;
   /**
-   * How long a rank may be silent, where this process runs the store (under srun, mpirun, torchrun).
-   * Default 15 s.
+   * The time that a rank may be silent, used where this process runs the store (under srun, mpirun,
+   * torchrun). Default 15 s.
    */
   readonly heartbeatLimitMs?: number;
 }

@@ -1,23 +1,24 @@
 import type { MtlError } from '@mtl/errors';
+import { checkRanks } from '../checked-group.js';
 import type { DeviceWaits } from '../device-waits.js';
+import type { Engine } from '../engines/engine.js';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
 import type { TakenTrace } from '../native/comm-addon.js';
-import { checkRanks, type NativeJob } from '../native/native-job.js';
+import type { NativeJob } from '../native/native-job.js';
 import type { ProcessGroup } from '../process-group.js';
 import { SingleProcessGroup } from '../single-process-group.js';
-import type { NativeStore } from '../store/native-store.js';
+import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
-import type { Engine } from './engine.js';
 
-/** How long a process that fails waits for the store to tell the others. */
+/** The time that a process that fails waits for the store to tell the others. */
 const tellTimeoutMs = 1_000;
 
-/** What several processes have in common. */
+/** The parts that several processes share; a process alone has none. */
 export interface JoinedParts {
   readonly job: NativeJob;
   readonly store: NativeStore;
-  /** Where this process runs the server of the store. */
+  /** The server of the store, where this process runs it. */
   readonly server: StoreServer | undefined;
   readonly engine: Engine;
   readonly timeoutMs: number;
@@ -58,14 +59,14 @@ export class JoinedWorld implements World {
     return this.#parts?.engine.deviceWaits;
   }
 
-  /** A group of one is a SingleProcessGroup, whatever the engine. */
+  /** Creates a group; a group of one is a SingleProcessGroup, whatever the engine. */
   createGroup({ name, ranks }: GroupOptions): ProcessGroup {
     checkRanks({ name, ranks }, this.rank);
     if (this.#parts === undefined || ranks.length === 1) return new SingleProcessGroup(name, this.rank);
     return this.#parts.engine.createGroup({ name, ranks });
   }
 
-  /** Why the job has failed, if it has: also when another rank did. */
+  /** The reason why the job has failed, also where another rank did; undefined while it has not. */
   get failure(): MtlError | undefined {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
@@ -78,8 +79,8 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * The latest operations of all groups (8192 at most, `numDropped` more are not known), for proofs of
-   * overlap.
+   * Returns the latest operations of all groups (8192 at most, `numDropped` more are not known), as evidence
+   * of overlap.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });

@@ -13,7 +13,7 @@ import { type FinishedRank, startJoiningRanks } from '../support/start-joining-r
 const { title, problem, isEmulated } = findGpu();
 const addon =
   process.env.MTL_COMM_ADDON ?? fileURLToPath(new URL('../../build/Release/mtl_comm.node', import.meta.url));
-/** What stands in for NVIDIA's libraries, built next to the addon where nccl.h was found. */
+/** Libraries that stand in for NVIDIA's, built next to the addon where nccl.h was found. */
 const fakes = ['nccl-process-fakes', 'nccl-fakes'].map((folder) => join(dirname(addon), folder));
 const hasFakes = existsSync(join(fakes[0]!, 'libnccl.so.2'));
 // a GPU has the real libraries, an emulated device the fakes
@@ -27,7 +27,7 @@ const libraries = isEmulated ? { MTL_CUDA_LIBS: [...fakes, process.env.MTL_CUDA_
 const directory = mkdtempSync(join(tmpdir(), 'mtl-nccl-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Two ranks: on two emulated devices, or on one. */
+/** Runs two ranks: on two emulated devices, or on one. */
 async function run(
   more: Readonly<Record<string, string>>,
   { numDevices }: { readonly numDevices: 1 | 2 },

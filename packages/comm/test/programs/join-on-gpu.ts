@@ -23,7 +23,7 @@ const dtype = 'float32';
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Until the GPU has done it: under fakes of NCCL, an emulated device does not wait for its streams. */
+/** Waits until the GPU has done it: under fakes of NCCL, an emulated device does not wait for its streams. */
 function finish(work: Work): void {
   while (!work.isDone) Atomics.wait(sleeper, 0, 0, 1);
   work.wait();

@@ -4,11 +4,11 @@ import { Tensor } from '@mtl/kernels';
 
 export interface AwaitWorkResult {
   readonly sum: readonly number[];
-  /** What else ran on this thread while the operation was awaited. */
+  /** The turns of this thread while the operation was awaited. */
   readonly ticks: number;
 }
 
-/** Rank 0 comes late to an all-reduce that the others await. */
+/** Runs an all-reduce to which rank 0 comes late while the others await it. */
 export default async function awaitWork({ rank, group }: World): Promise<AwaitWorkResult> {
   using tensor = Tensor.from([rank + 1], { shape: [1], dtype: 'float32' });
   let ticks = 0;

@@ -18,7 +18,7 @@ export interface CollectiveCases {
   readonly dtypes?: readonly DType[];
   /** Names of the cases below. Default: all. */
   readonly operations?: readonly string[];
-  /** Where the tensors live. Default: cpu. */
+  /** The device of the tensors. Default: cpu. */
   readonly device?: Device;
 }
 
@@ -122,7 +122,7 @@ const operations: Record<string, Run> = {
   },
 };
 
-/** Some none, some more than the average. */
+/** Returns a number of rows: some parts have none, some more than the average. */
 const rowsBetween = (from: number, to: number, size: number): number =>
   Math.floor((size * ((from * 7 + to * 3 + 2) % 5)) / 3);
 
@@ -137,8 +137,8 @@ function filled({ dtype, size, device }: Case, rank: number): Tensor {
 }
 
 /**
- * Values of very different magnitudes, so that another order of summation gives other bits; integers that
- * overflow.
+ * Makes values of very different magnitudes, so that another order of summation gives other bits; integers
+ * that overflow.
  */
 function values(dtype: DType, size: number, rank: number): TypedArray {
   let state = (rank * 7919 + size * 31 + 1) >>> 0;

@@ -1,5 +1,4 @@
-import type { OperationCount, World } from '@mtl/comm';
-import { LocalWorld } from '@mtl/comm';
+import { LocalWorld, type OperationCount, type World } from '@mtl/comm';
 import { sizeOf, Tensor } from '@mtl/kernels';
 
 export interface GroupsResult {
@@ -11,7 +10,7 @@ export interface GroupsResult {
   /** Code and message of an all-reduce on `meta` and on `meta-cuda`. */
   readonly withoutValues: ReadonlyArray<readonly [code: string, message: string]>;
   readonly allReduce: OperationCount;
-  /** Of operations with a thread of their own: how many had started before the first was waited for. */
+  /** The number of operations with a thread of their own that had started before the first was waited for. */
   readonly startedBeforeWait: number;
   readonly isDone: readonly boolean[];
 }
@@ -22,7 +21,7 @@ const ones = (shape: readonly number[], value = 1): Tensor =>
     { shape, dtype: 'float32' },
   );
 
-/** Four ranks as 2 x 2: overlapping groups, operations in flight, messages posted early. */
+/** Runs four ranks as 2 x 2: overlapping groups, operations in flight, messages posted early. */
 export default function groups(world: World): GroupsResult {
   const { rank, group } = world;
   const rowRanks = rank < 2 ? [0, 1] : [2, 3];
@@ -76,7 +75,7 @@ export default function groups(world: World): GroupsResult {
   return result;
 }
 
-/** What the group says to tensors that have no memory. */
+/** Returns the errors of the group for tensors that have no memory. */
 function refusalsWithoutValues({ group }: World): Array<readonly [string, string]> {
   return (['meta', 'meta-cuda'] as const).map((device) => {
     using tensor = Tensor.empty({ shape: [4], dtype: 'float32', device });
@@ -90,7 +89,7 @@ function refusalsWithoutValues({ group }: World): Array<readonly [string, string
   });
 }
 
-/** Whether an all-reduce makes progress while this thread does something else. */
+/** Measures whether an all-reduce makes progress while this thread does something else. */
 function traceOfOverlap(world: World): number {
   if (!(world instanceof LocalWorld)) return 0;
   world.takeTrace();

@@ -11,8 +11,8 @@ export interface HierarchicalCases extends CollectiveCases {
 const done: Work = new CallbackWork();
 
 /**
- * The cases of collectives.ts in the documented order of summation: within every host by rank, then over
- * hosts by their first rank, 16-bit floats in float32 all the way.
+ * Computes the cases of collectives.ts in the documented order of summation: within every host by rank, then
+ * over hosts by their first rank, 16-bit floats in float32 all the way.
  */
 export default function hierarchicalReference(world: World, { hosts, ...cases }: HierarchicalCases): unknown {
   const ranks = hosts.map((_, rank) => rank);

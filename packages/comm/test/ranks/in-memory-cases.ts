@@ -1,7 +1,7 @@
 import type { ReduceOperation, World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
-/** One case of the in-memory group's own tests, by name. */
+/** Runs one case of the in-memory group's own tests, by name. */
 export default function inMemoryCase(world: World, name: keyof typeof cases): unknown {
   return cases[name](world);
 }

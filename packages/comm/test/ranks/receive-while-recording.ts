@@ -6,21 +6,21 @@ import { add, GraphMemory, Tensor } from '@mtl/kernels';
 
 export interface ReceivedWhileRecording {
   readonly received: readonly number[];
-  /** What the recorded operations have made of ones. */
+  /** The results of the recorded operations on ones. */
   readonly doubled: readonly number[];
   /** Codes of what the recording rank was refused. */
   readonly refusals: readonly string[];
 }
 
-/** What must not happen meanwhile has this long to happen; unguarded it takes milliseconds. */
+/** The time in which an unguarded program would fail, which takes it milliseconds. */
 const meanwhileMs = 300;
 const options = { shape: [2], dtype: 'float32', device: 'cuda' } as const;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 const pause = (milliseconds: number): void => void Atomics.wait(sleeper, 0, 0, milliseconds);
 
 /**
- * Rank 1 sends while rank 0, which waits for it before, records a graph; `folder` is where they tell each
- * other. Undefined on rank 1.
+ * Sends from rank 1 while rank 0, which waits for it before, records a graph; `folder` is where they tell
+ * each other. Returns undefined on rank 1.
  */
 export async function receiveWhileRecording(
   { rank, group }: World,

@@ -3,8 +3,8 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 
 /**
- * What goes wrong, on the last rank (the first one for `noGroup`); the others do what is right and report
- * what they see.
+ * The fault of the last rank (the first one for `noGroup`); the others do what is right and report what they
+ * see.
  */
 export interface Trouble {
   readonly kind:
@@ -40,14 +40,14 @@ export default function trouble(world: World, { kind }: Trouble): string {
   return 'done';
 }
 
-/** Rank 0 waits for a message of the culprit, the ranks between for rank 0. */
+/** Waits on rank 0 for a message of the culprit, and on the ranks between for rank 0. */
 function receiveOrReduce({ group, rank, size }: World): void {
   const tensor = Tensor.zeros({ shape: [8], dtype: 'float32' });
   if (rank === 0) group.receive(tensor, { from: size - 1 }).wait();
   else group.allReduce(tensor).wait();
 }
 
-/** An all-to-all of two elements for each rank, and of `toFirst` for rank 0. */
+/** Starts an all-to-all of two elements for each rank, and of `toFirst` for rank 0. */
 function exchangeParts({ group, rank, size }: World, { toFirst }: { readonly toFirst: number }): void {
   const inputSplits = group.ranks.map((_, member) => (member === 0 ? toFirst : 2));
   const outputSplits = group.ranks.map((_, member) => (member === 0 && rank === 0 ? toFirst : 2));

@@ -9,7 +9,7 @@ import {
   timeoutMs,
 } from './failing-ranks.js';
 
-/** What every engine says when the last rank, `culprit`, does something wrong. */
+/** Tests the errors of every engine when the last rank, `culprit`, does something wrong. */
 export function commonFailures({ start, culprit }: { start: StartFailing; culprit: number }): void {
   it('that is killed is named by all others within a second', () =>
     expectKilledIsNamedAtOnce(start, culprit));

@@ -7,11 +7,12 @@ import { type RanksOptions, startRanks } from './ranks.js';
 const module = new URL('../ranks/trouble.ts', import.meta.url);
 
 /**
- * For tests that wait for it: longer than starting a step takes on a busy machine, short enough for a test.
+ * The time-out of tests that wait for it: longer than starting a step takes on a busy machine, short enough
+ * for a test.
  */
 export const timeoutMs = 1500;
 
-/** What every error of an operation says besides the rank. */
+/** The details of every error of an operation besides the rank. */
 export const complete = {
   group: 'world',
   operation: expect.any(String),
@@ -21,7 +22,7 @@ export const complete = {
 
 export type StartFailing = (kind: Trouble['kind'], options?: Partial<RanksOptions>) => RankProcess[];
 
-/** How the tests of a file start ranks of which one causes trouble; none is left after a test. */
+/** Returns a function that starts ranks of which one causes trouble; none is left after a test. */
 export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailing {
   const started: { readonly ranks: RankProcess[]; readonly remove: () => void }[] = [];
   afterEach(async () => {
@@ -39,8 +40,8 @@ export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailin
 }
 
 /**
- * What the survivors reported, in order of their ranks, after all of them have ended by themselves with
- * status 1.
+ * Returns the reports of the survivors, in order of their ranks, after all of them have ended by themselves
+ * with status 1.
  */
 export async function errorsOf(survivors: readonly RankProcess[]) {
   const ended = await Promise.all(survivors.map((rank) => rank.ended));

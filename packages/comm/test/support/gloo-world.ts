@@ -71,8 +71,8 @@ export class GlooWorld implements World {
   }
 
   /**
-   * Processes start at different times on a busy machine, which the time-out of operations, the limit for
-   * connecting a group, must not count.
+   * Waits for the others, since processes start at different times on a busy machine, which the time-out of
+   * operations, the limit for connecting a group, must not count.
    */
   #meet(ranks: readonly number[]): void {
     this.#store.set(`here/${this.rank}`, new Uint8Array());

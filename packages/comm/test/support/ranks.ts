@@ -10,7 +10,7 @@ export interface RanksOptions {
   readonly module: URL;
   /** Ranks of this host over shared memory; or `hosts`. */
   readonly worldSize?: number;
-  /** Over Gloo: the host of every rank, by rank. */
+  /** The host of every rank, by rank, for Gloo. */
   readonly hosts?: readonly number[];
   readonly argument?: unknown;
   readonly timeoutMs?: number;
@@ -19,13 +19,16 @@ export interface RanksOptions {
   readonly bufferBytes?: number;
   /** Ranks that are never started. */
   readonly absent?: readonly number[];
-  /** Over Gloo; default: the loopback, which all ranks name since they are said to be on several hosts. */
+  /**
+   * The interface for Gloo; default: the loopback, which all ranks name since they are said to be on several
+   * hosts.
+   */
   readonly socketInterface?: string | undefined;
   /** The command that puts a rank on its host. */
   readonly prefixOf?: (host: number) => readonly string[];
 }
 
-/** What a rank is told on its command line. */
+/** The settings of a rank, from its command line. */
 export interface RankSettings {
   readonly module: string;
   readonly argument: unknown;

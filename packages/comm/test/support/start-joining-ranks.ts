@@ -13,7 +13,7 @@ export interface FinishedRank {
 
 export interface StartedJoiningRanks {
   readonly children: readonly ChildProcess[];
-  /** What each rank has written to standard output so far. */
+  /** The standard output of each rank so far. */
   readonly outputs: readonly string[];
   readonly finished: Promise<FinishedRank[]>;
 }

@@ -12,9 +12,9 @@ import {
   sizes,
 } from '../attention-cases.js';
 
-/** Of the rows that were computed. */
+/** The results of the rows that were computed. */
 export interface AttendedRows {
-  /** Where each is in [S, B]. */
+  /** The indices of the rows in [S, B]. */
   readonly indices: readonly number[];
   /** [own, B, A * D] */
   readonly output: readonly number[];
@@ -24,7 +24,7 @@ export interface AttendedRows {
   readonly sentBytes: { readonly forward: number; readonly backward: number };
 }
 
-/** What a process computes of a case; of all positions where it is alone. */
+/** Computes a case on a process; for all positions where it is alone. */
 export function attend(
   attentionCase: AttentionCase,
   world?: World,
@@ -113,7 +113,7 @@ const dropoutOf = (probability: number, samples: Float64Array, device: Device) =
   ),
 });
 
-/** [0, l0, l0 + l1, ...] */
+/** Returns [0, l0, l0 + l1, ...]. */
 function startsOf(lengths: readonly number[]): Int32Array {
   const starts = new Int32Array(lengths.length + 1);
   lengths.forEach((length, sample) => {
@@ -122,7 +122,7 @@ function startsOf(lengths: readonly number[]): Int32Array {
   return starts;
 }
 
-/** What tells samples or documents apart where one process computes all. */
+/** Returns the masks that tell samples or documents apart where one process computes all. */
 function masksOf(
   attentionCase: AttentionCase,
   device: Device,
@@ -142,7 +142,7 @@ function masksOf(
   };
 }
 
-/** Some of the rows that values consist of, as [own, columns, W]. */
+/** Returns some of the rows of `values`, as [own, columns, W]. */
 function rowsOf(
   values: readonly number[],
   options: {
@@ -158,7 +158,7 @@ function rowsOf(
   return Tensor.from(rows, { shape: [indices.length / columns, columns, width], dtype, device });
 }
 
-/** Every case with every way to communicate. */
+/** Computes every case with every way to communicate. */
 export default function attendOnRanks(world: World): AttendedRows[][] {
   setNumThreads(1);
   // unwritten memory must not look right because it held the same values before

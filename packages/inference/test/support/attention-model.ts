@@ -112,7 +112,7 @@ export class AttentionModel implements CausalLanguageModel<Slots> {
     for (const tensor of [this.#embedding, this.#positions, this.#qkv]) tensor.dispose();
   }
 
-  /** [tokens, V], with the cache of a slot or without any. */
+  /** Computes logits [tokens, V], with the cache of a slot or without any. */
   #logits(text: { tokens: number[]; position: number; cache?: Slots; slot?: number }): Float32Array {
     const { tokens, position, cache, slot = 0 } = text;
     const length = tokens.length;

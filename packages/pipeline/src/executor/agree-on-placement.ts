@@ -3,15 +3,15 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { Stage } from '../stage.js';
 
-export interface AgreeOnPlacementOptions {
+interface AgreeOnPlacementOptions {
   readonly stages: ReadonlyMap<number, Pick<Stage<never>, 'isFirst' | 'isLast'>>;
   readonly group: ProcessGroup | undefined;
   readonly device: Device;
 }
 
 /**
- * The rank of each chunk, in the order of the model, from what each rank holds. All ranks of the group call
- * it.
+ * Returns the rank of each chunk, in the order of the model, from the chunks that each rank holds. All ranks
+ * of the group call it.
  *
  * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
  * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one

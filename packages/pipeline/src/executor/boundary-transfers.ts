@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { type Device, type DType, Tensor } from '@mtl/kernels';
 import { keyOf, type Transfer } from '../simulator/plan-messages.js';
 
-export interface BoundaryTransfersOptions {
+interface BoundaryTransfersOptions {
   /** See PipelineOptions. */
   readonly group?: ProcessGroup | undefined;
   readonly replicas?: ProcessGroup | undefined;
@@ -11,7 +11,7 @@ export interface BoundaryTransfersOptions {
   readonly device: Device;
   /** The shape of the boundary tensors of a micro-batch. */
   readonly shapeOf: (microBatch: number) => readonly number[];
-  /** In the order in which they are to be posted. */
+  /** The receives in the order in which they are to be posted. */
   readonly receives: readonly Transfer[];
 }
 
@@ -54,8 +54,8 @@ export class BoundaryTransfers {
   }
 
   /**
-   * A boundary tensor whose receive has been posted, or that this rank made itself; waits for it. The
-   * caller's to dispose of.
+   * Waits for a boundary tensor whose receive has been posted, or that this rank made itself, and returns it,
+   * the caller's to dispose of.
    */
   take(transfer: Transfer): Tensor {
     const key = keyOf(transfer);
@@ -112,7 +112,7 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** This replica's share of a boundary tensor: 1/t of its elements. */
+  /** Returns this replica's share of a boundary tensor: 1/t of its elements. */
   #partOf(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;
@@ -133,7 +133,7 @@ export class BoundaryTransfers {
   }
 }
 
-/** Whether a send is done; takes what it has to say if it is. */
+/** Tells whether a send is done; if it is, throws its error where it has one. */
 function isReaped(work: Work): boolean {
   if (!work.isDone) return false;
   work.wait();

@@ -5,11 +5,11 @@ import { type Device, type DType, dtypes, Tensor } from '@mtl/kernels';
 import { deviceOfValues } from '@mtl/kernels/internal';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 
-/** What all ranks of a pipeline must see alike. */
-export interface StepDescription {
+/** The description of a step that all ranks of a pipeline must see alike. */
+interface StepDescription {
   readonly schedule: PipelineSchedule;
   readonly dtype: DType;
-  /** Of the boundary tensors of each micro-batch. */
+  /** The shapes of the boundary tensors of each micro-batch. */
   readonly shapes: ReadonlyArray<readonly number[]>;
 }
 
@@ -55,7 +55,7 @@ export function compareSteps(
   }
 }
 
-/** Where things stand in the numbers of a rank, and how to say them. */
+/** The positions of the parts in the numbers of a rank, with the words for them. */
 const parts: ReadonlyArray<{
   readonly what: string;
   readonly from: number;
@@ -74,7 +74,7 @@ const parts: ReadonlyArray<{
   { what: 'the shapes of boundary tensors', from: 5 + shownDims, to: 7 + shownDims },
 ];
 
-/** Of schedules, whose actions are many and never change. */
+/** The digests of schedules, whose actions are many and never change. */
 const digests = new WeakMap<PipelineSchedule, [number, number]>();
 
 function digestOf(schedule: PipelineSchedule): [number, number] {
@@ -96,7 +96,7 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
   ];
 }
 
-/** Eight bytes of a hash, as two numbers. */
+/** Returns eight bytes of a hash, as two numbers. */
 function digest(...values: readonly unknown[]): [number, number] {
   const hash = createHash('sha256').update(JSON.stringify(values)).digest();
   return [hash.readInt32LE(0), hash.readInt32LE(4)];

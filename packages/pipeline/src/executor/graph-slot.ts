@@ -4,11 +4,11 @@ import type { Stage, StageForward, StageLoss } from '../stage.js';
 import { FixedTensors } from './fixed-tensors.js';
 import type { RecordingRules } from './recording-rules.js';
 
-export interface GraphSlotOptions<Batch> {
+interface GraphSlotOptions<Batch> {
   /** Has `load`. */
   readonly stage: Stage<Batch>;
   readonly device: Device;
-  /** Of all slots of the stage. */
+  /** The rules of all slots of the stage. */
   readonly rules: RecordingRules;
 }
 
@@ -23,7 +23,7 @@ interface Recording {
   readonly output: Tensor | undefined;
   /** Both halves, or the input half. */
   backward?: DeviceGraph;
-  /** Where the halves are apart. */
+  /** The graph of the weight half, where the halves are apart. */
   weight?: DeviceGraph;
   halves?: Halves;
   /** Absent on the first stage. */
@@ -31,7 +31,7 @@ interface Recording {
   losses?: readonly StageLoss[];
 }
 
-/** How the passes of the micro-batch between forward and backward are run. */
+/** The passes of the micro-batch between forward and backward, and how they are run. */
 interface InFlight<Batch> {
   /** `input` is the slot's own copy where passes are graphs. */
   readonly call: StageForward<Batch>;
@@ -42,10 +42,11 @@ interface InFlight<Batch> {
 }
 
 /**
- * What one micro-batch at a time needs to have its passes over a stage recorded and launched again: memory
- * for all that they make, which no other pass touches between its forward and its backward, fixed tensors for
- * what comes in, and the graphs of each shape. What goes out is copied, since it may still be on its way when
- * the graphs are launched again. A stage has as many slots as there are micro-batches in flight.
+ * Memory and graphs for one micro-batch at a time, so that its passes over a stage are recorded and launched
+ * again: memory for all that they make, which no other pass touches between its forward and its backward,
+ * fixed tensors for the inputs, and the graphs of each shape. The outputs are copied, since they may still be
+ * in transfer when the graphs are launched again. A stage has as many slots as there are micro-batches in
+ * flight.
  */
 export class GraphSlot<Batch> {
   readonly #options: GraphSlotOptions<Batch>;
@@ -61,12 +62,12 @@ export class GraphSlot<Batch> {
     this.#memory = new GraphMemory(options.device);
   }
 
-  /** Between the backward of a micro-batch and the forward of the next. */
+  /** True between the backward of a micro-batch and the forward of the next. */
   get isFree(): boolean {
     return this.#inFlight === undefined;
   }
 
-  /** As that of the stage; `isAlone`: to be run one by one. */
+  /** Runs the stage's `forward`; `isAlone`: to be run one by one. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#losses = undefined;
@@ -88,7 +89,7 @@ export class GraphSlot<Batch> {
     return this.#forwardEagerly({ ...call, loaded });
   }
 
-  /** As that of the stage. */
+  /** Runs the stage's `backwardInput`. */
   backwardInput(call: BackwardCall): Tensor | undefined {
     const inFlight = this.#inFlight!;
     const halves: Halves = call.weights === true ? 'together' : 'apart';
@@ -101,7 +102,7 @@ export class GraphSlot<Batch> {
     return gradient;
   }
 
-  /** As that of the stage. */
+  /** Runs the stage's `backwardWeight`. */
   backwardWeight(call: { readonly microBatch: number }): void {
     const inFlight = this.#inFlight!;
     const { stage } = this.#options;
@@ -111,7 +112,7 @@ export class GraphSlot<Batch> {
     this.#land();
   }
 
-  /** As that of the stage, after `backwardInput`. */
+  /** Returns the stage's losses, after `backwardInput`. */
   takeLosses(microBatch: number): readonly StageLoss[] {
     if (this.#losses === undefined) return this.#options.stage.takeLosses(microBatch);
     const losses = this.#losses.map(viewOf);
@@ -240,14 +241,17 @@ export class GraphSlot<Batch> {
     this.#runEagerly(() => stage.forward(inFlight.call)?.dispose());
   }
 
-  /** In the memory of the graphs, which would lie idle meanwhile; in the device's where there are none. */
+  /**
+   * Runs a pass in the memory of the graphs, which would be idle meanwhile; in the device's where there are
+   * none.
+   */
   #runEagerly<Result>(pass: () => Result): Result {
     const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
     if (this.#hasMemory && isOver) this.#giveMemoryBack();
     return this.#hasMemory && !isOver ? this.#memory.run(pass) : pass();
   }
 
-  /** Of graphs that there will not be. */
+  /** Gives back memory of graphs that will not be recorded. */
   #giveMemoryBack(): void {
     this.#inputs.dispose();
     try {
@@ -259,7 +263,7 @@ export class GraphSlot<Batch> {
     }
   }
 
-  /** A result of a pass that ran eagerly, out of the slot's memory. */
+  /** Copies a result of a pass that ran eagerly out of the slot's memory. */
   #outside(result: Tensor | undefined): Tensor | undefined {
     if (result === undefined || !this.#hasMemory) return result;
     const copy = this.#copyOf(result);

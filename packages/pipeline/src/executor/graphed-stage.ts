@@ -36,9 +36,9 @@ export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
   readonly #rules: RecordingRules;
   readonly #slots: GraphSlot<Batch>[];
-  /** By micro-batch, from its forward on to the end of its backward. */
+  /** The slots by micro-batch, from its forward on to the end of its backward. */
   readonly #inFlight = new Map<number, GraphSlot<Batch>>();
-  /** By micro-batch, until it is taken. */
+  /** The slots with losses by micro-batch, until they are taken. */
   readonly #losses = new Map<number, GraphSlot<Batch>>();
 
   /**

@@ -33,7 +33,7 @@ export interface PipelineOptions<Batch> {
    * of one of them. Default: they do.
    */
   readonly placement?: readonly number[] | undefined;
-  /** Of the boundary tensors. Default float32. */
+  /** The dtype of the boundary tensors. Default float32. */
   readonly dtype?: DType;
   /** Default cpu. */
   readonly device?: Device;
@@ -65,7 +65,7 @@ export interface TrainingStep<Batch> extends PipelineStep<Batch> {
  */
 const maximumCompared = 1024;
 
-/** What a profiler of the device shows of an activity. */
+/** Returns the name under which a profiler of the device shows an activity. */
 function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
   return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
 }
@@ -75,7 +75,7 @@ interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
-  /** Of each chunk here the micro-batch whose backward comes last. */
+  /** The micro-batch whose backward comes last, for each chunk here. */
   readonly completing: ReadonlyMap<number, number>;
 }
 
@@ -90,9 +90,9 @@ interface PreparedStep {
 export class Pipeline<Batch> {
   /** The rank in `group` that holds the last chunk. */
   readonly lastRank: number;
-  /** Whether the last chunk is here. */
+  /** True where the last chunk is here. */
   readonly isLast: boolean;
-  /** Whether chunk 0 is here. */
+  /** True where chunk 0 is here. */
   readonly isFirst: boolean;
   readonly #options: PipelineOptions<Batch> & Required<Pick<PipelineOptions<Batch>, Defaulted>>;
   readonly #rank: number;
@@ -117,7 +117,7 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Forward and backward of all micro-batches. After an error call `abandon`.
+   * Runs forward and backward of all micro-batches. After an error call `abandon`.
    *
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
    *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where
@@ -136,7 +136,9 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Forward alone, in the order of the schedule's forward passes, keeping nothing. Throws as `run` does. */
+  /**
+   * Runs forward alone, in the order of the schedule's forward passes, keeping nothing. Throws as `run` does.
+   */
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);
     this.#record({ kind: 'evaluation' }, () =>
@@ -264,7 +266,7 @@ export class Pipeline<Batch> {
     return stage!.boundaryShape(batch);
   }
 
-  /** The plan of a step that all ranks agree upon. */
+  /** Makes the plan of a step that all ranks agree upon. */
   #prepare(batches: readonly Batch[]): PreparedStep {
     const numMicroBatches = batches.length;
     let prepared = this.#prepared.get(numMicroBatches);

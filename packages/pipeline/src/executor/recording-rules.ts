@@ -1,23 +1,23 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** After which passes go on one by one. */
+/** The codes of errors after which passes go on one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /** Shapes of micro-batches that passes are recorded for: of each there are graphs in every slot. */
 const maximumShapes = 16;
 const maximumSeen = 1024;
 
-/** As those of `GraphedStageOptions`. */
-export interface RecordingRulesOptions {
+/** The options that `GraphedStageOptions` shares with the rules. */
+interface RecordingRulesOptions {
   readonly onMessage: (text: string) => void;
   readonly onRefusal: (text: string) => void;
 }
 
 /**
- * Which passes of a stage are recorded: those of a shape that has come before, so that libraries have chosen
- * their algorithms, until the device refuses one. Tells, each once, that passes are launched as graphs, and
- * which are not.
+ * Decides which passes of a stage are recorded: those of a shape that has come before, so that libraries have
+ * chosen their algorithms, until the device refuses one. Tells, each once, that passes are launched as
+ * graphs, and which are not.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -30,13 +30,14 @@ export class RecordingRules {
     this.#options = options;
   }
 
-  /** The device has refused a pass: no others are recorded, and those that are stay. */
+  /** True once the device has refused a pass: no others are recorded, and those that are stay. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   /**
-   * Whether passes of a shape are to be recorded; to be asked once for each micro-batch that has no graphs.
+   * Tells whether passes of a shape are to be recorded; to be asked once for each micro-batch that has no
+   * graphs.
    */
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
@@ -62,8 +63,9 @@ export class RecordingRules {
   }
 
   /**
-   * The graph of what `body` does; undefined, said once and never tried again, where the device refuses or
-   * has no memory for it: one by one, and without memory that only graphs use, there may be enough.
+   * Records the graph of `body`. Returns undefined where the device refuses or has no memory for it, reports
+   * this once and records no other graph: operations that are launched one by one, without memory that only
+   * graphs use, may have enough.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

@@ -11,7 +11,7 @@ import {
   simulateSchedule,
 } from '../schedules.js';
 
-/** What ranks would record that follow a simulation, a unit of time being a millisecond. */
+/** Returns the spans that ranks would record that follow a simulation, a unit of time being a millisecond. */
 function spansOf({ ranks }: Simulation): RecordedSpan[][] {
   const origin = 123e9;
   return ranks.map(({ passes }) => {

@@ -10,10 +10,10 @@ import { stepOfPasses } from './step-of-passes.js';
 const millisecond = 1e6;
 
 /**
- * One step as it really ran, in the form of a simulated one, so that whatever shows a simulation shows it as
- * well. Times are milliseconds from the first pass of any rank on; the step ends with the last pass
- * (optimizer and gradient reduction are no part of it). Schedule and placement are those that the passes
- * followed.
+ * Measures one step as it really ran, in the form of a simulated one, so that everything that shows a
+ * simulation shows it as well. Times are milliseconds from the first pass of any rank on; the step ends with
+ * the last pass (optimizer and gradient reduction are no part of it). Schedule and placement are those that
+ * the passes followed.
  *
  * @param ranks the spans of each rank of the pipeline in this step, on one clock; other spans than passes are
  *   left out
@@ -55,7 +55,8 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
   const placement = Array.from({ length: homes.size }, (_, chunk) => homes.get(chunk) ?? -1);
   const numMicroBatches = all.reduce((most, { microBatch }) => Math.max(most, microBatch + 1), 0);
   const schedule = { name, numMicroBatches, placement, actions };
-  // What has no pass for each micro-batch is not checked further: it may be as many as 2^53.
+  // A schedule without a pass for each micro-batch is not checked further: their number may be as large as
+  // 2^53.
   const what =
     numMicroBatches > all.length
       ? `${all.length} passes for ${numMicroBatches} micro-batches`

@@ -2,7 +2,7 @@ import type { ChromeTrace, TraceEvent } from '../pictures/chrome-trace.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 import type { RankTrace, RecordedOperation } from './rank-trace.js';
 
-/** What `otherData.format` says of a trace made here. */
+/** The value of `otherData.format` in a trace made here. */
 export const traceFormat = 'mtl pipeline trace 1';
 
 const names: Readonly<Record<RecordedSpan['kind'], string>> = {
@@ -21,9 +21,9 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
 const microsecond = 1000;
 
 /**
- * What all ranks did as one Chrome trace, on the clock of rank 0, from 0 on: a process for each rank, its
- * passes in the first row, then a row for each queue of communication with what was sent, received or
- * reduced. `args` of an operation say when it was posted and waited for.
+ * Writes the activities of all ranks as one Chrome trace, on the clock of rank 0, from 0 on: a process for
+ * each rank, its passes in the first row, then a row for each queue of communication with everything that was
+ * sent, received or reduced. `args` of an operation tell when it was posted and waited for.
  */
 export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [

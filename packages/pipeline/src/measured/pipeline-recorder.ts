@@ -1,8 +1,8 @@
 import type { PassKind } from '../schedules/pipeline-schedule.js';
 
 /**
- * What a rank was doing for a while: a pass, the wait for what a pass needs, a whole step or evaluation of
- * the pipeline, or what the trainer does between passes.
+ * An activity of a rank: a pass, the wait for the input of a pass, a whole step or evaluation of the
+ * pipeline, or the work of the trainer between passes.
  */
 export interface RecordedActivity {
   readonly kind: PassKind | 'wait' | 'step' | 'evaluation' | 'optimizer' | 'reduce';

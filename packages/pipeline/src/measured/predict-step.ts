@@ -8,10 +8,7 @@ export interface PredictStepOptions {
   readonly communication?: number | undefined;
 }
 
-/**
- * What the simulator says of a measured step: its schedule with the median time of each kind of pass on each
- * chunk.
- */
+/** Simulates a measured step: its schedule with the median time of each kind of pass on each chunk. */
 export function predictStep(step: Simulation, options: PredictStepOptions = {}): Simulation {
   const { samples = [step], communication = 0 } = options;
   const { schedule } = step;

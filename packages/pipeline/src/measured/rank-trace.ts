@@ -15,15 +15,15 @@ export interface RecordedOperation {
   readonly waitDoneNs: number;
 }
 
-/** What one rank did, by its own clock. */
+/** The activities of one rank, by its own clock. */
 export interface RankTrace {
-  /** Among all ranks of the job. */
+  /** The rank among all ranks of the job. */
   readonly rank: number;
-  /** Which pipeline it belongs to: the first of its ranks. */
+  /** The pipeline that the rank belongs to: the first of its ranks. */
   readonly pipeline: number;
   /** Its place in the pipeline. */
   readonly stage: number;
-  /** What to add to its times to have them on the clock of rank 0. */
+  /** The offset that puts its times on the clock of rank 0. */
   readonly clockOffsetNs: number;
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly RecordedOperation[];

@@ -14,7 +14,10 @@ import {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** A step of two ranks as a training run writes it; `unit` is the length of a pass in nanoseconds. */
+/**
+ * Makes the trace of a step of two ranks as a training run writes it; `unit` is the length of a pass in
+ * nanoseconds.
+ */
 function traceOf(unit = 1e6): ChromeTrace {
   const { ranks } = simulateSchedule({
     schedule: buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 }),

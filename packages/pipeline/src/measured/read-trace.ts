@@ -22,9 +22,9 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * The training steps in a trace that `mergeTraces` made.
+ * Reads the training steps in a trace that `mergeTraces` made.
  *
- * `name`: what errors and pictures call it
+ * `name`: the name of the trace in errors and pictures
  *
  * @param text the file
  * @throws DataError `MTL_TRACE` when it is no such trace, or its passes are not those of whole steps
@@ -54,7 +54,7 @@ export function readTrace(text: string, { name }: { readonly name: string }): re
   });
 }
 
-/** What an event of the first row of a process says that a rank did. */
+/** Returns the activity of a rank that an event of the first row of a process describes. */
 function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
   const { chunk, microBatch } = fieldsOf(args);
   const isTime = (time: unknown): time is number => Number.isFinite(time) && (time as number) >= 0;
@@ -70,7 +70,7 @@ function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields of what should be an object; none where it is not. */
+/** Returns the fields of a value that should be an object; none where it is not. */
 function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
@@ -80,7 +80,7 @@ function isRank(value: unknown): value is TracedRank {
   return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
 }
 
-/** The spans within each training step of a rank. */
+/** Returns the spans within each training step of a rank. */
 function stepsOf(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
   // half a microsecond for what writing times as microseconds rounds

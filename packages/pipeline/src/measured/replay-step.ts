@@ -3,9 +3,10 @@ import type { Simulation } from '../simulator/simulate-schedule.js';
 import { stepOfPasses } from './step-of-passes.js';
 
 /**
- * A measured step as it would have been, had every pass taken the very time it took but begun the moment its
- * rank was free and its input made: what is idle here is due to the schedule and to passes of unequal length.
- * What the measured step has more of is due to communication and to what happens between passes.
+ * Computes a measured step as it would have been, had every pass taken the very time it took but begun the
+ * moment its rank was free and its input made: its idle time is due to the schedule and to passes of unequal
+ * length. The remaining idle time of the measured step is due to communication and to the work between
+ * passes.
  */
 export function replayStep({ schedule, ranks }: Simulation): Simulation {
   const durations = new Map(

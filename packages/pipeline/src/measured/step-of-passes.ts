@@ -4,8 +4,8 @@ import type { TimedPass } from '../simulator/run-in-order.js';
 import type { Simulation } from '../simulator/simulate-schedule.js';
 
 /**
- * A step whose passes run at given times, from 0 on; it ends with the last of them, and the optimizer is no
- * part of it.
+ * Makes a step whose passes run at given times, from 0 on; it ends with the last of them, and the optimizer
+ * is no part of it.
  */
 export function stepOfPasses(
   schedule: PipelineSchedule,

@@ -2,8 +2,8 @@ import { chunkRounds } from '../schedules/chunk-rounds.js';
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * A function that names the actions of a schedule for people: `B3`, or with several chunks on a rank `B3a` on
- * its first chunk and `B3b` on its second (beyond the alphabet `B3:26`).
+ * Returns a function that names the actions of a schedule for people: `B3`, or with several chunks on a rank
+ * `B3a` on its first chunk and `B3b` on its second (beyond the alphabet `B3:26`).
  */
 export function actionLabels(schedule: PipelineSchedule): (action: ScheduleAction) => string {
   const rounds = chunkRounds(schedule);

@@ -25,8 +25,8 @@ export interface ChromeTrace {
 const microseconds = 1000;
 
 /**
- * A simulated step as a Chrome trace (`JSON.stringify` makes the file): a thread per rank with an event per
- * pass, its category the kind of pass, and a counter of the activations alive on the rank.
+ * Writes a simulated step as a Chrome trace (`JSON.stringify` makes the file): a thread per rank with an
+ * event per pass, its category the kind of pass, and a counter of the activations alive on the rank.
  */
 export function chromeTrace(simulation: Simulation): ChromeTrace {
   const { schedule, ranks, optimizerTime, bubbleFraction, stepTime } = simulation;

@@ -1,6 +1,6 @@
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 
-/** What every picture of a schedule says in words. */
+/** The words of every picture of a schedule. */
 export interface SimulationDescription {
   /** `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
   readonly title: string;
@@ -8,11 +8,11 @@ export interface SimulationDescription {
   readonly bubble: string;
   /** `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
   readonly memory: string;
-  /** The same in lines of at most 100 columns. */
+  /** The memory in lines of at most 100 columns. */
   readonly memoryLines: readonly string[];
 }
 
-/** The schedule, its bubble and its memory, a sentence each. */
+/** Describes the schedule, its bubble and its memory, a sentence each. */
 export function describeSimulation(simulation: Simulation): SimulationDescription {
   const { schedule, stepTime, bubbleFraction, hasBarrier, ranks } = simulation;
   const { name, numMicroBatches, placement, actions } = schedule;
@@ -35,17 +35,17 @@ export function describeSimulation(simulation: Simulation): SimulationDescriptio
   };
 }
 
-/** A rank's idle time as a part of the step. */
+/** Returns a rank's idle time as a part of the step. */
 export function idleShare({ idle, busy }: SimulatedRank): number {
   return idle + busy === 0 ? 0 : idle / (idle + busy);
 }
 
-/** A number with at most four decimals. */
+/** Formats a number with at most four decimals. */
 export function formatNumber(value: number): string {
   return String(Number(value.toFixed(4)));
 }
 
-/** A fraction as `18.8 %`. */
+/** Formats a fraction as `18.8 %`. */
 export function formatPercent(fraction: number): string {
   return `${Number((100 * fraction).toFixed(1))} %`;
 }

@@ -4,8 +4,8 @@ import { actionLabels } from './action-labels.js';
 import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';
 
 /**
- * A simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2` and
- * `B2--` are micro-batch 2 forward and backward, `I2` and `W2` the halves of backward, letters behind the
+ * Draws a simulated step as text: a line per rank, time from left to right, equal times equally wide. `F2`
+ * and `B2--` are micro-batch 2 forward and backward, `I2` and `W2` the halves of backward, letters behind the
  * number the chunks of the rank, dots idle time.
  *
  * @param options.width columns to fold the lines at; default: never
@@ -30,7 +30,7 @@ export function formatTimeline(
   return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memoryLines.join('\n')}\n`;
 }
 
-/** One line of equal scale for each rank. */
+/** Draws one line of equal scale for each rank. */
 function timelines(
   { schedule, ranks, stepTime, optimizerTime }: Simulation,
   givenScale: number | undefined,
@@ -46,7 +46,7 @@ function timelines(
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // Before and after its own step a rank is not idle: without a barrier that is time of the steps next to
+    // A rank is not idle before and after its own step: without a barrier that is time of the steps next to
     // this one.
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
@@ -85,7 +85,7 @@ function rankTable(ranks: readonly SimulatedRank[]): string {
 }
 
 /**
- * What the words of `formatTimeline` mean, as lines of at most 100 columns: the labels that the timeline has,
+ * Explains the words of `formatTimeline`, as lines of at most 100 columns: the labels that the timeline has,
  * and the columns of its table.
  *
  * @param unit of all times: `milliseconds`

@@ -32,15 +32,17 @@ interface Drawing {
 }
 
 /**
- * A simulated step as an SVG picture in the manner of Narayanan et al. 2021, figures 3 and 4: a row per rank,
- * a box per pass with its micro-batch number, blue forward and green backward, a rank's later chunks in
+ * Draws a simulated step as an SVG picture in the manner of Narayanan et al. 2021, figures 3 and 4: a row per
+ * rank, a box per pass with its micro-batch number, blue forward and green backward, a rank's later chunks in
  * lighter colours, idle time grey; with bubble and memory in the caption.
  */
 export function timelineSvg(simulation: Simulation): string {
   return svgDocument([drawTimeline(simulation, { scale: timeScale(simulation) })]);
 }
 
-/** A measured step above the simulated one, in the picture of `timelineSvg` and on one scale of time. */
+/**
+ * Draws a measured step above the simulated one, in the picture of `timelineSvg` and on one scale of time.
+ */
 export function comparisonSvg({
   measured,
   simulated,
@@ -55,7 +57,7 @@ export function comparisonSvg({
   ]);
 }
 
-/** How many pixels a unit of time takes in a picture of this step alone. */
+/** Returns the pixels of a unit of time in a picture of this step alone. */
 function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   const endTime = Math.max(...ranks.map(({ stepStart }) => stepStart + stepTime));
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
@@ -63,7 +65,7 @@ function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   return Math.min(narrowestBox / shortest, widestPicture / endTime);
 }
 
-/** The picture of `timelineSvg`. `scale`: pixels in a unit of time. */
+/** Draws the picture of `timelineSvg`. `scale`: pixels in a unit of time. */
 function drawTimeline(
   simulation: Simulation,
   { scale, heading }: { readonly scale: number; readonly heading?: string | undefined },
@@ -103,7 +105,7 @@ interface Box {
   /** The chunk's place among those of its rank. */
   readonly round: number;
   readonly label: string;
-  /** What a viewer shows when the pointer rests on the box. */
+  /** The text that a viewer shows when the pointer rests on the box. */
   readonly tip: string;
   readonly start: number;
   readonly end: number;
@@ -158,7 +160,10 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
   return parts;
 }
 
-/** Later chunks are lighter, down to a third of the colour; the ink is what can be read on it. */
+/**
+ * Returns the colours of a box. Later chunks are lighter, down to a third of the colour; the ink can be read
+ * on it.
+ */
 function paintOf(kind: BoxKind, round: number): { readonly fill: string; readonly ink: string } {
   const strength = Math.max(1 / 3, 1 - 0.3 * round);
   const mixed = looks[kind].colour.map((part) => Math.round(255 - (255 - part) * strength));
@@ -229,7 +234,7 @@ function text(words: string, options: TextOptions): string {
   return `<text x="${round2(x)}" y="${round2(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}" fill="${fill}">${escapeXml(words)}</text>`;
 }
 
-/** Where the letters of a row stand. */
+/** Returns the height at which the letters of a row are. */
 function baseline(rank: number): number {
   return top + rank * (rowHeight + rowGap) + rowHeight / 2 + 4;
 }

@@ -18,7 +18,7 @@ export class ActivityRecorder implements PipelineRecorder {
     }
   }
 
-  /** What was recorded since the last call, in the order in which it ended. */
+  /** Returns the spans that were recorded since the last call, in the order in which they ended. */
   take(): readonly RecordedSpan[] {
     const taken = this.#spans;
     this.#spans = [];

@@ -7,18 +7,18 @@ const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 /** Round trips to each rank: the fastest of them says most about the clocks. */
 const numRounds = 16;
 
-export interface ClockOffsetOptions {
+interface ClockOffsetOptions {
   /** All ranks whose clocks are compared; all of them call it. */
   readonly group: ProcessGroup;
   /** Nanoseconds by this rank's clock. */
   readonly now: () => number;
   readonly device: Device;
-  /** Whether the clocks are one and the same; default: what the engine says. */
+  /** True where the clocks are one and the same; default: depends on the engine. */
   readonly isShared?: boolean;
 }
 
 /**
- * What to add to times of this rank to have them on the clock of the group's first rank, in nanoseconds.
+ * Returns the offset that puts times of this rank on the clock of the group's first rank, in nanoseconds.
  * Where clocks are not shared it is estimated from the fastest of some round trips (Cristian 1989), and wrong
  * by half of its duration at most.
  */

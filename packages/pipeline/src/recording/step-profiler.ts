@@ -9,17 +9,17 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly first: number;
   readonly last: number;
   /**
-   * What the groups of this rank did since the last call: `takeTrace` of its world, which keeps the latest
-   * 8192 operations.
+   * Returns the operations of this rank's groups since the last call: `takeTrace` of its world, which keeps
+   * the latest 8192 operations.
    */
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
 /** Told of the steps of a training run and of what the rank does in them. */
 export interface StepListener extends PipelineRecorder {
-  /** Before each step, on all ranks. */
+  /** Begins a step, on all ranks. */
   beginStep(step: number): void;
-  /** After each step, on all ranks. */
+  /** Ends a step, on all ranks. */
   endStep(step: number): void;
 }
 
@@ -56,8 +56,7 @@ export class StepProfiler implements StepListener {
   }
 
   /**
-   * After each step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace`
-   * does.
+   * Ends a step, on all ranks; after the last recorded one the trace is written. Throws as `writeTrace` does.
    */
   endStep(step: number): void {
     if (!this.#isRecording) return;

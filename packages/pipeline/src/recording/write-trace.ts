@@ -9,17 +9,17 @@ import { clockOffset } from './clock-offset.js';
 import { nowNs } from './now-ns.js';
 
 export interface WriteTraceOptions {
-  /** Where the group's first rank writes. */
+  /** The file that the group's first rank writes. */
   readonly file: string;
   /** All ranks of the job; all of them call it. */
   readonly group: ProcessGroup;
   /** The ranks of this rank's pipeline; none where the whole model is here. */
   readonly pipeline?: ProcessGroup | undefined;
-  /** What this rank did: `ActivityRecorder.take()`. */
+  /** The activities of this rank: `ActivityRecorder.take()`. */
   readonly spans: readonly RecordedSpan[];
-  /** And what its groups did meanwhile: `takeTrace()` of its world. */
+  /** The operations of its groups in the same time: `takeTrace()` of its world. */
   readonly operations: readonly TraceEntry[];
-  /** Where tensors of the group's engine live; default cpu. */
+  /** The device of the tensors of the group's engine; default cpu. */
   readonly device?: Device;
 }
 
@@ -55,7 +55,7 @@ export function writeTrace(options: WriteTraceOptions): void {
   }
 }
 
-/** A value of every rank, by rank, on the first one; undefined on the others. */
+/** Gathers a value of every rank, by rank, on the first one; returns undefined on the others. */
 function gatherOnFirst<Value>(
   value: Value,
   { group, device }: { readonly group: ProcessGroup; readonly device: Device },

@@ -3,11 +3,11 @@ import { loopedPlacement } from './looped-placement.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Looped breadth-first: a rank runs all micro-batches through one chunk before it turns to its next, backward
- * in the same manner from the last chunk to the first (Lamy-Poirier 2022, arXiv 2211.05953, section 3). Each
- * chunk's gradients are ready at once, so that their reduction overlaps with the other chunks; the
- * activations of all v m are alive at the turn. From p micro-batches on its bubble is the interleaved
- * schedule's.
+ * Builds the looped breadth-first schedule: a rank runs all micro-batches through one chunk before it turns
+ * to its next, backward in the same manner from the last chunk to the first (Lamy-Poirier 2022, arXiv
+ * 2211.05953, section 3). Each chunk's gradients are ready at once, so that their reduction overlaps with the
+ * other chunks; the activations of all v m are alive at the turn. From p micro-batches on its bubble is the
+ * interleaved schedule's.
  *
  * @throws ConfigurationError see `checkSize`; v is any number from 1 (where it is GPipe)
  */
@@ -21,7 +21,7 @@ export function breadthFirst(size: ScheduleSize): PipelineSchedule {
   );
 }
 
-/** All forward passes, then all backward passes, chunk after chunk. */
+/** Builds a schedule of all forward passes, then all backward passes, chunk after chunk. */
 export function allForwardAllBackward(
   name: string,
   size: { readonly numStages: number; readonly numMicroBatches: number; readonly numChunks: number },

@@ -27,7 +27,7 @@ export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as 
 export type ScheduleNameOrOther = ScheduleName | (string & {});
 
 /**
- * The schedule of that name.
+ * Builds the schedule of that name.
  *
  * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the nearest name; and see the schedules' own functions
  */

@@ -2,17 +2,17 @@ import { ConfigurationError } from '@mtl/errors';
 import type { ScheduleSize } from './pipeline-schedule.js';
 
 /** A size whose numbers are there and in range. */
-export interface CheckedSize {
+interface CheckedSize {
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly numChunks: number;
 }
 
-/** Which chunks a schedule can have. */
-export interface ChunkRange {
+/** The numbers of chunks that a schedule can have. */
+interface ChunkRange {
   readonly least: number;
   readonly most: number;
-  /** What to do when a size is out of range: which schedule has that many chunks. */
+  /** The remedy when a size is out of range: the schedule that has that many chunks. */
   readonly remedy: string;
 }
 

@@ -1,6 +1,8 @@
 import type { PipelineSchedule } from './pipeline-schedule.js';
 
-/** For each chunk its place among the chunks of its rank, in the order of the model: 0 for the first. */
+/**
+ * Returns for each chunk its place among the chunks of its rank, in the order of the model: 0 for the first.
+ */
 export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
   const numSeen = new Map<number, number>();
   return placement.map((rank) => {

@@ -1,6 +1,6 @@
 import type { ScheduleAction } from './pipeline-schedule.js';
 
-export interface ForwardThenPairsOptions {
+interface ForwardThenPairsOptions {
   /** Forward passes of the rank; backward has as many. */
   readonly numPasses: number;
   /** Forward passes before the first pair; more than there are means all. */
@@ -11,8 +11,8 @@ export interface ForwardThenPairsOptions {
 }
 
 /**
- * The order of the 1F1B family on one rank: forward passes, then one forward and one backward in turn, then
- * backward.
+ * Returns the order of the 1F1B family on one rank: forward passes, then one forward and one backward in
+ * turn, then backward.
  */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;

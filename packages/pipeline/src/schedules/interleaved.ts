@@ -11,10 +11,10 @@ interface Visit {
 }
 
 /**
- * Interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4, bottom;
- * the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Micro-batches go through the
- * chunks of a rank in groups of N; the last group may be short. Bubble (p-1)/(v m); at most
- * 2(p-r-1) + (v-1)N + 1 chunk activations alive on rank r.
+ * Builds interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4,
+ * bottom; the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Micro-batches go through
+ * the chunks of a rank in groups of N; the last group may be short. Bubble (p-1)/(v m); at most 2(p-r-1) +
+ * (v-1)N + 1 chunk activations alive on rank r.
  *
  * @throws ConfigurationError see `checkSize`, v is 2 or more; `MTL_SCHEDULE_GROUP_SIZE` or
  *   `MTL_SCHEDULE_MICRO_BATCHES` unless p <= N <= m, and m mod N is 0 or at least p
@@ -55,7 +55,10 @@ export function interleaved(size: ScheduleSize): PipelineSchedule {
   };
 }
 
-/** Group after group, in each group chunk after chunk, on each chunk the micro-batches of the group. */
+/**
+ * Returns the order of visits: group after group, in each group chunk after chunk, on each chunk the
+ * micro-batches of the group.
+ */
 function visitOrder(options: {
   readonly numMicroBatches: number;
   readonly numChunks: number;
@@ -79,8 +82,8 @@ interface Groups {
 }
 
 /**
- * A group, the short one at the end too, must fill the pipeline: else a rank waits for a chunk it has not
- * fed.
+ * Tells whether a group, the short one at the end too, fills the pipeline: else a rank waits for a chunk it
+ * has not fed.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
   const rest = numMicroBatches % groupSize;
@@ -121,8 +124,8 @@ function checkGroups(groups: Groups): void {
 }
 
 /**
- * The nearest number below `value` and the nearest above it, up to `limit`, that fit: as far as there are
- * any.
+ * Returns the nearest number below `value` and the nearest above it, up to `limit`, that fit: as far as there
+ * are any.
  */
 function nearestFitting(
   value: number,

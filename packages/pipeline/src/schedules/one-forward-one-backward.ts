@@ -4,9 +4,9 @@ import { loopedPlacement } from './looped-placement.js';
 import type { PipelineSchedule, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * 1F1B (PipeDream-Flush): p-r-1 forward passes warm rank r up, then each forward is followed by the oldest
- * backward (Narayanan et al. 2021, section 2.2.1 and figure 4, top). GPipe's bubble (p-1)/m with at most p-r
- * micro-batches alive.
+ * Builds 1F1B (PipeDream-Flush): p-r-1 forward passes warm rank r up, then each forward is followed by the
+ * oldest backward (Narayanan et al. 2021, section 2.2.1 and figure 4, top). GPipe's bubble (p-1)/m with at
+ * most p-r micro-batches alive.
  *
  * @throws ConfigurationError see `checkSize`; v must be 1
  */

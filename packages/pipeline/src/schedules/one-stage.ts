@@ -1,7 +1,7 @@
 import type { PipelineSchedule, ScheduleAction } from './pipeline-schedule.js';
 
 /**
- * The order of a model in one stage: forward and backward of each micro-batch in turn, so that the
+ * Builds the order of a model in one stage: forward and backward of each micro-batch in turn, so that the
  * activations of one are alive.
  */
 export function oneStage(numMicroBatches: number): PipelineSchedule {

@@ -4,9 +4,9 @@
  */
 
 /**
- * What a rank does with one micro-batch on one chunk: `F` forward, `B` backward with both halves in one
- * sweep, `I` its input half alone, `W` its weight half alone. (The zero-bubble papers call the input half B;
- * the letters here are those of PyTorch's schedule files, in which all four differ.)
+ * The kind of pass of one micro-batch on one chunk: `F` forward, `B` backward with both halves in one sweep,
+ * `I` its input half alone, `W` its weight half alone. (The zero-bubble papers call the input half B; the
+ * letters here are those of PyTorch's schedule files, in which all four differ.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 
@@ -33,7 +33,7 @@ export interface PipelineSchedule {
   readonly actions: ReadonlyArray<readonly ScheduleAction[]>;
 }
 
-/** What a schedule is made for. */
+/** The size for which a schedule is made. */
 export interface ScheduleSize {
   /** p: ranks of the pipeline, 2 or more. */
   readonly numStages: number;

@@ -24,8 +24,8 @@ const range = (first: number, last: number): number[] => {
 };
 
 /**
- * Every p to 16 (8 in a fast run), m to 64 (24) and v to 4 that a schedule takes (groups of their default
- * size).
+ * Returns every p to 16 (8 in a fast run), m to 64 (24) and v to 4 that a schedule takes (groups of their
+ * default size).
  */
 function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
@@ -68,7 +68,7 @@ interface ExpectedPeak {
   readonly size?: number;
 }
 
-/** The table of peaks, without looking at the schedules. */
+/** Returns the peak of the table, without looking at the schedules. */
 function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   const { numStages: p, numMicroBatches: m, numChunks: v, microBatchGroupSize: group = p } = size;
   const whole = (numAlive: number): ExpectedPeak => {
@@ -138,8 +138,8 @@ describe('every p, m and v', () => {
   );
 
   /**
-   * Every p and v, and a third of the m: the formulas are linear in m, and these simulations are the slow
-   * part.
+   * Keeps every p and v, and a third of the m: the formulas are linear in m, and these simulations are the
+   * slow part.
    */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
@@ -154,7 +154,7 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // With fewer micro-batches than stages the first rank waits for its second chunk's input.
+    // The first rank waits for its second chunk's input where there are fewer micro-batches than stages.
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);

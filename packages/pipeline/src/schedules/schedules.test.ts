@@ -9,7 +9,7 @@ import {
 } from '../schedules.js';
 import { chunkRounds } from './chunk-rounds.js';
 
-/** The order of a rank as the papers write it: F0a is micro-batch 0 forward on the rank's first chunk. */
+/** Writes the order of a rank as the papers do: F0a is micro-batch 0 forward on the rank's first chunk. */
 function orderOf(schedule: PipelineSchedule, rank: number): string {
   const rounds = chunkRounds(schedule);
   const isLooped = schedule.placement.length > schedule.actions.length;

@@ -4,9 +4,9 @@ import { loopedPlacement } from './looped-placement.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * 1F1B with backward in two halves: I goes upstream at once, W follows it late enough that the micro-batches
- * between their forward and their W are as many on every rank (Qi et al. 2023, arXiv 2401.10241, section 2
- * and figures 2 and 3).
+ * Builds 1F1B with backward in two halves: I goes upstream at once, W follows it late enough that the
+ * micro-batches between their forward and their W are as many on every rank (Qi et al. 2023, arXiv
+ * 2401.10241, section 2 and figures 2 and 3).
  *
  * `depth` is how many times the warm-up of 1F1B rank r runs before its first backward, depth (p-r-1), and how
  * many times r the weight halves lag behind the input halves, depth r.
@@ -37,9 +37,9 @@ function zeroBubbleH(name: string, options: { size: ScheduleSize; depth: 1 | 2 }
 }
 
 /**
- * ZB-H1: 1F1B's memory. Bubble (p-1)(T_F + T_B - T_W) of a step, where 1F1B has (p-1)(T_F + T_B + T_W); on
- * rank r at most (p-r) M_B + r M_W alive (arXiv 2401.10241, section 2.1, tables 1 and 2; T_B is the input
- * half's time).
+ * Builds ZB-H1, with 1F1B's memory. Bubble (p-1)(T_F + T_B - T_W) of a step, where 1F1B has (p-1)(T_F + T_B +
+ * T_W); on rank r at most (p-r) M_B + r M_W alive (arXiv 2401.10241, section 2.1, tables 1 and 2; T_B is the
+ * input half's time).
  *
  * @throws ConfigurationError see `checkSize`; v must be 1
  */
@@ -48,9 +48,9 @@ export function zeroBubbleH1(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * ZB-H2: about twice 1F1B's memory, (2p-2r-1) M_B + 2r M_W on rank r, for a bubble of (p-1)(T_F + T_B - 2
- * T_W): none when the three take as long as each other and no rank waits for another between steps (arXiv
- * 2401.10241, section 2.2).
+ * Builds ZB-H2, with about twice 1F1B's memory, (2p-2r-1) M_B + 2r M_W on rank r, for a bubble of (p-1)(T_F +
+ * T_B - 2 T_W): none when the three take as long as each other and no rank waits for another between steps
+ * (arXiv 2401.10241, section 2.2).
  *
  * @throws ConfigurationError see `checkSize`; v must be 1
  */

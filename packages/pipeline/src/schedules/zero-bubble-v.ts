@@ -2,10 +2,10 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * ZB-V: two chunks per rank, placed as a V (rank r holds chunks r and 2p-1-r, so that the first rank has both
- * ends of the model), backward in two halves. No bubble when F, I and W take as long as each other, with
- * 1F1B's memory: 2p chunk activations (Qi et al. 2023, arXiv 2401.10241, section 6). Each boundary but the
- * turn is crossed twice.
+ * Builds ZB-V: two chunks per rank, placed as a V (rank r holds chunks r and 2p-1-r, so that the first rank
+ * has both ends of the model), backward in two halves. No bubble when F, I and W take as long as each other,
+ * with 1F1B's memory: 2p chunk activations (Qi et al. 2023, arXiv 2401.10241, section 6). Each boundary but
+ * the turn is crossed twice.
  *
  * @throws ConfigurationError see `checkSize`; v must be 2
  */
@@ -24,8 +24,8 @@ export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * The actions of one rank. "Down" is the arm of the V that leads to the turn, "up" the arm that leads to the
- * head.
+ * Returns the actions of one rank. "Down" is the arm of the V that leads to the turn, "up" the arm that leads
+ * to the head.
  */
 function rankOrder(options: {
   readonly numStages: number;

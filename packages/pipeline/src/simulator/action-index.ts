@@ -3,7 +3,7 @@ import type { Awaited } from './run-in-order.js';
 
 const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 
-/** Where each action of a schedule stands among those of its rank. */
+/** The position of each action of a schedule among those of its rank. */
 export class ActionIndex {
   readonly #numMicroBatches: number;
   /** A map and not an array: a mistyped micro-batch number must not cost its size in memory. */
@@ -32,12 +32,12 @@ export class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /** Index of the action among those of its rank; undefined when no rank runs it. */
+  /** Returns the index of the action among those of its rank; undefined when no rank runs it. */
   positionOf(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#keyOf(action));
   }
 
-  /** The action that makes a result: the chunk's F, or whichever of B and I there is. */
+  /** Returns the action that makes a result: the chunk's F, or its B or I. */
   producerOf({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
     if (what === 'forward') return { kind: 'F', chunk, microBatch };
     const whole: ScheduleAction = { kind: 'B', chunk, microBatch };

@@ -47,8 +47,8 @@ function withOrder(
 }
 
 /**
- * Whether the actions can run: the graph of "must come before" has no cycle. Written from the definition of
- * backpropagation over all pairs of kinds, with none of the simulator's code.
+ * Tells whether the actions can run: the graph of "must come before" has no cycle. Written from the
+ * definition of backpropagation over all pairs of kinds, with none of the simulator's code.
  */
 function canRun({ actions, placement }: PipelineSchedule): boolean {
   const nodes = actions.flatMap((order, rank) =>

@@ -32,7 +32,7 @@ export interface ScheduleProblem {
 const mostProblems = 20;
 
 /**
- * What is wrong with a schedule, the first 20 things; an empty list proves that every chunk sees every
+ * Returns the problems of a schedule, the first 20 of them; an empty list proves that every chunk sees every
  * micro-batch forward and backward exactly once, in an order that every rank can follow to the end. (See
  * `runInOrder` for what that assumes of communication: a schedule that is free of deadlock with early
  * receives may block with sends that wait for their reader.)
@@ -49,7 +49,7 @@ export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProb
   return [];
 }
 
-/** Those without problems, which many ranks of one dry run ask about. */
+/** The schedules without problems, which many ranks of one dry run ask about. */
 const valid = new WeakSet<PipelineSchedule>();
 
 /** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
@@ -108,7 +108,7 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   return problems.slice(0, mostProblems);
 }
 
-/** What is wrong with an action that is none. */
+/** Describes the fault of a value that is no action. */
 function actionProblem(action: ScheduleAction | null | undefined): string | undefined {
   if (typeof action !== 'object' || action === null)
     return `${JSON.stringify(action)}, which is no { kind, chunk, microBatch }`;
@@ -171,7 +171,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // Whether it comes to an end does not depend on times.
+  // A schedule comes to an end or not whatever the times.
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {

@@ -4,9 +4,9 @@ import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 export type PerChunk = number | readonly number[];
 
 /**
- * What one micro-batch keeps on one chunk, in any unit. Between forward and the input half of backward
- * everything that backward needs; between input half and weight half only what the weight half needs: 32sbh
- * of sb(34h + 5as) bytes per layer, say (arXiv 2401.10241, table 1).
+ * The sizes of the tensors that one micro-batch keeps on one chunk, in any unit. Between forward and the
+ * input half of backward everything that backward needs; between input half and weight half only the part
+ * that the weight half needs: 32sbh of sb(34h + 5as) bytes per layer, say (arXiv 2401.10241, table 1).
  */
 export interface ActivationSizes {
   /** M_B, default 1. */
@@ -27,15 +27,15 @@ export interface PeakActivations {
   readonly size: number;
 }
 
-/** The value for a chunk. */
+/** Returns the value for a chunk. */
 export function ofChunk(value: PerChunk, chunk: number): number {
   return typeof value === 'number' ? value : value[chunk]!;
 }
 
 /**
- * Peak live activations of each rank. They follow from the order of its actions alone, whatever the times: a
- * rank runs one action after the other. What a pass uses is alive until it ends. Boundary tensors that have
- * arrived early are not counted.
+ * Returns the peak live activations of each rank. They follow from the order of its actions alone, whatever
+ * the times: a rank runs one action after the other. The tensors that a pass uses are alive until it ends.
+ * Boundary tensors that have arrived early are not counted.
  */
 export function peakActivations(
   { actions }: PipelineSchedule,

@@ -16,31 +16,34 @@ export interface Transfer {
 /** An action of a rank and what it has to do with others. */
 export interface PlannedAction {
   readonly action: ScheduleAction;
-  /** What it needs from a neighbouring chunk. */
+  /** The tensor that it needs from a neighbouring chunk. */
   readonly input: Transfer | undefined;
-  /** What it makes for a neighbouring chunk. */
+  /** The tensor that it makes for a neighbouring chunk. */
   readonly output: Transfer | undefined;
   /**
-   * How many receives of the plan are posted before it starts: those it needs itself, and those of the next
-   * action that needs any.
+   * The number of receives of the plan that are posted before it starts: those it needs itself, and those of
+   * the next action that needs any.
    */
   readonly numReceives: number;
-  /** Whether the weight gradients of its chunk are whole after it. */
+  /** True where the weight gradients of its chunk are whole after it. */
   readonly completesChunk: boolean;
 }
 
-/** What one rank does in a step. */
+/** The actions and messages of one rank in a step. */
 export interface MessagePlan {
   readonly actions: readonly PlannedAction[];
-  /** In the order in which they are posted: among those from one rank, the order in which it sends. */
+  /**
+   * The receives in the order in which they are posted: among those from one rank, the order in which it
+   * sends.
+   */
   readonly receives: readonly Transfer[];
 }
 
 /**
- * The sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so the
- * receiver posts in the order in which the sender's actions run, forward results and gradients mixed. That is
- * free of deadlock where the schedule is: what must be received before a message is needed was sent before
- * it.
+ * Plans the sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so
+ * the receiver posts in the order in which the sender's actions run, forward results and gradients mixed.
+ * That is free of deadlock where the schedule is: every message that must be received before another is
+ * needed was sent before it.
  */
 export function planMessages(
   schedule: PipelineSchedule,
@@ -79,7 +82,7 @@ export function planMessages(
   };
 }
 
-/** Names a boundary tensor of a step. */
+/** Returns the name of a boundary tensor of a step. */
 export function keyOf({ what, chunk, microBatch }: Omit<Transfer, 'peer'>): string {
   return `${what} ${chunk} ${microBatch}`;
 }
@@ -113,7 +116,7 @@ function transfer(
   return { ...tensor, peer: other === schedule.placement[here] ? undefined : other };
 }
 
-/** `numNeeded`: for each action how many receives must be posted before what it needs can have come. */
+/** Computes `numNeeded`: for each action how many receives must be posted before its inputs can have come. */
 function postingOrder(
   inputs: ReadonlyArray<Transfer | undefined>,
   incoming: ReadonlyArray<readonly Transfer[]>,

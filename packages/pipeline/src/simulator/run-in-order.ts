@@ -1,35 +1,41 @@
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
-/** When a pass runs, in the time unit of the durations. */
+/** A pass with the times at which it runs, in the time unit of the durations. */
 export interface TimedPass {
   readonly action: ScheduleAction;
   readonly start: number;
   readonly end: number;
 }
 
-/** What a pass waits for: the forward, or the gradient of the input, of a chunk. */
+/** A result that a pass waits for: the forward, or the gradient of the input, of a chunk. */
 export interface Awaited {
   readonly what: 'forward' | 'gradient';
   readonly chunk: number;
 }
 
-export interface RunInOrderOptions {
+interface RunInOrderOptions {
   readonly schedule: PipelineSchedule;
-  /** How long an action runs. */
+  /** Returns how long an action runs. */
   readonly duration: (action: ScheduleAction) => number;
-  /** From the end of a pass to when another rank can use its result; between chunks of one rank it is 0. */
+  /**
+   * The time from the end of a pass until another rank can use its result; between chunks of one rank it is
+   * 0.
+   */
   readonly communication: number;
 }
 
 /** The result: everything that could run, and how far each rank came. */
-export interface RunInOrder {
+interface RunInOrder {
   /** The passes of each rank; fewer than its actions where it stood still for ever. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
-  /** Whether a result was there at the end, for saying what a rank waits for. */
+  /** Tells whether a result was there at the end, to report the result that a rank waits for. */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
 
-/** What must be done on this or another rank before an action can start. A rank's own order comes on top. */
+/**
+ * Returns the results that must be made on this or another rank before an action can start. A rank's own
+ * order comes on top.
+ */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
   const { kind, chunk } = action;
   if (kind === 'F') return chunk === 0 ? [] : [{ what: 'forward', chunk: chunk - 1 }];
@@ -57,7 +63,10 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const passes: TimedPass[][] = actions.map(() => []);
   const free = actions.map(() => 0);
 
-  /** When the action can start as far as others are concerned; NaN when that is not known yet. */
+  /**
+   * Returns the time at which the action can start as far as others are concerned; NaN when that is not known
+   * yet.
+   */
   const readyAt = (action: ScheduleAction): number => {
     const rank = placement[action.chunk]!;
     let ready = 0;

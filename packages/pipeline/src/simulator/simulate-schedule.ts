@@ -11,8 +11,9 @@ import {
 import { runInOrder, type TimedPass } from './run-in-order.js';
 
 /**
- * How long the passes of one micro-batch take, in any unit of time: a number for the layers of a stage, which
- * its chunks share, as the flags of `mtl schedule` count; or a list with one number for each chunk, in full.
+ * The durations of the passes of one micro-batch, in any unit of time: a number for the layers of a stage,
+ * which its chunks share, as the flags of `mtl schedule` count; or a list with one number for each chunk, in
+ * full.
  */
 export interface PassTimes {
   /** T_F, default 1. */
@@ -27,7 +28,8 @@ export interface PassTimes {
    */
   readonly backward?: PerChunk;
   /**
-   * From the end of a pass to when another rank has its result; runs concurrently with the passes. Default 0.
+   * The time from the end of a pass until another rank has its result; runs concurrently with the passes.
+   * Default 0.
    */
   readonly communication?: number;
   /** The optimizer's step on each rank, default 0. */
@@ -39,8 +41,8 @@ export interface SimulateOptions {
   readonly times?: PassTimes;
   readonly activations?: ActivationSizes;
   /**
-   * Whether every rank waits for all others before its optimizer's step, as clipping by the global gradient
-   * norm and the overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
+   * True where every rank waits for all others before its optimizer's step, as clipping by the global
+   * gradient norm and the overflow check of loss scaling make it (arXiv 2401.10241, section 4). Default true.
    */
   readonly barrier?: boolean;
 }
@@ -48,20 +50,23 @@ export interface SimulateOptions {
 /** A rank during one step. */
 export interface SimulatedRank {
   readonly passes: readonly TimedPass[];
-  /** When its step begins; it ends `stepTime` later. 0 with the barrier, else with its first pass. */
+  /**
+   * The time at which its step begins; it ends `stepTime` later. 0 with the barrier, else with its first
+   * pass.
+   */
   readonly stepStart: number;
-  /** When its optimizer's step starts. */
+  /** The time at which its optimizer's step starts. */
   readonly optimizerStart: number;
   /** Time spent in passes and optimizer. */
   readonly busy: number;
-  /** What is left of the step. */
+  /** The rest of the step. */
   readonly idle: number;
   readonly peak: PeakActivations;
 }
 
 export interface Simulation {
   readonly schedule: PipelineSchedule;
-  /** When the last pass of any rank ends; the first starts at 0. */
+  /** The time at which the last pass of any rank ends; the first starts at 0. */
   readonly makespan: number;
   /**
    * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a

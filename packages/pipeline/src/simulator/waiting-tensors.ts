@@ -2,9 +2,9 @@ import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { planMessages } from './plan-messages.js';
 
 /**
- * How many boundary tensors lie on each rank while each of its actions runs, besides the one that the action
- * uses itself: those whose receive has been posted and those that one chunk has made for another one of the
- * same rank.
+ * Returns the number of boundary tensors that are kept on each rank while each of its actions runs, besides
+ * the one that the action uses itself: those whose receive has been posted and those that one chunk has made
+ * for another one of the same rank.
  */
 export function waitingTensors(schedule: PipelineSchedule): ReadonlyArray<readonly number[]> {
   return schedule.actions.map((_, rank) => {

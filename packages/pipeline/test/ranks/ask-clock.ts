@@ -2,7 +2,10 @@ import type { World } from '@mtl/comm';
 import { clockOffset } from '../../src/recording/clock-offset.js';
 import { nowNs } from '../../src/recording/now-ns.js';
 
-/** The offset of a clock that is fast by a given time, and what it is where clocks are said to be shared. */
+/**
+ * Returns the offset of a clock that is fast by a given time, and the offset where clocks are declared to be
+ * shared.
+ */
 export default function askClock(world: World, fastByNs: readonly number[]) {
   const { group, rank } = world;
   const options = { group, now: () => nowNs() + fastByNs[rank]!, device: 'cpu' } as const;

@@ -18,18 +18,18 @@ export interface ChainCase {
   readonly kept?: KeptElements;
 }
 
-/** What a rank has after it. */
+/** The state of a rank after the steps. */
 export interface RankResult {
   readonly chunks: ReadonlyArray<{
     readonly chunk: number;
     readonly factor: number;
     readonly offset: number;
   }>;
-  /** By micro-batch; empty but on the rank with the last chunk. */
+  /** The losses by micro-batch; empty but on the rank with the last chunk. */
   readonly losses: readonly number[];
   readonly evaluated: readonly number[];
   readonly lastRank: number;
-  /** What was called before the last backward of chunks: chunk and micro-batches in flight there. */
+  /** The calls before the last backward of chunks: chunk and micro-batches in flight there. */
   readonly announced: ReadonlyArray<{ readonly chunk: number; readonly numDone: number }>;
   /** Tensors that the step left behind; 0 where ranks are threads, which count them together. */
   readonly numLeft: number;

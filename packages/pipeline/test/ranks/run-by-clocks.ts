@@ -4,11 +4,11 @@ import { ClockStage, type PassUnits, RankClock } from '../support/clock-stage.js
 import { type ChainCase, scheduleOf } from './run-affine-chain.js';
 
 export interface ClockCase extends Omit<ChainCase, 'numReplicas' | 'size'> {
-  /** Of each chunk, in nanoseconds of no real clock. */
+  /** The times of each chunk, in nanoseconds of no real clock. */
   readonly units: readonly PassUnits[];
 }
 
-/** When the passes of this rank ran by its clock, case by case. */
+/** Returns the times of the passes of this rank by its clock, case by case. */
 export default function runByClocks(world: World, cases: readonly ClockCase[]): RecordedSpan[][] {
   return cases.map(({ units, ...clockCase }) => {
     const { numMicroBatches } = clockCase;

@@ -23,7 +23,7 @@ export interface TimedCases {
   readonly isFirst?: boolean;
 }
 
-/** What this rank did, by case and step. */
+/** Returns the activities of this rank, by case and step. */
 export default function timePasses(world: World, argument: TimedCases): RecordedSpan[][][] {
   if (argument.isFirst === true) setPriority(constants.priority.PRIORITY_HIGHEST);
   return argument.cases.map((timedCase) => timeCase(world, { timedCase, numSteps: argument.numSteps }));

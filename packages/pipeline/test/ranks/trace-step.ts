@@ -2,13 +2,16 @@ import type { LocalWorld, TraceEntry } from '@mtl/comm';
 import type { RecordedSpan } from '../../src/index.js';
 import timePasses, { type TimedCase } from './time-passes.js';
 
-/** What a rank did in the last of some steps, and what its messages did meanwhile. */
+/** The activities of a rank in the last of some steps, and of its messages in the same time. */
 export interface TracedStep {
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly TraceEntry[];
 }
 
-/** The first step compares what ranks are about to do; the second one is a step like any other. */
+/**
+ * Traces the second of two steps: in the first one, ranks compare their steps; the second one is a step like
+ * any other.
+ */
 export default function traceStep(world: LocalWorld, timedCase: TimedCase): TracedStep {
   const steps = timePasses(world, { cases: [timedCase], numSteps: 2 })[0]!;
   const spans = steps[1]!;

@@ -5,7 +5,7 @@ import { buildSchedule } from '../../src/schedules.js';
 import { affineBatches } from '../support/affine-chain.js';
 import { type AffineBatch, AffineStage } from '../support/affine-stage.js';
 
-/** What goes wrong, on rank 1 of three. */
+/** The fault on rank 1 of three. */
 export interface Trouble {
   readonly kind:
     | 'none'
@@ -78,8 +78,8 @@ export default function trouble(world: World, { kind }: Trouble): void {
 }
 
 /**
- * Tensors beyond those there were, when the engine has let go of what failed operations held; it may take a
- * moment to see.
+ * Returns the number of tensors beyond those there were, when the engine has released the tensors of failed
+ * operations; that may take a moment.
  */
 function numLeft(numBefore: number): number {
   const deadline = performance.now() + 10_000;

@@ -11,8 +11,8 @@ export interface WriteStepTraces {
 }
 
 /**
- * Two pipelines side by side over four steps with an optimizer after each, traced in the second and third,
- * which evaluates first.
+ * Runs two pipelines side by side over four steps with an optimizer after each, traced in the second and
+ * third, which evaluates first.
  */
 export default function writeStepTraces(world: World, { chainCase, passMs, file }: WriteStepTraces): void {
   const { numStages, numMicroBatches, size } = chainCase;

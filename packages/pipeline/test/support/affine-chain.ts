@@ -1,10 +1,10 @@
 import { type AffineBatch, affineParameters } from './affine-stage.js';
 
-/** What a step of the chain gives. */
+/** The results of a step of the chain. */
 export interface ChainResult {
   /** Weighted sum of the losses of each micro-batch, in their order. */
   readonly losses: readonly number[];
-  /** Of each chunk: gradients of its factor and its offset. */
+  /** The gradients of each chunk's factor and offset. */
   readonly gradients: ReadonlyArray<{ readonly factor: number; readonly offset: number }>;
 }
 
@@ -18,7 +18,7 @@ export function affineBatches(numMicroBatches: number, size: number): readonly A
   }));
 }
 
-/** The chain by its formulas, with no stage and no pipeline: the oracle. */
+/** Computes the chain by its formulas, with no stage and no pipeline: the oracle. */
 export function affineChain(
   batches: readonly AffineBatch[],
   { numChunks, lossFactor }: { readonly numChunks: number; readonly lossFactor: number },

@@ -7,7 +7,9 @@ export interface AffineBatch {
   readonly targets: readonly number[];
 }
 
-/** How long the passes of a stage take, in milliseconds, slept and not worked: ranks may outnumber cores. */
+/**
+ * The durations of the passes of a stage, in milliseconds, slept and not worked: ranks may outnumber cores.
+ */
 export interface PassMilliseconds {
   readonly forward: number;
   readonly backwardInput: number;
@@ -33,14 +35,15 @@ export interface KeptElements {
 }
 
 /**
- * What a chunk computes: y = factor * x + offset. Halves of whole numbers, so that float64 rounds nothing in
- * chains of up to 16 chunks, and sums do not depend on their order.
+ * Returns the parameters of a chunk, which computes y = factor * x + offset. They are halves of whole
+ * numbers, so that float64 rounds nothing in chains of up to 16 chunks, and sums do not depend on their
+ * order.
  */
 export function affineParameters(chunk: number): { readonly factor: number; readonly offset: number } {
   return { factor: [1, 1.5, -1, 0.5, 1][chunk % 5]!, offset: (chunk % 3) - 1 };
 }
 
-/** What is alive on a rank, counted where it is made and let go of; shared by its stages. */
+/** Counts the tensors that are alive on a rank, where they are made and released; shared by its stages. */
 export class LiveCount {
   readonly now = { untilInput: 0, untilWeight: 0 };
   readonly peak = { numUntilInput: 0, numUntilWeight: 0, numAlive: 0 };
@@ -198,7 +201,10 @@ export class AffineStage implements Stage<AffineBatch> {
 
 const nothing = new Int32Array(new SharedArrayBuffer(4));
 
-/** When something that starts now and takes so long will be over; undefined for no time at all. */
+/**
+ * Returns the time at which an activity that starts now and takes so long will be over; undefined for no time
+ * at all.
+ */
 function later(milliseconds: number): number | undefined {
   return milliseconds > 0 ? performance.now() + milliseconds : undefined;
 }

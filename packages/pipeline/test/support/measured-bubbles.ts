@@ -8,7 +8,7 @@ import { ofEveryChunk } from './of-every-chunk.js';
 
 export interface MeasuredBubble {
   readonly timedCase: TimedCase;
-  /** With the times that stages are told to take. Milliseconds. */
+  /** The simulation with the times that stages are told to take. Milliseconds. */
   readonly simulated: Simulation;
   /** The steps that really ran, in their order. Milliseconds. */
   readonly measured: readonly Simulation[];

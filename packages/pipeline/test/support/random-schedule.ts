@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import type { PipelineSchedule, ScheduleAction } from '../../src/schedules.js';
 
 /**
- * Arbitrary valid schedules: chunks on any ranks, halves of backward together or apart, and an order found by
- * repeatedly running a random action that is ready. Free of deadlock by construction.
+ * Makes arbitrary valid schedules: chunks on any ranks, halves of backward together or apart, and an order
+ * found by repeatedly running a random action that is ready. Free of deadlock by construction.
  */
 export function randomSchedule(numStages: number): fc.Arbitrary<PipelineSchedule> {
   const extra = fc.array(fc.nat(numStages - 1), { maxLength: 4 });

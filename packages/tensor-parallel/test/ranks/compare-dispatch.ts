@@ -15,11 +15,11 @@ export interface DispatchLayout {
   readonly ep: number;
   readonly etp: number;
   readonly dispatcher: TokenDispatcher;
-  /** Which experts rows choose: all kinds, all the same, or only those of one process. */
+  /** The experts that rows choose: all kinds, all the same, or only those of one process. */
   readonly choice: 'mixed' | 'one expert' | 'first half';
 }
 
-/** What a rank has computed of its rows and experts. */
+/** The results of a rank for its rows and experts. */
 export interface DispatchedResult {
   readonly output: readonly number[];
   readonly inputGradient: readonly number[];
@@ -34,7 +34,7 @@ export const numRows = 12;
 
 const value = (index: number): number => Math.sin(1 + index * 0.7);
 
-/** The experts of a row; the third row drops one, the sixth both. */
+/** Returns the experts of a row; the third row drops one, the sixth both. */
 function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [number, number] {
   if (row === 5) return [-1, -1];
   const first = choice === 'one expert' ? 3 : choice === 'first half' ? row % 2 : (row * row + row) % 4;
@@ -42,7 +42,7 @@ function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [num
   return [first, row === 2 ? -1 : second];
 }
 
-/** Two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
+/** Runs two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
 function compute(
   { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
   expertParallel: ExpertParallel | undefined,
@@ -147,11 +147,11 @@ function compute(
   };
 }
 
-/** All rows in one process. */
+/** Computes all rows in one process. */
 export const computeAlone = (choice: DispatchLayout['choice']): DispatchedResult =>
   compute({ first: 0, last: numRows, choice }, undefined);
 
-/** The rows of this rank, experts as the layouts say. */
+/** Computes the rows of this rank, with experts in each of the layouts. */
 export default function compareDispatch(
   world: World,
   layouts: readonly DispatchLayout[],

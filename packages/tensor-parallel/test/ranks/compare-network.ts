@@ -4,7 +4,7 @@ import { setPoison } from '@mtl/kernels/internal';
 import { B, H, runNetwork, S } from '../small-network.js';
 
 export interface NetworkComparison {
-  /** Whether the embedding is this rank's part of the whole one, bit for bit. */
+  /** True where the embedding is this rank's part of the whole one, bit for bit. */
   readonly isSameEmbedding: boolean;
   /** Largest differences from this rank's part of the whole; of gradients relative to their norm. */
   readonly narrowed: number;

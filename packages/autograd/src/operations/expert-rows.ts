@@ -1,0 +1,222 @@
+import {
+  checkedOperation,
+  combineRows as combine,
+  groupByExpert as group,
+  permuteRows as permute,
+  Tensor,
+} from '@mtl/kernels';
+import type { Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+
+export interface GroupByExpertOptions {
+  /** `[T, k]` int32: the expert of each slot, or -1 for a slot that was dropped */
+  readonly experts: Variable;
+  /** E */
+  readonly numExperts: number;
+}
+
+/** The positions of the slots of all rows when slots are sorted by expert. */
+export interface RowGrouping {
+  /** `[T, k]` int32: the grouped row of each slot, -1 where it was dropped */
+  readonly positions: Variable;
+  /** `[R]` int32, R = T k: the slot `t k + slot` of each grouped row, -1 behind the last */
+  readonly sources: Variable;
+}
+
+export interface ExpertGroups extends RowGrouping {
+  /** `[E + 1]` int32: the rows of expert e are `offsets[e]` to `offsets[e + 1]`, exclusive. */
+  readonly offsets: Variable;
+}
+
+/**
+ * Sorts all slots by expert and returns the positions of each expert's rows; rows of an expert keep their
+ * order. None of it has a gradient.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
+ *   is none
+ */
+export const groupByExpert = checkedOperation(
+  'groupByExpert',
+  (tape: Tape, { experts, numExperts }: GroupByExpertOptions): ExpertGroups => {
+    const { offsets, positions, sources } = group({ experts: experts.tensor, numExperts });
+    return {
+      offsets: tape.result(offsets, { requiresGradient: false }),
+      positions: tape.result(positions, { requiresGradient: false }),
+      sources: tape.result(sources, { requiresGradient: false }),
+    };
+  },
+);
+
+export interface PermuteRowsOptions {
+  /** `[..., H]` of T rows */
+  readonly input: Variable;
+  readonly grouping: RowGrouping;
+}
+
+/**
+ * Copies the rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind
+ * the last are zeros.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
+ */
+export const permuteRows = checkedOperation(
+  'permuteRows',
+  (tape: Tape, { input, grouping: { positions, sources } }: PermuteRowsOptions): Variable => {
+    const { dtype, device, shape } = input.tensor;
+    const topK = positions.tensor.dim(-1);
+    const compute = (): Tensor => {
+      const rows = [sources.tensor.size, 1, input.tensor.dim(-1)];
+      const output = Tensor.empty({ shape: rows, dtype, device });
+      try {
+        permute({ output, input: input.tensor, sources: sources.tensor, topK });
+      } catch (error) {
+        output.dispose();
+        throw error;
+      }
+      return output;
+    };
+    const result = tape.result(compute(), {
+      requiresGradient: input.requiresGradient,
+      recipe: { dependencies: [input, sources], compute },
+    });
+    tape.record(result, () => {
+      const savedPositions = tape.save(positions);
+      return {
+        name: 'permuteRows',
+        inputs: [input],
+        parameters: [],
+        saved: [savedPositions],
+        backward: ({ outputGradient }) => {
+          const inputGradient = Tensor.empty({ shape, dtype, device });
+          combine({
+            output: inputGradient,
+            rows: outputGradient!,
+            positions: savedPositions.tensor,
+          });
+          return [inputGradient];
+        },
+      };
+    });
+    return result;
+  },
+);
+
+export interface PermuteProbabilitiesOptions {
+  /** `[T, k]`: the weight of each slot */
+  readonly probabilities: Variable;
+  readonly grouping: RowGrouping;
+}
+
+/** Calls `body` with a view of a tensor with other dimensions. */
+function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor) => void): void {
+  const view = tensor.reshape(shape);
+  try {
+    body(view);
+  } finally {
+    view.dispose();
+  }
+}
+
+/**
+ * Returns the weight of each grouped row, [R]; 0 behind the last: the factors of `expertActivation` and
+ * `groupedBias`.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
+ */
+export const permuteProbabilities = checkedOperation(
+  'permuteProbabilities',
+  (tape: Tape, { probabilities, grouping }: PermuteProbabilitiesOptions): Variable => {
+    const { dtype, device, shape, size } = probabilities.tensor;
+    /** Permutes single values: each slot is a row of one element, and the only slot of its row. */
+    const permuteValues = (output: Tensor, input: Tensor, sources: Tensor): void =>
+      withShape(output, [output.size, 1], (rows) =>
+        withShape(input, [input.size, 1], (slots) =>
+          permute({ output: rows, input: slots, sources, topK: 1 }),
+        ),
+      );
+    const output = Tensor.empty({ shape: [grouping.sources.tensor.size], dtype, device });
+    try {
+      permuteValues(output, probabilities.tensor, grouping.sources.tensor);
+    } catch (error) {
+      output.dispose();
+      throw error;
+    }
+    const result = tape.result(output, { requiresGradient: probabilities.requiresGradient });
+    tape.record(result, () => {
+      const savedPositions = tape.save(grouping.positions);
+      return {
+        name: 'permuteProbabilities',
+        inputs: [probabilities],
+        parameters: [],
+        saved: [savedPositions],
+        backward: ({ outputGradient }) => {
+          const gradient = Tensor.empty({ shape, dtype, device });
+          // the gradient of a slot is that of its row: the permutation back
+          withShape(savedPositions.tensor, [size], (positions) =>
+            permuteValues(gradient, outputGradient!, positions),
+          );
+          return [gradient];
+        },
+      };
+    });
+    return result;
+  },
+);
+
+export interface CombineRowsOptions {
+  /** `[..., H]` of R rows */
+  readonly rows: Variable;
+  readonly grouping: RowGrouping;
+  /** The shape of the output: T rows of H elements. Default [T, 1, H]. */
+  readonly shape?: readonly number[] | undefined;
+}
+
+/**
+ * Sums for each row the rows of its slots, in the order of the slots and in float32; dropped slots add
+ * nothing.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
+ *   other rows
+ */
+export const combineRows = checkedOperation(
+  'combineRows',
+  (tape: Tape, options: CombineRowsOptions): Variable => {
+    const {
+      rows,
+      grouping: { positions, sources },
+    } = options;
+    const { dtype, device, shape: rowsShape } = rows.tensor;
+    const [numRows, topK] = [positions.tensor.dim(0), positions.tensor.dim(-1)];
+    const { shape = [numRows, 1, rows.tensor.dim(-1)] } = options;
+    const output = Tensor.empty({ shape, dtype, device });
+    try {
+      combine({ output, rows: rows.tensor, positions: positions.tensor });
+    } catch (error) {
+      output.dispose();
+      throw error;
+    }
+    const result = tape.result(output, { requiresGradient: rows.requiresGradient });
+    tape.record(result, () => {
+      const savedSources = tape.save(sources);
+      return {
+        name: 'combineRows',
+        inputs: [rows],
+        parameters: [],
+        saved: [savedSources],
+        backward: ({ outputGradient }) => {
+          const rowsGradient = Tensor.empty({ shape: rowsShape, dtype, device });
+          permute({
+            output: rowsGradient,
+            input: outputGradient!,
+            sources: savedSources.tensor,
+            topK,
+          });
+          return [rowsGradient];
+        },
+      };
+    });
+    return result;
+  },
+);

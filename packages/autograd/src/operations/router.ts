@@ -1,0 +1,223 @@
+import {
+  cast,
+  checkedOperation,
+  type DType,
+  matmul,
+  type RouterScoreFunction,
+  type RouterScoreOptions,
+  routerBackward,
+  routerForward,
+  routerStatisticsBackward,
+  routerStatisticsForward,
+  Tensor,
+} from '@mtl/kernels';
+import { type Parameter, trainedParameters } from '../parameter.js';
+import type { Tape } from '../tape.js';
+import type { Variable } from '../variable.js';
+import { addBiasGradient } from './linear.js';
+
+export interface RouterLinearOptions {
+  /** [..., H] */
+  readonly input: Variable;
+  /** [E, H] */
+  readonly weight: Parameter;
+  /** [E] */
+  readonly bias?: Parameter | undefined;
+}
+
+const wideDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
+
+/** Runs `body` with a tensor in float32: itself, or a temporary copy. */
+function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Result {
+  const dtype = wideDtype(tensor.dtype);
+  if (dtype === tensor.dtype) return body(tensor);
+  using wide = cast({ input: tensor, dtype });
+  return body(wide);
+}
+
+/**
+ * Computes the logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows
+ * of the leading dimensions one after the other. Gradients are computed in float32 as well, and that of the
+ * input is rounded once: which experts are chosen must not depend on the rounding of 16-bit logits.
+ */
+export const routerLinear = checkedOperation(
+  'routerLinear',
+  (tape: Tape, { input, weight, bias }: RouterLinearOptions): Variable => {
+    const { dtype, device, shape } = input.tensor;
+    const [numExperts, hiddenSize] = weight.shape as [number, number];
+    const numRows = input.tensor.size / hiddenSize;
+    const logits = Tensor.empty({ shape: [numRows, numExperts], dtype: wideDtype(dtype), device });
+    using rows = input.tensor.reshape([numRows, hiddenSize]);
+    matmul({ output: logits, left: rows, right: weight.data, transposeRight: true, bias: bias?.data });
+    const trained = trainedParameters(weight, bias);
+    const requiresGradient = input.requiresGradient || trained.length > 0;
+    const result = tape.result(logits, { requiresGradient });
+    tape.record(result, () => {
+      const saved = tape.save(input);
+      return {
+        name: `routerLinear ${weight.name}`,
+        inputs: [input],
+        parameters: trained,
+        saved: [saved],
+        backward: ({ parts, outputGradient }) => {
+          if (parts.weight && !weight.isFrozen) {
+            const { gradient, accumulate } = weight.takeMainGradient();
+            using left = saved.tensor.reshape([numRows, hiddenSize]);
+            inFloat32(left, (right) =>
+              matmul({ output: gradient, left: outputGradient!, right, transposeLeft: true, accumulate }),
+            );
+          }
+          if (parts.weight && bias !== undefined && !bias.isFrozen) addBiasGradient(bias, outputGradient!);
+          if (!parts.input || !input.requiresGradient) return [];
+          const wide = Tensor.empty({ shape, dtype: wideDtype(dtype), device });
+          using output = wide.reshape([numRows, hiddenSize]);
+          inFloat32(weight.data, (right) => matmul({ output, left: outputGradient!, right }));
+          if (wide.dtype === dtype) return [wide];
+          const gradient = cast({ input: wide, dtype });
+          wide.dispose();
+          return [gradient];
+        },
+      };
+    });
+    return result;
+  },
+);
+
+export interface RouteOptions extends RouterScoreOptions {
+  /** `[..., E]` float32 (float64), T rows */
+  readonly logits: Variable;
+  /** [E] float32: added to the scores that select, not to probabilities. No gradient flows to it. */
+  readonly expertBias?: Variable | undefined;
+  /** The number of experts of a row: k. */
+  readonly topK: number;
+  /** Groups of as many experts each, of which a row uses `groupTopK`. Default 0: none. */
+  readonly numGroups?: number | undefined;
+  readonly groupTopK?: number | undefined;
+  /**
+   * `[T, k]` int32: these experts in place of a selection, such as those of a first pass in its
+   * recomputation.
+   */
+  readonly experts?: Variable | undefined;
+}
+
+/** The choice of a router. */
+export interface Routing {
+  /** `[T, k]`, of the dtype of the logits */
+  readonly probabilities: Variable;
+  /** `[T, k]` int32, without a gradient; a tensor of its own also where `experts` were given */
+  readonly experts: Variable;
+}
+
+/**
+ * Chooses the k experts of each row and their weights; the gradient of the logits is that of the weights.
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
+ *   for an expert that is none
+ */
+export const route = checkedOperation('route', (tape: Tape, options: RouteOptions): Routing => {
+  const { logits, expertBias, topK, numGroups, groupTopK, experts: chosen } = options;
+  const { scoreFunction, preSoftmax, scalingFactor } = options;
+  const scores = { scoreFunction, preSoftmax, scalingFactor };
+  const outputs = routerForward({
+    logits: logits.tensor,
+    expertBias: expertBias?.tensor,
+    chosen: chosen?.tensor,
+    topK,
+    numGroups,
+    groupTopK,
+    ...scores,
+  });
+  const probabilities = tape.result(outputs.probabilities, { requiresGradient: logits.requiresGradient });
+  const experts = tape.result(outputs.experts, { requiresGradient: false });
+  tape.record(probabilities, () => {
+    const [savedLogits, savedExperts] = [tape.save(logits), tape.save(experts)];
+    return {
+      name: 'route',
+      inputs: [logits],
+      parameters: [],
+      saved: [savedLogits, savedExperts],
+      backward: ({ outputGradient }) => [
+        routerBackward({
+          probabilitiesGradient: outputGradient!,
+          logits: savedLogits.tensor,
+          experts: savedExperts.tensor,
+          ...scores,
+        }),
+      ],
+    };
+  });
+  return { probabilities, experts };
+});
+
+export interface RouterStatisticsOptions {
+  /** `[..., E]` float32 (float64), T rows: row t is of sequence t % N. */
+  readonly logits: Variable;
+  /** [T] float32: a row of weight 0 is padding and counts nowhere; all others count once. */
+  readonly rowWeights?: Variable | undefined;
+  readonly topK: number;
+  /** Scores of `sigmoid` and `sqrtsoftplus` are divided by their sum. */
+  readonly scoreFunction: RouterScoreFunction;
+  /** N */
+  readonly numSequences: number;
+}
+
+/** Sums over the rows of each sequence. */
+export interface RouterStatistics {
+  /** `[N, E]` int32, without a gradient: how often an expert is one of the `topK` of largest scores */
+  readonly counts: Variable;
+  /** `[N, E]`: sums of scores */
+  readonly scoreSums: Variable;
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
+  readonly squaredLogSumExp: Variable;
+  /** `[N]`, without a gradient: sums of the entropies of scores, in nats */
+  readonly entropy: Variable;
+}
+
+/**
+ * Computes the sums that balancing losses and metrics of a router need; gradients flow to the logits from the
+ * sums of scores and of squares.
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ */
+export const routerStatistics = checkedOperation(
+  'routerStatistics',
+  (tape: Tape, options: RouterStatisticsOptions): RouterStatistics => {
+    const { logits, rowWeights, topK, scoreFunction, numSequences } = options;
+    const sums = routerStatisticsForward({
+      logits: logits.tensor,
+      rowWeights: rowWeights?.tensor,
+      topK,
+      scoreFunction,
+      numSequences,
+    });
+    const { requiresGradient } = logits;
+    const scoreSums = tape.result(sums.scoreSums, { requiresGradient });
+    const squaredLogSumExp = tape.result(sums.squaredLogSumExp, { requiresGradient });
+    tape.record([scoreSums, squaredLogSumExp], () => {
+      const savedLogits = tape.save(logits);
+      const savedWeights = rowWeights && tape.save(rowWeights);
+      return {
+        name: 'routerStatistics',
+        inputs: [logits],
+        parameters: [],
+        saved: [savedLogits, savedWeights].filter((saved) => saved !== undefined),
+        backward: ({ outputGradients: [scoreGradients, squareGradients] }) => [
+          routerStatisticsBackward({
+            scoreGradients,
+            squareGradients,
+            logits: savedLogits.tensor,
+            rowWeights: savedWeights?.tensor,
+            scoreFunction,
+            numSequences,
+          }),
+        ],
+      };
+    });
+    return {
+      counts: tape.result(sums.counts, { requiresGradient: false }),
+      scoreSums,
+      squaredLogSumExp,
+      entropy: tape.result(sums.entropy, { requiresGradient: false }),
+    };
+  },
+);

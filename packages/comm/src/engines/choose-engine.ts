@@ -1,0 +1,170 @@
+import { ConfigurationError, MtlError } from '@mtl/errors';
+import type { Device } from '@mtl/kernels';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import { addon, callNative } from '../native/addon.js';
+import type { Engine, EngineContext, EngineFactory, JobEngineName } from './engine.js';
+import { checkGloo, glooEngine } from './gloo-engine.js';
+import { localEngine } from './local-engine.js';
+import { ncclEngine, ncclInformation } from './nccl-engine.js';
+
+interface GpuEngineOptions {
+  readonly asked: JobEngineName | undefined;
+  /** The time to wait for descriptions of the other ranks' GPUs. */
+  readonly joinTimeoutMs: number;
+  /** Gets what was chosen and why. */
+  readonly onMessage: (text: string) => void;
+}
+
+interface ChooseEngineOptions extends GpuEngineOptions {
+  /** The device of the tensors. */
+  readonly device: Device;
+  readonly environment: Pick<ProcessEnvironment, 'numNodes'>;
+}
+
+/**
+ * Returns the engine to use: the one that is asked for; else for tensors of the host shared memory on one
+ * host and Gloo between hosts, and for tensors of GPUs the choice of `chooseGpuEngine` once all ranks are
+ * there.
+ *
+ * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs, and what `checkGloo` throws
+ */
+export function chooseEngine(options: ChooseEngineOptions): EngineFactory {
+  const { asked, device, environment } = options;
+  const { numNodes } = environment;
+  if (asked === 'gloo' || (numNodes > 1 && asked !== 'local')) checkGloo({ numNodes });
+  if (device === 'cuda') return gpuEngine(options);
+  if (asked === 'nccl') {
+    throw new ConfigurationError('MTL_ENGINE', 'NCCL moves memory of GPUs, and tensors live on device cpu', {
+      expected: '--device cuda, or local or gloo (--distributed-backend)',
+    });
+  }
+  return asked === 'gloo' || (asked === undefined && numNodes > 1) ? glooEngine : localEngine;
+}
+
+/**
+ * Chooses between NCCL and an engine of the host once all ranks have said what their GPUs are, and starts it.
+ */
+function gpuEngine(options: GpuEngineOptions): EngineFactory {
+  return (context: EngineContext): Engine | Promise<Engine> => {
+    const { asked } = options;
+    const ranks = gatherDescriptions(describeOwn(asked), { ...context, timeoutMs: options.joinTimeoutMs });
+    const { numNodes } = context.environment;
+    const { name, sharesGpu, message } = chooseGpuEngine(ranks, { asked, numNodes });
+    options.onMessage(message);
+    const hostEngine = numNodes === 1 ? localEngine : glooEngine;
+    if (name === 'nccl') return ncclEngine({ ...context, sharesGpu, host: hostEngine(context) });
+    const staged = { ...context, isStaged: true };
+    return name === 'gloo' ? glooEngine(staged) : localEngine(staged);
+  };
+}
+
+/** Describes the GPU of this rank. NCCL is looked for only where it may be used. */
+function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
+  const { uuid } = callNative(() => addon().gpuOfProcess());
+  const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
+  const isOn = (value: string | undefined): boolean => value !== undefined && value !== '' && value !== '0';
+  const mayShareGpu =
+    isOn(MTL_NCCL_SHARE_GPU) || isOn(NCCL_MULTI_RANK_GPU_ENABLE) || (NCCL_HOSTID ?? '') !== '';
+  if (asked === 'local' || asked === 'gloo') return { uuid, mayShareGpu };
+  try {
+    return { uuid, mayShareGpu, ncclVersion: ncclInformation().version };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return { uuid, mayShareGpu, ncclProblem: error.message };
+  }
+}
+
+/** Tells the other ranks about the own GPU, and returns what every rank tells, by rank. */
+function gatherDescriptions(
+  own: RankOnGpu,
+  { store, environment, timeoutMs }: EngineContext,
+): readonly RankOnGpu[] {
+  const keyOf = (rank: number): string => `gpu/${rank}`;
+  store.set(keyOf(environment.rank), new TextEncoder().encode(JSON.stringify(own)));
+  return Array.from({ length: environment.worldSize }, (_, rank) =>
+    JSON.parse(new TextDecoder().decode(store.get(keyOf(rank), timeoutMs))),
+  );
+}
+
+/** A rank describes its GPU so before the engine is chosen. */
+export interface RankOnGpu {
+  /** The GPU, the same text in all processes that use it. */
+  readonly uuid: string;
+  /** The version of NCCL; undefined where it cannot be used. */
+  readonly ncclVersion?: string;
+  /** The reason why NCCL cannot be used. */
+  readonly ncclProblem?: string;
+  /** True where this rank was told that NCCL may share its GPU with another rank. */
+  readonly mayShareGpu: boolean;
+}
+
+interface GpuEngineChoice {
+  readonly name: JobEngineName;
+  /** True where two ranks are on one GPU. */
+  readonly sharesGpu: boolean;
+  /** Tells the user who starts the job what was chosen, and why. */
+  readonly message: string;
+}
+
+const sharingRemedy =
+  'give every rank a GPU of its own; or MTL_NCCL_SHARE_GPU=1 lets NCCL try (each rank claims a host of its own and talks ' +
+  'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
+
+/**
+ * Returns the engine for tensors of GPUs: the one that is asked for, else NCCL where it serves every rank,
+ * else the engine of the host, through whose memory tensors then go. All ranks choose alike, from all
+ * descriptions.
+ *
+ * @throws ConfigurationError MTL_NCCL when NCCL is asked for and cannot serve, with the rank and the reason
+ */
+export function chooseGpuEngine(
+  ranks: readonly RankOnGpu[],
+  { asked, numNodes }: { readonly asked: JobEngineName | undefined; readonly numNodes: number },
+): GpuEngineChoice {
+  const shared = sharedGpu(ranks);
+  const sharesGpu = shared !== undefined;
+  const host = asked === 'local' || asked === 'gloo' ? asked : numNodes === 1 ? 'local' : 'gloo';
+  const staged = (reason: string): GpuEngineChoice => ({
+    name: host,
+    sharesGpu,
+    message: `tensors of GPUs go through the host's memory (${host}): ${reason}`,
+  });
+  if (asked === 'local' || asked === 'gloo') return staged(`--distributed-backend ${asked}`);
+  const without = ranks.findIndex(({ ncclProblem }) => ncclProblem !== undefined);
+  if (without >= 0) {
+    const problem = `rank ${without} cannot use NCCL: ${ranks[without]!.ncclProblem}`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, {
+      remedy:
+        'pip install nvidia-nccl-cu13, or name the directory of libnccl.so.2 in MTL_CUDA_LIBS; mtl doctor shows what was found',
+    });
+  }
+  const versions = new Set(ranks.map(({ ncclVersion }) => ncclVersion));
+  if (versions.size > 1) {
+    const problem = `ranks have different versions of NCCL: ${[...versions].join(', ')}`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, { expected: 'the same version on all hosts' });
+  }
+  if (shared !== undefined && !ranks.every(({ mayShareGpu }) => mayShareGpu)) {
+    const problem = `ranks ${shared.join(' and ')} share one GPU, which NCCL refuses`;
+    if (asked !== 'nccl') return staged(problem);
+    throw new ConfigurationError('MTL_NCCL', problem, { remedy: sharingRemedy });
+  }
+  const sharing = sharesGpu ? ', several ranks on one GPU as they were told' : '';
+  return {
+    name: 'nccl',
+    sharesGpu,
+    message: `tensors of GPUs go over NCCL ${ranks[0]!.ncclVersion}${sharing}`,
+  };
+}
+
+/** Returns the first two ranks on one GPU; undefined where every rank has its own. */
+function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
+  const first = new Map<string, number>();
+  for (const [rank, { uuid }] of ranks.entries()) {
+    const other = first.get(uuid);
+    if (other !== undefined) return [other, rank];
+    first.set(uuid, rank);
+  }
+  return undefined;
+}

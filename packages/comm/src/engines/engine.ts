@@ -1,0 +1,39 @@
+import type { DeviceWaits } from '../device-waits.js';
+import type { ProcessEnvironment } from '../environment/process-environment.js';
+import type { NativeJob } from '../native/native-job.js';
+import type { EngineName, ProcessGroup } from '../process-group.js';
+import type { NativeStore } from '../store/store.js';
+import type { GroupOptions } from '../world.js';
+
+/**
+ * The state in which an engine starts: all ranks have come, and those of a host share a board and watch each
+ * other.
+ */
+export interface EngineContext {
+  readonly job: NativeJob;
+  readonly store: NativeStore;
+  readonly environment: ProcessEnvironment;
+  /** Global ranks by node rank, ascending on each. */
+  readonly hosts: readonly (readonly number[])[];
+  /** The time that an operation waits for the other ranks. */
+  readonly timeoutMs: number;
+  /** True where groups also take tensors on device cuda, which go through memory of the host. */
+  readonly isStaged: boolean;
+}
+
+/** Makes the groups of a world. */
+export interface Engine {
+  readonly name: EngineName;
+  /** Measures waits of the device; set by engines whose operations make a device wait and not the host. */
+  readonly deviceWaits?: DeviceWaits;
+  /** Creates a group of two or more ranks, this one among them. All members call it. */
+  createGroup(options: GroupOptions): ProcessGroup;
+  /** Closes the engine. Its groups are closed by the job. */
+  close(): void;
+}
+
+/** Starts an engine; all ranks of the job do. */
+export type EngineFactory = (context: EngineContext) => Engine | Promise<Engine>;
+
+/** Engines that the ranks of a job can choose. */
+export type JobEngineName = 'local' | 'gloo' | 'nccl';

@@ -1,0 +1,202 @@
+import { MtlError } from '@mtl/errors';
+import type { Tensor } from '@mtl/kernels';
+import { DeviceWaits } from '../device-waits.js';
+import { addon, callNative } from '../native/addon.js';
+import { NativeGroup } from '../native/native-group.js';
+import type {
+  AllToAllOptions,
+  CommunicationOperation,
+  EngineName,
+  OperationCount,
+  ProcessGroup,
+  ReduceOperation,
+  Work,
+} from '../process-group.js';
+import type { Engine, EngineContext } from './engine.js';
+
+interface NcclEngineContext extends EngineContext {
+  /** The engine for tensors of the host. */
+  readonly host: Engine;
+  /** True where ranks share a GPU and must each claim to be on a host of its own. */
+  readonly sharesGpu: boolean;
+}
+
+/** Returns the engine `nccl`: NCCL for tensors on device cuda, and an engine of the host for the others. */
+export function ncclEngine(context: NcclEngineContext): Engine {
+  const { job, store, timeoutMs, host, sharesGpu } = context;
+  const numCreated = new Map<string, number>();
+  const groups: ProcessGroup[] = [];
+  const deviceWaits = new DeviceWaits('cuda');
+  return {
+    name: 'nccl',
+    deviceWaits,
+    createGroup: ({ name, ranks }) => {
+      // all members count alike: they create what they share in one order
+      const label = `nccl/${name} ${ranks.join(' ')}`;
+      const number = numCreated.get(label) ?? 0;
+      numCreated.set(label, number + 1);
+      const { group, engine } = callNative(() =>
+        addon().createNcclGroup(job.handle, {
+          storeClient: store.handle,
+          name,
+          ranks,
+          key: `${label}/${number}`,
+          timeoutMs,
+          sharesGpu,
+        }),
+      );
+      const device = new NativeGroup({
+        name,
+        ranks,
+        engine,
+        worldRank: job.rank,
+        handle: group,
+        deviceWaits,
+      });
+      const both = new DeviceAndHostGroup({ device, host: host.createGroup({ name, ranks }) });
+      groups.push(both);
+      return both;
+    },
+    // while the store still hears that this rank leaves in order
+    close: () => {
+      for (const group of groups) group.close();
+      host.close();
+    },
+  };
+}
+
+/** A group over two engines: one of GPUs for tensors on device cuda, and one of the host for all others. */
+export class DeviceAndHostGroup implements ProcessGroup {
+  readonly #device: ProcessGroup;
+  readonly #host: ProcessGroup;
+
+  constructor({ device, host }: { readonly device: ProcessGroup; readonly host: ProcessGroup }) {
+    this.#device = device;
+    this.#host = host;
+  }
+
+  get name(): string {
+    return this.#device.name;
+  }
+
+  get engine(): EngineName {
+    return this.#device.engine;
+  }
+
+  get ranks(): readonly number[] {
+    return this.#device.ranks;
+  }
+
+  get rank(): number {
+    return this.#device.rank;
+  }
+
+  get size(): number {
+    return this.#device.size;
+  }
+
+  allReduce(tensor: Tensor, options?: { readonly operation?: ReduceOperation }): Work {
+    return this.#groupOf(tensor).allReduce(tensor, options);
+  }
+
+  allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work {
+    return this.#groupOf(tensors.output).allGather(tensors);
+  }
+
+  reduceScatter(tensors: {
+    readonly output: Tensor;
+    readonly input: Tensor;
+    readonly operation?: ReduceOperation;
+  }): Work {
+    return this.#groupOf(tensors.output).reduceScatter(tensors);
+  }
+
+  broadcast(tensor: Tensor, options: { readonly root: number }): Work {
+    return this.#groupOf(tensor).broadcast(tensor, options);
+  }
+
+  allToAll(tensors: AllToAllOptions): Work {
+    return this.#groupOf(tensors.output).allToAll(tensors);
+  }
+
+  send(tensor: Tensor, options: { readonly to: number }): Work {
+    return this.#groupOf(tensor).send(tensor, options);
+  }
+
+  receive(tensor: Tensor, options: { readonly from: number }): Work {
+    return this.#groupOf(tensor).receive(tensor, options);
+  }
+
+  /** Waits over the host: members have started their operations, but their GPUs may not have done them. */
+  barrier(): Work {
+    return this.#host.barrier();
+  }
+
+  statistics(): Readonly<Record<CommunicationOperation, OperationCount>> {
+    const [device, host] = [this.#device.statistics(), this.#host.statistics()];
+    const names = Object.keys(device) as CommunicationOperation[];
+    return Object.fromEntries(names.map((name) => [name, sumOf(device[name], host[name])])) as ReturnType<
+      ProcessGroup['statistics']
+    >;
+  }
+
+  close(): void {
+    try {
+      this.#device.close();
+    } finally {
+      this.#host.close();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #groupOf(tensor: Tensor): ProcessGroup {
+    return tensor.device === 'cuda' ? this.#device : this.#host;
+  }
+}
+
+function sumOf(one: OperationCount, other: OperationCount): OperationCount {
+  return {
+    calls: one.calls + other.calls,
+    sentBytes: one.sentBytes + other.sentBytes,
+    waitedSeconds: one.waitedSeconds + other.waitedSeconds,
+  };
+}
+
+/** NVIDIA's library of collectives, as it was found on this machine. */
+export interface NcclInformation {
+  /** The version of the library: `2.30.7`. */
+  readonly version: string;
+  readonly path: string;
+  /** The path of the driver's `libcuda.so.1`. */
+  readonly driverPath: string;
+  /** The version of the header that the engine was compiled with. */
+  readonly builtAgainst: string;
+}
+
+/**
+ * Finds NCCL and the driver and opens both, for this process's life.
+ *
+ * @throws CommunicationError MTL_NCCL_NOT_BUILT where the engine was left out of the build,
+ *   MTL_NCCL_NOT_FOUND with every path that was tried, MTL_NCCL_VERSION for one that is too old, MTL_CUDA
+ *   where the driver refuses
+ */
+export function ncclInformation(): NcclInformation {
+  return callNative(() => addon().ncclInformation());
+}
+
+/** Returns the reason why NCCL cannot be used here, as one text; or undefined. */
+export function ncclProblem(): string | undefined {
+  try {
+    ncclInformation();
+    return undefined;
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return error.message;
+  }
+}
+
+/** Channels of an NCCL communicator for messages of one rank to another: `kMessageBlocks` of its service. */
+export const ncclMessageChannels = 8;

@@ -1,0 +1,160 @@
+import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { PackedSamplesOfBatch, SequencesOfBatch } from './context-attention.js';
+import type { PackedParts, Part } from './packed-chunks.js';
+import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
+
+/** A document of a sequence: some positions one after the other. */
+export interface Document {
+  /** The sequence's number in the micro-batch. */
+  readonly sample: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Returns the documents of all sequences, by the first position of each one's document, [B, S].
+ *
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first key that does not begin where its document does
+ */
+export function documentsOf(keyStart: Int32Array, sequenceLength: number): readonly Document[] {
+  const documents: Document[] = [];
+  for (let index = 0; index < keyStart.length; ) {
+    const sample = Math.floor(index / sequenceLength);
+    const [first, limit] = [sample * sequenceLength, (sample + 1) * sequenceLength];
+    const start = index - first;
+    if (keyStart[index] !== start) {
+      const what = `the first key of position ${start} of sample ${sample} is ${keyStart[index]}`;
+      throw new UsageError('MTL_CONTEXT_PARALLEL', what, {
+        expected: 'the position itself, where a document begins, or that of the position before it',
+      });
+    }
+    while (index < limit && keyStart[index] === start) index++;
+    documents.push({ sample, start, end: index - first });
+  }
+  return documents;
+}
+
+/**
+ * Returns the begin of the 2 n chunks of every document, and the end of the last one: [documents][2 n + 1]
+ * positions. The positions of a remainder go to the chunks in turn, from document to document, so that every
+ * chunk has as many positions of each sequence. No document is padded: the tokens of a step do not depend on
+ * the number of processes.
+ *
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
+ */
+export function bordersOfDocuments(
+  documents: readonly Document[],
+  { sequenceLength, size }: { readonly sequenceLength: number; readonly size: number },
+): ReadonlyArray<readonly number[]> {
+  chunkSizeOf(sequenceLength, size);
+  const numChunks = 2 * size;
+  // the chunk whose turn it is; every sequence ends where it began, since its length divides
+  let next = 0;
+  return documents.map(({ start, end }) => {
+    const length = end - start;
+    const [least, rest] = [Math.floor(length / numChunks), length % numChunks];
+    const borders = [start];
+    for (let chunk = 0; chunk < numChunks; chunk++) {
+      const isLonger = (chunk - next + numChunks) % numChunks < rest;
+      borders.push(borders[chunk]! + least + (isLonger ? 1 : 0));
+    }
+    next = (next + rest) % numChunks;
+    return borders;
+  });
+}
+
+/** Fills up with empty documents to a power of two, so that there are few different numbers of them. */
+function filledUp(documents: readonly Document[]): readonly Document[] {
+  const count = 2 ** Math.ceil(Math.log2(documents.length));
+  const empty = { sample: 0, start: 0, end: 0 };
+  return [...documents, ...Array.from({ length: count - documents.length }, () => empty)];
+}
+
+/**
+ * Documents of sequences, each divided by itself, so that causal attention is the same work for all processes
+ * whatever the documents are: a process has two chunks of each, one from either end.
+ */
+export function documentChunks(
+  {
+    batchSize,
+    sequenceLength,
+    sampleNumbers,
+    keyStart,
+  }: SequencesOfBatch & { readonly keyStart: Int32Array },
+  { group, isLaunchedAgain }: { readonly group: ProcessGroup; readonly isLaunchedAgain: boolean },
+): PackedParts & { readonly indices: Int32Array } {
+  const { size } = group;
+  const own = documentsOf(keyStart, sequenceLength);
+  const documents = isLaunchedAgain ? filledUp(own) : own;
+  const borders = bordersOfDocuments(documents, { sequenceLength, size });
+  const parts = Array.from({ length: 2 * size }, (_, chunk) =>
+    borders.map((of): Part => [of[chunk]!, of[chunk + 1]!]),
+  );
+  const perSample = chunkSizeOf(sequenceLength, size);
+  const chunkSize = perSample * batchSize;
+  const places = new Int32Array(batchSize * sequenceLength);
+  const indices = new Int32Array(2 * chunkSize);
+  Array.from({ length: size }, (_, rank) => chunksOfRank(rank, size)).forEach((ofRank, rank) => {
+    ofRank.forEach((chunk, half) => {
+      const filled = new Int32Array(batchSize);
+      parts[chunk]!.forEach(([start, end], document) => {
+        const { sample } = documents[document]!;
+        for (let position = start; position < end; position++) {
+          const row = filled[sample]!++;
+          places[sample * sequenceLength + position] =
+            (2 * rank + half) * chunkSize + sample * perSample + row;
+          if (rank !== group.rank) continue;
+          indices[half * chunkSize + row * batchSize + sample] = position * batchSize + sample;
+        }
+      });
+    });
+  });
+  return {
+    group,
+    chunkSize,
+    parts,
+    ofRank: (rank) => chunksOfRank(rank, size),
+    sampleNumbers: documents.map(({ sample }) => BigInt(sampleNumbers[sample]!)),
+    columns: batchSize,
+    places,
+    indices,
+  };
+}
+
+/**
+ * Divides rows of samples that see all their keys, a slice of them for each process: without causality every
+ * row of a sample is as much work.
+ *
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
+ */
+export function rowChunks(
+  { numRows, starts, sampleNumbers }: PackedSamplesOfBatch,
+  group: ProcessGroup,
+): PackedParts & { readonly indices: Int32Array } {
+  const { rank, size } = group;
+  if (numRows % size !== 0) {
+    throw new ConfigurationError(
+      'MTL_CONTEXT_PARALLEL_SIZE',
+      `${numRows} rows of packed samples cannot be divided over ${size} processes`,
+      { expected: `a multiple of ${size}`, remedy: 'fill the rows up', details: { numRows, size } },
+    );
+  }
+  const chunkSize = numRows / size;
+  const within = (row: number, start: number, end: number): number =>
+    Math.min(Math.max(row, start), end) - start;
+  const parts = Array.from({ length: size }, (_, chunk) =>
+    Array.from(sampleNumbers, (_number, sample): Part => {
+      const [start, end] = [starts[sample]!, starts[sample + 1]!];
+      return [within(chunk * chunkSize, start, end), within((chunk + 1) * chunkSize, start, end)];
+    }),
+  );
+  return {
+    group,
+    chunkSize,
+    parts,
+    ofRank: (of) => [of],
+    sampleNumbers: Array.from(sampleNumbers, BigInt),
+    indices: Int32Array.from({ length: chunkSize }, (_, row) => rank * chunkSize + row),
+  };
+}

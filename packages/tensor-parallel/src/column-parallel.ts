@@ -1,0 +1,182 @@
+import {
+  adaptedLinear,
+  type LinearAdapter,
+  type LinearAdapters,
+  type LinearGeluOptions,
+  type LinearOptions,
+  linear,
+  linearGelu,
+  Parameter,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { checkedOperation, type Slice } from '@mtl/kernels';
+import { regionCollectives } from './region-collectives.js';
+import { replicatedParameter } from './replicated-parameter.js';
+import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
+
+export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight' | 'bias'> {
+  /** The adapters of `columnParallelAdapter`. Default: none. */
+  readonly adapters?: LinearAdapters | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Begins a tensor-parallel region: output [S, B, O / t] = input weight^T + bias, where weight [O / t, I] and
+ * bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed
+ * weight).
+ *
+ * Without sequence parallelism the input [S, B, I] is the same everywhere. With it the input is this
+ * process's [S / t, B, I]; it is all-gathered for the matmuls of forward and of the weight gradient, and
+ * only the shard is kept in between. The reduction of the input gradients overlaps with the matmul of the
+ * weight gradient, and the second all-gather with the matmul of the input gradient.
+ */
+export const columnParallelLinear = checkedOperation(
+  'columnParallelLinear',
+  (tape: Tape, options: ColumnParallelLinearOptions): Variable => {
+    const { tensorParallel, adapters, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    const collectives = { gatherInput: enter, reduceInputGradient: leave };
+    if (adapters !== undefined) return adaptedLinear(tape, { ...operands, adapters, collectives });
+    return linear(tape, { ...operands, collectives });
+  },
+);
+
+export interface ColumnParallelLinearGeluOptions
+  extends Pick<LinearGeluOptions, 'input' | 'weight' | 'bias' | 'kind'> {
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/** Computes GELU of `columnParallelLinear`, in the same pass where the device can. */
+export const columnParallelLinearGelu = checkedOperation(
+  'columnParallelLinearGelu',
+  (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
+    const { tensorParallel, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    return linearGelu(tape, { ...operands, collectives: { gatherInput: enter, reduceInputGradient: leave } });
+  },
+);
+
+export interface ColumnParallelParametersOptions {
+  /** The parameters are called `name.weight` and `name.bias`. */
+  readonly name: string;
+  /** I: the size of the input. */
+  readonly inputs: number;
+  /** Sizes whose product is O; the first one is sharded. */
+  readonly outputs: readonly number[];
+  /**
+   * The number of matrices of `outputs`, one after the other, each of them sharded: 2 for the gates and the
+   * values of a gated layer. They are the first dimension of the parameters. Default: one matrix, without
+   * that dimension.
+   */
+  readonly numParts?: number | undefined;
+  /**
+   * The matrices inside the weight (see `ParameterOptions.matrices`), such as those of queries, keys and
+   * values. Default: one, the whole weight.
+   */
+  readonly matrices?: readonly (readonly Slice[])[] | undefined;
+  /** The name of the first size's items in errors, in the plural: `attention heads`. */
+  readonly what: string;
+  /** Standard deviation of the initial weight. */
+  readonly standardDeviation: number;
+  /** Default true. */
+  readonly bias?: boolean | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I], of which this rank holds a slice
+ * of the first dimension, and a bias [...outputs] with the same slice, initially zero. With `numParts` P they
+ * are [P, ...outputs, I] and [P, ...outputs], of which this rank holds the same slice of every part: a slice
+ * of the first dimension of [P * O, I] would be parts of other ranks.
+ *
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the first dimension cannot be sharded evenly
+ */
+export function columnParallelParameters(options: ColumnParallelParametersOptions): {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+} {
+  const { name, inputs, outputs, numParts, what, standardDeviation, bias = true, tensorParallel } = options;
+  const own = sliceOfRank(tensorParallel, { size: outputs[0]!, what });
+  const whole = (size: number): Slice => ({ start: 0, end: size });
+  const parts = numParts === undefined ? [] : [numParts];
+  const shape = [...parts, ...outputs];
+  const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
+  // the outputs are sharded, behind the dimension of the parts
+  const placement = { sharded: { tp: parts.length } };
+  const weight = new Parameter({
+    name: `${name}.weight`,
+    globalShape: [...shape, inputs],
+    slices: [...slices, whole(inputs)],
+    matrices: options.matrices ?? [[...shape, inputs].map(whole)],
+    placement,
+    initialization: { kind: 'normal', standardDeviation },
+  });
+  if (!bias) return { weight, bias: undefined };
+  return {
+    weight,
+    // a bias never decays, whatever its number of dimensions (Megatron's rule)
+    bias: new Parameter({
+      name: `${name}.bias`,
+      globalShape: shape,
+      slices,
+      placement,
+      initialization: { kind: 'zeros' },
+      decays: false,
+    }),
+  };
+}
+
+export interface ColumnParallelAdapterOptions {
+  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  readonly name: string;
+  /** That of `columnParallelParameters`. */
+  readonly weight: Parameter;
+  /**
+   * A box of its outputs, in global coordinates: a slice of every dimension but the last, and of the one that
+   * is sharded all. Default: all outputs.
+   */
+  readonly outputs?: readonly Slice[] | undefined;
+  /** r */
+  readonly rank: number;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Makes an adapter of a `columnParallelLinear`: A [r, I], which all ranks have, and B [...outputs, r], of
+ * which each has the rows that it has of the weight. Each rank computes the gradient of A from its outputs, a
+ * partial sum. Initially A is uniform within 1 / sqrt(I), as in PEFT (Kaiming's with a = sqrt(5)), and B
+ * zero, so that the adapter adds nothing.
+ */
+export function columnParallelAdapter(options: ColumnParallelAdapterOptions): LinearAdapter {
+  const { name, weight, rank, tensorParallel } = options;
+  const dims = weight.globalShape.slice(0, -1);
+  const inputs = weight.globalShape.at(-1)!;
+  const box = options.outputs ?? dims.map((size) => ({ start: 0, end: size }));
+  // of the box, what this rank holds of the weight
+  const own = box.map(({ start, end }, dim) => {
+    const held = weight.slices[dim]!;
+    return { start: Math.max(start, held.start), end: Math.min(end, held.end) };
+  });
+  const within = (slice: Slice, { start }: Slice): Slice => ({
+    start: slice.start - start,
+    end: slice.end - start,
+  });
+  return {
+    down: replicatedParameter({
+      name: `${name}.lora_a.weight`,
+      globalShape: [rank, inputs],
+      initialization: { kind: 'uniform', bound: 1 / Math.sqrt(inputs) },
+      insideRegions: true,
+      tensorParallel,
+    }),
+    up: new Parameter({
+      name: `${name}.lora_b.weight`,
+      globalShape: [...box.map(({ start, end }) => end - start), rank],
+      slices: [...own.map((slice, dim) => within(slice, box[dim]!)), { start: 0, end: rank }],
+      placement: { sharded: weight.placement.sharded },
+      initialization: { kind: 'zeros' },
+    }),
+    outputs: options.outputs && own.map((slice, dim) => within(slice, weight.slices[dim]!)),
+  };
+}

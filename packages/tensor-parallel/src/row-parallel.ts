@@ -1,0 +1,145 @@
+import {
+  adaptedLinear,
+  biasDropoutResidual,
+  type Dropout,
+  type LinearAdapter,
+  type LinearAdapters,
+  type LinearOptions,
+  linear,
+  linearResidual,
+  Parameter,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import { checkedOperation } from '@mtl/kernels';
+import { regionCollectives } from './region-collectives.js';
+import { replicatedParameter } from './replicated-parameter.js';
+import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
+
+export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
+  /** [O], replicated: added once, to the sum. */
+  readonly bias?: Parameter | undefined;
+  /** Dropout of sum and bias, before the residual is added. Default: none. */
+  readonly dropout?: Dropout | undefined;
+  /**
+   * [S, B, O], or this process's part under sequence parallelism: added once, like the bias. Default: none.
+   */
+  readonly residual?: Variable | undefined;
+  /** The adapters of `rowParallelAdapter`. Default: none. */
+  readonly adapters?: LinearAdapters | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Ends a tensor-parallel region: residual + dropout(sum + bias), the sum over processes of input [S, B, I /
+ * t] weight^T, where weight [O, I / t] is this process's columns (Shoeybi et al. 2019, section 3: the rows of
+ * the transposed weight). Every process gets the whole sum [S, B, O]; with sequence parallelism its part [S /
+ * t, B, O], and the gradient of a bias is then only a part.
+ */
+export const rowParallelLinear = checkedOperation(
+  'rowParallelLinear',
+  (tape: Tape, options: RowParallelLinearOptions): Variable => {
+    const { tensorParallel, bias, dropout, residual, adapters, ...operands } = options;
+    const { enter, leave } = regionCollectives(tensorParallel);
+    const isWhole = leave === undefined && adapters === undefined;
+    // where nothing comes between the matmul and the residual, the matmul adds it
+    if (isWhole && dropout === undefined && residual !== undefined)
+      return linearResidual(tape, { ...operands, bias, residual });
+    const collectives = { reduceOutput: leave, gatherOutputGradient: enter };
+    const sum = (): Variable =>
+      adapters === undefined
+        ? linear(tape, { ...operands, collectives })
+        : adaptedLinear(tape, { ...operands, adapters, collectives });
+    if (bias === undefined && dropout === undefined && residual === undefined) return sum();
+    return tape.scope(() => biasDropoutResidual(tape, { input: sum(), bias, dropout, residual }));
+  },
+);
+
+export interface RowParallelParametersOptions {
+  /** The parameters are called `name.weight` and `name.bias`. */
+  readonly name: string;
+  /** The input: groups (heads) of `groupSize` features; groups are sharded. */
+  readonly inputs: { readonly numGroups: number; readonly groupSize: number };
+  /** O: the size of the output. */
+  readonly outputs: number;
+  /** The name of the groups in errors, in the plural: `attention heads`. */
+  readonly what: string;
+  /** Standard deviation of the initial weight. */
+  readonly standardDeviation: number;
+  /** Default true. */
+  readonly bias?: boolean | undefined;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], of which this rank holds
+ * the columns of some groups, and a replicated bias [O], initially zero.
+ *
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the groups cannot be sharded evenly
+ */
+export function rowParallelParameters(options: RowParallelParametersOptions): {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+} {
+  const { name, inputs, outputs, what, standardDeviation, bias = true, tensorParallel } = options;
+  const { numGroups, groupSize } = inputs;
+  const own = sliceOfRank(tensorParallel, { size: numGroups, what });
+  return {
+    weight: new Parameter({
+      name: `${name}.weight`,
+      globalShape: [outputs, numGroups * groupSize],
+      slices: [
+        { start: 0, end: outputs },
+        { start: own.start * groupSize, end: own.end * groupSize },
+      ],
+      matrices: [[outputs, numGroups * groupSize].map((size) => ({ start: 0, end: size }))],
+      placement: { sharded: { tp: 1 } },
+      initialization: { kind: 'normal', standardDeviation },
+    }),
+    bias: bias
+      ? replicatedParameter({
+          name: `${name}.bias`,
+          globalShape: [outputs],
+          initialization: { kind: 'zeros' },
+          tensorParallel,
+        })
+      : undefined,
+  };
+}
+
+export interface RowParallelAdapterOptions {
+  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  readonly name: string;
+  /** That of `rowParallelParameters`. */
+  readonly weight: Parameter;
+  /** r */
+  readonly rank: number;
+  readonly tensorParallel: TensorParallel | undefined;
+}
+
+/**
+ * Makes an adapter of a `rowParallelLinear`: A [r, I], of which each rank has the columns that it has of the
+ * weight, and B [O, r], which all have. The sum over ranks that leaves the region contains the term of the
+ * adapter; each rank computes the gradient of B from its inputs, a partial sum. Initial values: as
+ * `columnParallelAdapter`.
+ */
+export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAdapter {
+  const { name, weight, rank, tensorParallel } = options;
+  const [outputs, inputs] = weight.globalShape as [number, number];
+  return {
+    down: new Parameter({
+      name: `${name}.lora_a.weight`,
+      globalShape: [rank, inputs],
+      slices: [{ start: 0, end: rank }, weight.slices[1]!],
+      placement: { sharded: { tp: 1 } },
+      initialization: { kind: 'uniform', bound: 1 / Math.sqrt(inputs) },
+    }),
+    up: replicatedParameter({
+      name: `${name}.lora_b.weight`,
+      globalShape: [outputs, rank],
+      initialization: { kind: 'zeros' },
+      insideRegions: true,
+      tensorParallel,
+    }),
+  };
+}
