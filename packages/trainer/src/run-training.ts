@@ -1,13 +1,15 @@
 import { TrainingError } from '@mtl/errors';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/validation-loss.js';
-import { restoreCheckpoint } from './spikes/restore-checkpoint.js';
-import { stopSignalNames } from './stop-signal-names.js';
+import type {
+  StepMetrics,
+  TrainingEvent,
+  TrainingReporter,
+  ValidationLoss,
+} from './metrics/training-reports.js';
 import type { StopSignals } from './stop-signals.js';
+import { stopSignalNames } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
-import type { TrainingEvent } from './training-event.js';
-import type { TrainingReporter } from './training-reporter.js';
+import { restoreCheckpoint } from './training-checkpoint.js';
 import { type SaveSettings, TrainingSaves } from './training-saves.js';
 import { UnchangedWeights } from './unchanged-weights.js';
 

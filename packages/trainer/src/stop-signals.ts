@@ -1,5 +1,10 @@
 import { constants } from 'node:os';
-import { stopSignalNames } from './stop-signal-names.js';
+
+/**
+ * Signals that ask for an orderly stop: of a terminal, of a launcher or scheduler, and of a connection that
+ * is lost.
+ */
+export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 

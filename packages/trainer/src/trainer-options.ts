@@ -1,9 +1,9 @@
 import type { Device } from '@mtl/kernels';
 import { LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { Pipeline } from '@mtl/pipeline';
-import type { LossKind } from './loss-kind.js';
-import type { TrainerExtension } from './trainer-extension.js';
-import type { TrainingProgress } from './training-progress.js';
+import type { TrainerExtension } from './extensions/trainer-extension.js';
+import type { StepMetrics, TrainingProgress } from './metrics/training-reports.js';
+import type { LossKind } from './steps/losses.js';
 
 /** The rate of a step, from where training is. */
 export type LearningRate = (position: {
@@ -83,5 +83,21 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
     sequenceLength,
     flopsPerSample,
     extensions: options.extensions ?? [],
+  };
+}
+
+/** The learning rates of a step. */
+export type StepRates = Pick<StepMetrics, 'learningRate' | 'decoupledLearningRate'>;
+
+/** Those of the step that follows so many samples. */
+export function stepRates<Batch>(
+  options: Pick<CompleteTrainerOptions<Batch>, 'optimizer' | 'learningRate' | 'decoupledLearningRate'>,
+  consumedSamples: number,
+): StepRates {
+  const { optimizer, learningRate, decoupledLearningRate } = options;
+  const position = { numUpdates: optimizer.numSteps, consumedSamples };
+  return {
+    learningRate: learningRate(position),
+    ...(decoupledLearningRate && { decoupledLearningRate: decoupledLearningRate(position) }),
   };
 }

@@ -1,27 +1,62 @@
 import { TrainingError } from '@mtl/errors';
 import { deviceRange, hasValues, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
 import type { LossFactors } from '@mtl/pipeline';
-import { DeviceNumbers } from './device-numbers.js';
-import { Extensions } from './extensions.js';
-import { LateNumbers } from './late-numbers.js';
-import { LossSums } from './loss-sums.js';
-import { LossTotals } from './loss-totals.js';
-import type { StepMetrics } from './metrics/step-metrics.js';
-import type { ValidationLoss } from './metrics/validation-loss.js';
-import { Ranks } from './ranks.js';
-import { refuseStepUnderWay } from './refuse-step-under-way.js';
-import type { ComputedStep } from './rerun/rerun-request.js';
-import type { AgreedNumbers, RunningStep, StepOutcome } from './running-step.js';
-import type { StepVerdict } from './spikes/step-verdict.js';
-import { stepRates } from './step-rates.js';
+import { Extensions } from './extensions/extensions.js';
+import type { ComputedStep, StepVerdict } from './extensions/trainer-extension.js';
+import type {
+  StepMetrics,
+  TrainingEvent,
+  TrainingProgress,
+  ValidationLoss,
+} from './metrics/training-reports.js';
+import { DeviceNumbers, LateNumbers } from './steps/device-numbers.js';
+import { LossSums, LossTotals } from './steps/losses.js';
+import { Ranks } from './steps/ranks.js';
+import {
+  findingWrongIndices,
+  namingWrongIndices,
+  refuseStepUnderWay,
+  wrongIndexOfStep,
+} from './steps/step-errors.js';
 import {
   type CompleteTrainerOptions,
   completeTrainerOptions,
+  type StepRates,
+  stepRates,
   type TrainerOptions,
 } from './trainer-options.js';
-import type { TrainingEvent } from './training-event.js';
-import type { TrainingProgress } from './training-progress.js';
-import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './wrong-index.js';
+
+/** A step whose batches are here. */
+export interface RunningStep<Batch> {
+  readonly startMs: number;
+  readonly iteration: number;
+  /** Before the step, and after it. */
+  readonly from: TrainingProgress;
+  readonly to: TrainingProgress;
+  readonly batches: readonly Batch[];
+  /** What counts of each kind of loss in the global batch, not yet checked. */
+  readonly counts: readonly number[];
+  readonly globalBatchSize: number;
+  readonly lossScale: number;
+  readonly rates: StepRates;
+}
+
+/** What a step has found, and what was decided about it. */
+export interface StepOutcome {
+  /** Of each kind of loss. */
+  readonly means: readonly number[];
+  /** Their total, which decides about the step: what its gradients are of. */
+  readonly loss: number;
+  readonly gradientNorm: number;
+  readonly peakBytes: number;
+  readonly verdict: StepVerdict;
+}
+
+/** What all ranks make of the numbers that a step leaves on devices. */
+export interface AgreedNumbers extends Pick<StepOutcome, 'means' | 'loss' | 'peakBytes'> {
+  /** Those of this rank. */
+  readonly read: readonly number[];
+}
 
 /** What an evaluation found. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;

@@ -1,7 +1,17 @@
-import { type JsonObject, type LogicalTensor, slicesOfFlatRange, type ValueLimit } from '@mtl/checkpoint';
-import { CheckpointError } from '@mtl/errors';
-import { Tensor } from '@mtl/kernels';
+import type { Parameter } from '@mtl/autograd';
 import {
+  Checkpoint,
+  type JsonObject,
+  type LogicalTensor,
+  loadCheckpoint,
+  slicesOfFlatRange,
+  type ValueLimit,
+} from '@mtl/checkpoint';
+import type { MeshAxis, ProcessGroup } from '@mtl/comm';
+import { CheckpointError } from '@mtl/errors';
+import { cast, Tensor } from '@mtl/kernels';
+import {
+  copiesAlong,
   type FlatRange,
   type LossScaler,
   type ModelOptimizer,
@@ -10,10 +20,8 @@ import {
   type ParameterRange,
   type ParameterStore,
 } from '@mtl/optimizer';
-import { type Extensions, isCount } from './extensions.js';
-import { frozenTensors } from './frozen-tensors.js';
-import { replicaNumbers, replicaOfWhole } from './replica-numbers.js';
-import type { TrainingProgress } from './training-progress.js';
+import { type Extensions, isCount } from './extensions/extensions.js';
+import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
@@ -248,4 +256,146 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
     remedy: 'use --finetune to take only the weights',
     exitCode: 2,
   });
+}
+
+export interface RestoreCheckpointOptions {
+  /** Of a checkpoint of this run, in any layout. */
+  readonly path: string;
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+}
+
+/**
+ * Takes weights, optimizer and loss scale from a checkpoint, in the middle of a run. Every rank must call it.
+ *
+ * @returns the progress of the checkpoint
+ * @throws CheckpointError `MTL_CHECKPOINT_...`
+ */
+export async function restoreCheckpoint(options: RestoreCheckpointOptions): Promise<TrainingProgress> {
+  const { path, optimizer, lossScaler } = options;
+  const checkpoint = await Checkpoint.open(path);
+  const state = readTrainingState(checkpoint.state, path);
+  const tensors = [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
+  const own = new Set(tensors.map(({ name }) => name));
+  await loadCheckpoint({ checkpoint, tensors, ignore: (name) => !own.has(name) });
+  optimizer.refreshModel();
+  optimizer.numSteps = state.optimizerSteps;
+  lossScaler.loadState(state.lossScaler);
+  return state.progress;
+}
+
+/** Elements that are converted at a time: more would show in the peak of the memory of a run. */
+const elementsAtATime = 2 ** 20;
+
+/**
+ * The frozen parameters of a store under their logical names, in float32: what this rank holds of them. Every
+ * rank of the store's group holds all of them; what is written is rounded to the model's dtype.
+ */
+export function frozenTensors(
+  { frozen, group }: ParameterStore,
+  { groups, limit }: { readonly groups: ParallelGroups; readonly limit: ValueLimit },
+): LogicalTensor[] {
+  const replicas = replicaNumbers(frozen, { groups, group, isDivided: false });
+  return frozen.map((parameter): LogicalTensor => {
+    const readInto = (target: Uint8Array): void =>
+      forParts(parameter.data, target, (part, floats, bytes) => {
+        if (floats !== part) cast({ output: floats, input: part });
+        floats.readInto(bytes);
+      });
+    return {
+      name: parameter.name,
+      slices: parameter.slices,
+      replica: replicas.get(parameter)!,
+      limit,
+      dtype: 'F32',
+      globalShape: parameter.globalShape,
+      readInto,
+      read: () => {
+        const bytes = new Uint8Array(parameter.size * Float32Array.BYTES_PER_ELEMENT);
+        readInto(bytes);
+        return bytes;
+      },
+      write: (values) =>
+        forParts(parameter.data, values, (part, floats, bytes) => {
+          floats.write(bytes);
+          if (floats !== part) cast({ output: part, input: floats });
+        }),
+    };
+  });
+}
+
+/**
+ * Calls `body` with consecutive parts of a tensor, memory for each in float32, the part itself where it is
+ * float32, and its bytes of `values`.
+ */
+function forParts(
+  data: Tensor,
+  values: Uint8Array,
+  body: (part: Tensor, floats: Tensor, bytes: Uint8Array) => void,
+): void {
+  const { dtype, device, size } = data;
+  for (let start = 0; start < size; start += elementsAtATime) {
+    const shape = [Math.min(elementsAtATime, size - start)];
+    const end = start + shape[0]!;
+    using part = data.view({ offset: start, shape });
+    const bytes = values.subarray(4 * start, 4 * end);
+    if (dtype === 'float32') {
+      body(part, part, bytes);
+    } else {
+      using floats = Tensor.empty({ shape, dtype: 'float32', device });
+      body(part, floats, bytes);
+    }
+  }
+}
+
+/**
+ * 0 on the one rank that saves what several hold. Ranks of a store's group that all hold everything take
+ * turns, so that each saves about as many bytes.
+ */
+export function replicaNumbers(
+  parameters: readonly Parameter[],
+  {
+    groups,
+    group = { rank: 0, size: 1 },
+    isDivided,
+  }: {
+    readonly groups: ParallelGroups;
+    /** Of the store that keeps the parameters. */
+    readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
+    /** Whether each of its ranks holds a part of its own. */
+    readonly isDivided: boolean;
+  },
+): ReadonlyMap<Parameter, number> {
+  const { rank, size } = group;
+  const assigned = new Array<number>(size).fill(0);
+  return new Map(
+    parameters.map((parameter) => {
+      const turn = assigned.indexOf(Math.min(...assigned));
+      assigned[turn]! += parameter.size;
+      let replica = isDivided ? 0 : (rank - turn + size) % size;
+      let scale = isDivided ? 1 : size;
+      for (const axis of parameter.copiedOver) {
+        const copies = copiesAlong(groups, axis);
+        replica += (copies?.rank ?? 0) * scale;
+        scale *= copies?.size ?? 1;
+      }
+      return [parameter, replica];
+    }),
+  );
+}
+
+/** 0 on the one rank that saves what all ranks have that hold slices or copies of a parameter. */
+export function replicaOfWhole(
+  { copiedOver, placement }: Parameter,
+  { groups, group }: { readonly groups: ParallelGroups; readonly group: ProcessGroup | undefined },
+): number {
+  const axes = [...copiedOver, ...(Object.keys(placement.sharded) as MeshAxis[])];
+  const others = axes.map((axis) => copiesAlong(groups, axis));
+  return [group, ...others].reduce(
+    ({ replica, scale }, each) => ({
+      replica: replica + (each?.rank ?? 0) * scale,
+      scale: scale * (each?.size ?? 1),
+    }),
+    { replica: 0, scale: 1 },
+  ).replica;
 }

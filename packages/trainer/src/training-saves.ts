@@ -6,10 +6,10 @@ import {
   saveCheckpoint,
 } from '@mtl/checkpoint';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { refuseStepUnderWay } from './refuse-step-under-way.js';
+import type { TrainingReporter } from './metrics/training-reports.js';
+import { refuseStepUnderWay } from './steps/step-errors.js';
 import type { Trainer } from './trainer.js';
 import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
-import type { TrainingReporter } from './training-reporter.js';
 
 export interface SaveSettings {
   readonly directory: string;

@@ -1,6 +1,6 @@
 import { TrainingError } from '@mtl/errors';
 import type { LossScaler } from '@mtl/optimizer';
-import type { StepMetrics } from './metrics/step-metrics.js';
+import type { StepMetrics } from './metrics/training-reports.js';
 
 type Reason = 'overflow' | 'refused' | 'left out';
 

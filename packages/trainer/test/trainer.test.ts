@@ -28,7 +28,7 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
-import { Ranks } from '../src/ranks.js';
+import { Ranks } from '../src/steps/ranks.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 
 const size = 8;

@@ -1,7 +1,6 @@
-export { type NameOfTotal, nameOfTotal } from '../loss-totals.js';
-export { formatBytes } from '../metrics/format-bytes.js';
-export { formatDuration } from '../metrics/format-duration.js';
+export { formatBytes, formatDuration } from '../metrics/format-quantities.js';
 export { modelFlopsText } from '../metrics/model-flops.js';
-export { validationMetrics } from '../metrics/validation-metrics.js';
+export { validationMetrics } from '../metrics/training-reports.js';
 export { resultOf } from '../run-training.js';
+export { type NameOfTotal, nameOfTotal } from '../steps/losses.js';
 export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-checkpoint.js';

@@ -2,9 +2,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { TrainingEvent } from '../training-event.js';
 import { MetricsJsonlWriter } from './metrics-jsonl-writer.js';
-import type { StepMetrics } from './step-metrics.js';
+import type { StepMetrics, TrainingEvent } from './training-reports.js';
 
 let directory: string;
 let path: string;

@@ -15,12 +15,15 @@ import {
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
-import type { TrainingEvent } from '../training-event.js';
-import type { MetricsSink } from './metrics-sink.js';
-import { renamedLosses } from './renamed-losses.js';
-import type { StepMetrics } from './step-metrics.js';
-import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
-import { validationMetrics } from './validation-metrics.js';
+import { renamedLosses } from './metrics-records.js';
+import type {
+  EvaluatedStep,
+  MetricsSink,
+  StepMetrics,
+  TrainingEvent,
+  ValidationLoss,
+} from './training-reports.js';
+import { validationMetrics } from './training-reports.js';
 
 export interface MetricsJsonlWriterOptions {
   /** The file; its folder is made when missing. */

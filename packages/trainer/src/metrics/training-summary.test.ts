@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { exampleStep } from '../../test/support/example-step.js';
-import type { StepMetrics } from './step-metrics.js';
+import type { StepMetrics } from './training-reports.js';
 import { TrainingSummary } from './training-summary.js';
 
 const step = (iteration: number, change: Partial<StepMetrics> = {}): StepMetrics =>

@@ -1,9 +1,6 @@
-import { formatBytes } from './format-bytes.js';
-import { formatDuration } from './format-duration.js';
-import type { SummaryRow } from './metrics-sink.js';
-import type { StepMetrics } from './step-metrics.js';
-import type { EvaluatedStep, ValidationLoss } from './validation-loss.js';
-import { validationMetrics } from './validation-metrics.js';
+import { formatBytes, formatDuration } from './format-quantities.js';
+import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './training-reports.js';
+import { validationMetrics } from './training-reports.js';
 
 export interface TrainingSummaryOptions {
   /** The text of `modelFlopsText`, which defines what a TFLOP/s counts. */

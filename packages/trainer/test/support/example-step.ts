@@ -1,4 +1,4 @@
-import type { StepMetrics } from '../../src/metrics/step-metrics.js';
+import type { StepMetrics } from '../../src/metrics/training-reports.js';
 
 /** Metrics of a step of a training run whose loss falls by one a step. */
 export function exampleStep(iteration: number, change: Partial<StepMetrics> = {}): StepMetrics {

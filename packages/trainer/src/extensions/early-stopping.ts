@@ -1,0 +1,50 @@
+import type { EvaluatedStep } from '../metrics/training-reports.js';
+import { isCount, noStateOf } from './extensions.js';
+import type { TrainerExtension } from './trainer-extension.js';
+
+/** What early stopping remembers between evaluations; checkpoints keep it. */
+export type EarlyStoppingState = {
+  /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
+  readonly best: { readonly loss: number; readonly iteration: number } | null;
+  /** Evaluations since then. */
+  readonly numWorse: number;
+};
+
+/**
+ * Ends a training run when its validation loss has stopped falling. Every rank has one, with the same losses.
+ */
+export class EarlyStopping implements TrainerExtension {
+  readonly name = 'earlyStopping';
+  readonly #patience: number;
+  #state: EarlyStoppingState = { best: null, numWorse: 0 };
+
+  /** @param options.patience evaluations in a row without a lower loss that end the run */
+  constructor(options: { readonly patience: number }) {
+    this.#patience = options.patience;
+  }
+
+  get state(): EarlyStoppingState {
+    return this.#state;
+  }
+
+  restore(state: unknown, path: string): void {
+    if (!isState(state)) throw noStateOf(this.name, path);
+    this.#state = state;
+  }
+
+  get endsRun(): 'early-stopping' | undefined {
+    return this.#state.numWorse >= this.#patience ? 'early-stopping' : undefined;
+  }
+
+  /** Takes note of an evaluation. A loss that is not finite is not lower: checkpoints could not keep it. */
+  afterEvaluation({ loss, iteration }: EvaluatedStep): void {
+    const { best, numWorse } = this.#state;
+    const isLower = Number.isFinite(loss) && (best === null || loss < best.loss);
+    this.#state = isLower ? { best: { loss, iteration }, numWorse: 0 } : { best, numWorse: numWorse + 1 };
+  }
+}
+
+function isState(value: unknown): value is EarlyStoppingState {
+  const { best, numWorse } = (value ?? {}) as Partial<EarlyStoppingState>;
+  return isCount(numWorse) && (best === null || (isCount(best?.iteration) && Number.isFinite(best?.loss)));
+}

@@ -1,0 +1,214 @@
+import type { Parameter } from '@mtl/autograd';
+import type { JsonObject } from '@mtl/checkpoint';
+import { Tensor, updateExpertBias } from '@mtl/kernels';
+import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
+import type { Ranks } from '../steps/ranks.js';
+import { isCount, noStateOf } from './extensions.js';
+import type { TrainerExtension } from './trainer-extension.js';
+
+/** The rows that the experts of a layer got on this rank. */
+export interface LoadOfExperts {
+  /** The layer's name, such as `decoder.layers.3.mlp`. */
+  readonly layer: string;
+  readonly numExperts: number;
+  /** float32 [E]: a bias that takes part in the choice of experts; undefined where there is none. */
+  readonly expertBias: Parameter | undefined;
+  /** How much a step moves it. */
+  readonly updateRate: number;
+  /** The rows of each expert since the last call. */
+  take(): readonly number[];
+  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  takeChoices(): number;
+  /** The entropy of the router's scores, in nats, of rows that pass while it is watched. */
+  readonly entropy: {
+    isWatched: boolean;
+    take(): { readonly sum: number; readonly numRows: number };
+  };
+  /** Choices by scores alone, whose sums over all ranks are what the next step's loss reads. */
+  readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
+}
+
+export interface ExpertBalanceOptions {
+  /** The layers with experts of this rank. */
+  readonly loads: readonly LoadOfExperts[];
+  /** The names of the layers with experts of all ranks, and how many experts they have. */
+  readonly layers: readonly string[];
+  readonly numExperts: number;
+  readonly ranks: Pick<Ranks, 'sum'>;
+  /** Steps whose loads are reported together. */
+  readonly interval: number;
+}
+
+/**
+ * Counts the rows of every expert over all ranks, once a step, in whole numbers; moves the expert biases
+ * towards even loads (DeepSeek-V3, arXiv 2412.19437: up by the rate where an expert got fewer rows than the
+ * mean, down where it got more); and reports, naming experts that got no rows: loads and the share of choices
+ * that were dropped for want of room, of the steps of an interval; the mean entropy of the router's scores,
+ * of its last step. Steps that are skipped move nothing.
+ */
+export class ExpertBalance implements TrainerExtension {
+  readonly name = 'experts';
+  /** The choice of the next step depends on the biases. */
+  readonly waits = true;
+  readonly #options: ExpertBalanceOptions;
+  /** Rows since the last report: by layer, then by expert. */
+  #reported: number[];
+  /** Choices since the last report, by layer. */
+  #choices: number[];
+  #numSteps = 0;
+  #idle = '';
+
+  constructor(options: ExpertBalanceOptions) {
+    this.#options = options;
+    this.#reported = this.#zeros();
+    this.#choices = zerosOf(options.layers);
+  }
+
+  get state(): JsonObject {
+    return { reported: this.#reported, choices: this.#choices, steps: this.#numSteps };
+  }
+
+  restore(state: unknown, path: string): void {
+    const { reported, choices, steps } = (state ?? {}) as Readonly<Record<string, unknown>>;
+    const isKnown = areCounts(reported, this.#reported) && areCounts(choices, this.#choices);
+    if (!isKnown || !isCount(steps)) throw noStateOf(this.name, path);
+    this.#reported = [...reported];
+    this.#choices = [...choices];
+    this.#numSteps = steps;
+  }
+
+  aroundPasses(iteration: number, passes: () => void): void {
+    for (const load of this.#options.loads) {
+      load.entropy.isWatched = iteration % this.#options.interval === 0;
+      // those of passes that are computed again count once
+      load.take();
+      load.takeChoices();
+      load.scored?.take();
+      if (load.entropy.isWatched) load.entropy.take();
+    }
+    passes();
+  }
+
+  afterStep({ iteration, skipped, isLeftOut }: StepMetrics): readonly TrainingEvent[] {
+    if (isLeftOut === true) return [];
+    const { interval } = this.#options;
+    const isReported = iteration % interval === 0;
+    const { counts, scored, choices, entropies, rows } = this.#sumsOfAll({ isReported });
+    if (!skipped) {
+      this.#moveBiases(counts);
+      this.#setScored(scored);
+    }
+    this.#reported = sumOf(this.#reported, counts);
+    this.#choices = sumOf(this.#choices, choices);
+    this.#numSteps += 1;
+    if (!isReported) return [];
+    const event = this.#eventOf(
+      iteration,
+      entropies.map((entropy, layer) => (rows[layer] === 0 ? null : entropy / rows[layer]!)),
+    );
+    this.#reported = this.#zeros();
+    this.#choices = zerosOf(this.#options.layers);
+    this.#numSteps = 0;
+    return [event];
+  }
+
+  #zeros(): number[] {
+    const { layers, numExperts } = this.#options;
+    return new Array<number>(layers.length * numExperts).fill(0);
+  }
+
+  /**
+   * The numbers of a step of all ranks, in one sum: rows by layer and expert, and by layer the choices, the
+   * entropies and the rows that these are of.
+   */
+  #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
+    const { loads, layers, numExperts, ranks } = this.#options;
+    const [counts, scored] = [this.#zeros(), this.#zeros()];
+    const [choices, entropies, rows] = [zerosOf(layers), zerosOf(layers), zerosOf(layers)];
+    for (const load of loads) {
+      const layer = layers.indexOf(load.layer);
+      const start = layer * numExperts;
+      load.take().forEach((count, expert) => {
+        counts[start + expert] = count;
+      });
+      load.scored?.take().forEach((count, expert) => {
+        scored[start + expert] = count;
+      });
+      choices[layer] = load.takeChoices();
+      if (!isReported) continue;
+      const { sum, numRows } = load.entropy.take();
+      [entropies[layer], rows[layer]] = [sum, numRows];
+    }
+    const parts = { counts, scored, choices, entropies, rows };
+    return partsOf(ranks.sum(Object.values(parts).flat()), parts);
+  }
+
+  #setScored(counts: readonly number[]): void {
+    const { loads, layers, numExperts } = this.#options;
+    for (const { layer, scored } of loads) {
+      const start = layers.indexOf(layer) * numExperts;
+      scored?.set(counts.slice(start, start + numExperts));
+    }
+  }
+
+  #moveBiases(counts: readonly number[]): void {
+    const { loads, layers, numExperts } = this.#options;
+    for (const { layer, expertBias, updateRate } of loads) {
+      if (expertBias === undefined || updateRate === 0) continue;
+      const start = layers.indexOf(layer) * numExperts;
+      const ofLayer = BigInt64Array.from(counts.slice(start, start + numExperts), BigInt);
+      const { data } = expertBias;
+      using tensor = Tensor.from(ofLayer, { shape: [numExperts], dtype: 'int64', device: data.device });
+      updateExpertBias({ expertBias: data, counts: tensor, rate: updateRate });
+    }
+  }
+
+  #eventOf(iteration: number, entropy: ReadonlyArray<number | null>): TrainingEvent {
+    const { layers, numExperts } = this.#options;
+    const loads = layers.map((_, index) =>
+      this.#reported.slice(index * numExperts, (index + 1) * numExperts),
+    );
+    const dropped = loads.map((load, index) => {
+      const numChoices = this.#choices[index]!;
+      return numChoices === 0 ? 0 : 1 - load.reduce((sum, count) => sum + count, 0) / numChoices;
+    });
+    const idle = layers
+      .map((layer, index) => {
+        const experts = loads[index]!.flatMap((count, expert) => (count === 0 ? [expert] : []));
+        return experts.length === 0 ? '' : `${layer}: ${experts.join(', ')}`;
+      })
+      .filter((text) => text !== '')
+      .join('; ');
+    const isNews = idle !== this.#idle && idle !== '';
+    this.#idle = idle;
+    const steps = this.#numSteps === 1 ? 'this step' : `the last ${this.#numSteps} steps`;
+    return {
+      type: 'experts',
+      iteration,
+      ...(isNews && { text: `experts that got no tokens in ${steps}: ${idle}` }),
+      fields: { steps: this.#numSteps, layers, loads, dropped, entropy },
+    };
+  }
+}
+
+const zerosOf = (layers: readonly string[]): number[] => new Array<number>(layers.length).fill(0);
+
+const sumOf = (sums: readonly number[], more: readonly number[]): number[] =>
+  sums.map((sum, index) => sum + more[index]!);
+
+/** Whether a value is a list of as many counts as another one has. */
+const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
+  Array.isArray(value) && value.length === length && value.every(isCount);
+
+/** Numbers one after another, as lists of the lengths of `parts`. */
+function partsOf<Name extends string>(
+  numbers: readonly number[],
+  parts: Readonly<Record<Name, readonly number[]>>,
+): Record<Name, readonly number[]> {
+  let start = 0;
+  const entries = Object.entries<readonly number[]>(parts).map(([name, { length }]) => {
+    start += length;
+    return [name, numbers.slice(start - length, start)];
+  });
+  return Object.fromEntries(entries) as Record<Name, readonly number[]>;
+}

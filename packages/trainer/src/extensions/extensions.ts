@@ -1,0 +1,159 @@
+import type { JsonObject } from '@mtl/checkpoint';
+import { CheckpointError, UsageError } from '@mtl/errors';
+import type { ModelOptimizer } from '@mtl/optimizer';
+import type { EvaluatedStep, StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
+import type {
+  ComputedStep,
+  MeasuredStep,
+  RerunRequest,
+  StepSpan,
+  StepVerdict,
+  TrainerExtension,
+} from './trainer-extension.js';
+
+/** Keys of a checkpoint's state that are the loop's own. */
+const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 'configuration'];
+
+/** All extensions of a training loop: each method calls theirs, in their order. */
+export class Extensions {
+  readonly #all: readonly TrainerExtension[];
+  /** Whether one decides about updates. */
+  readonly decide: boolean;
+  /** Whether one needs each step to be over before the next one begins. */
+  readonly wait: boolean;
+  /** Whether one computes steps again. */
+  readonly repeat: boolean;
+  /** Whether one looks at reduced gradients, or at how long their reduction takes. */
+  readonly #needReduction: boolean;
+
+  /** @throws UsageError `MTL_EXTENSION` where two would keep their state in one place */
+  constructor(all: readonly TrainerExtension[]) {
+    const names = all.map(({ name }) => name);
+    const wrong = names.find((name, index) => ownKeys.includes(name) || names.indexOf(name) !== index);
+    if (wrong !== undefined) {
+      throw new UsageError('MTL_EXTENSION', `two extensions of the training loop are called ${wrong}`, {
+        expected: `a name for each, other than ${ownKeys.join(', ')}`,
+      });
+    }
+    this.#all = all;
+    this.decide = all.some(({ decides }) => decides === true);
+    this.wait = all.some(
+      ({ decides, waits, onGradients }) => decides === true || waits === true || onGradients !== undefined,
+    );
+    this.repeat = all.some(({ repeat }) => repeat !== undefined);
+    this.#needReduction = all.some(
+      ({ span, onGradients }) => span !== undefined || onGradients !== undefined,
+    );
+  }
+
+  /** The states of those that have one, by name: part of the state that a checkpoint keeps. */
+  get states(): JsonObject {
+    const entries = this.#all.flatMap(({ name, state }) =>
+      state === undefined ? [] : [[name, { ...state }] as const],
+    );
+    return Object.fromEntries(entries);
+  }
+
+  /**
+   * Gives them the states that a checkpoint has of them. One that it knows nothing of begins anew.
+   *
+   * @throws CheckpointError `MTL_CHECKPOINT_STATE`
+   */
+  restore({ state, path }: { readonly state: JsonObject; readonly path: string }): void {
+    for (const extension of this.#all) {
+      const own = state[extension.name];
+      if (own !== undefined) extension.restore?.(own, path);
+    }
+  }
+
+  beforeStep(iteration: number): void {
+    for (const extension of this.#all) extension.beforeStep?.(iteration);
+  }
+
+  /** Runs `passes` once, the first extension outermost. */
+  aroundPasses(iteration: number, passes: () => void): void {
+    const surround = (inner: () => void, extension: TrainerExtension) => (): void => {
+      if (extension.aroundPasses === undefined) inner();
+      else extension.aroundPasses(iteration, inner);
+    };
+    this.#all.reduceRight(surround, passes)();
+  }
+
+  /** Runs a part of a step once, the first extension outermost. */
+  span<Result>(kind: StepSpan['kind'], body: () => Result): Result {
+    const surround = (inner: () => Result, extension: TrainerExtension) => (): Result =>
+      extension.span === undefined ? inner() : extension.span({ kind }, inner);
+    return this.#all.reduceRight(surround, body)();
+  }
+
+  /** Reduces the gradients now if an extension looks at them, and lets it. */
+  async onGradients(optimizer: ModelOptimizer, iteration: number): Promise<void> {
+    if (!this.#needReduction) return;
+    this.span('reduce', () => optimizer.reduceGradients());
+    for (const extension of this.#all) await extension.onGradients?.(optimizer, iteration);
+  }
+
+  isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean {
+    return this.#all.some((extension) => extension.isSuspicious?.(step) === true);
+  }
+
+  /**
+   * The results of a step to go on with: each extension may compute again what the one before it returned.
+   */
+  async repeated<Step extends ComputedStep>(request: RerunRequest<Step>) {
+    let step = request.first;
+    const events: TrainingEvent[] = [];
+    for (const extension of this.#all) {
+      const repeated = await extension.repeat?.({ ...request, first: step });
+      if (repeated === undefined) continue;
+      step = repeated.step;
+      events.push(...repeated.events);
+    }
+    return { step, events };
+  }
+
+  /** The first that refuses an update decides. */
+  judge(step: MeasuredStep): StepVerdict {
+    const verdicts = this.#all.flatMap((extension) => extension.judge?.(step) ?? []);
+    const { action } = verdicts.find((verdict) => verdict.action !== 'update') ?? { action: 'update' };
+    return { action, events: verdicts.flatMap(({ events }) => events) };
+  }
+
+  afterStep(metrics: StepMetrics): readonly TrainingEvent[] {
+    return this.#all.flatMap((extension) => extension.afterStep?.(metrics) ?? []);
+  }
+
+  afterEvaluation(evaluated: EvaluatedStep): void {
+    for (const extension of this.#all) extension.afterEvaluation?.(evaluated);
+  }
+
+  resume(): void {
+    for (const extension of this.#all) extension.resume?.();
+  }
+
+  pause(): void {
+    for (const extension of this.#all) extension.pause?.();
+  }
+
+  end(iteration: number): readonly TrainingEvent[] {
+    return this.#all.flatMap((extension) => extension.end?.(iteration) ?? []);
+  }
+
+  /** Why the run is to end, by the first extension that ends it. */
+  get endsRun(): string | undefined {
+    return this.#all.find(({ endsRun }) => endsRun !== undefined)?.endsRun;
+  }
+}
+
+/** The error of an extension that finds something else where its state should be. */
+export function noStateOf(name: string, path: string): CheckpointError {
+  return new CheckpointError(
+    'MTL_CHECKPOINT_STATE',
+    `${path} does not contain the state of a training run: ${name} is wrong`,
+    { remedy: 'use --finetune to take only the weights', exitCode: 2 },
+  );
+}
+
+/** Whether a value of a file is a whole number of 0 or more. */
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,0 +1,127 @@
+import type { DeviceTimes } from '@mtl/comm/internal';
+
+/** Measures how long a rank computes in a step, without the time that it waits in communication. */
+export interface RankClock {
+  /** Measures from here on. */
+  resume(): void;
+  /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
+  pause(): void;
+  /** Runs `passes`, which enqueue the work of a step, and measures them. Default: it measures otherwise. */
+  passes?(iteration: number, passes: () => void): void;
+  /** A step is over: on all ranks alike. */
+  step(iteration: number): void;
+  /** Whether there is something to take: on all ranks alike. */
+  readonly hasTimes: boolean;
+  /** Of a step, from what was measured since the last call. */
+  take(): DeviceTimes;
+}
+
+export interface HostClockOptions {
+  /** Seconds that this rank has waited in communication since its start. */
+  readonly waitedSeconds: () => number;
+  /** Milliseconds. Default: `performance.now`. */
+  readonly now?: () => number;
+}
+
+/**
+ * The clock of a rank that computes on CPUs, whose host waits for communication. It reads clocks and counters
+ * where it is resumed and paused alone, so that steps cost nothing.
+ */
+export class HostClock implements RankClock {
+  readonly #waitedSeconds: () => number;
+  readonly #now: () => number;
+  #mark: { readonly ms: number; readonly waitedSeconds: number } | undefined;
+  #numSteps = 0;
+  #computeMs = 0;
+  #waitedMs = 0;
+
+  constructor({ waitedSeconds, now = () => performance.now() }: HostClockOptions) {
+    this.#waitedSeconds = waitedSeconds;
+    this.#now = now;
+  }
+
+  resume(): void {
+    this.#mark = { ms: this.#now(), waitedSeconds: this.#waitedSeconds() };
+  }
+
+  pause(): void {
+    if (this.#mark === undefined) return;
+    const waitedMs = 1000 * (this.#waitedSeconds() - this.#mark.waitedSeconds);
+    this.#waitedMs += waitedMs;
+    this.#computeMs += this.#now() - this.#mark.ms - waitedMs;
+    this.#mark = undefined;
+  }
+
+  step(): void {
+    this.#numSteps += 1;
+  }
+
+  get hasTimes(): boolean {
+    return this.#numSteps > 0;
+  }
+
+  take(): DeviceTimes {
+    const times = { computeMs: this.#computeMs / this.#numSteps, waitedMs: this.#waitedMs / this.#numSteps };
+    this.#numSteps = 0;
+    this.#computeMs = 0;
+    this.#waitedMs = 0;
+    return times;
+  }
+}
+
+/** Of a stretch of work: what can be read when the device is through with it. */
+interface LateTimes {
+  read(): DeviceTimes;
+}
+
+export interface DeviceClockOptions {
+  /** `DeviceWaits` of the world whose operations the passes wait for. */
+  readonly waits: { measure(task: () => void): LateTimes };
+}
+
+/**
+ * The clock of a rank whose GPU waits for communication while the host goes on: it measures the passes of one
+ * step between two reports, by marks of the device, and reads them when the step is over.
+ */
+export class DeviceClock implements RankClock {
+  readonly #waits: DeviceClockOptions['waits'];
+  #isAsked = true;
+  #measured: { readonly iteration: number; readonly times: LateTimes } | undefined;
+  #times: DeviceTimes | undefined;
+
+  constructor({ waits }: DeviceClockOptions) {
+    this.#waits = waits;
+  }
+
+  /** Runs `passes`, which enqueue the work of a step, and measures them if that is due. */
+  passes(iteration: number, passes: () => void): void {
+    if (!this.#isAsked) {
+      passes();
+      return;
+    }
+    this.#isAsked = false;
+    this.#measured = { iteration, times: this.#waits.measure(passes) };
+  }
+
+  /** Steps that are left out begin no passes. */
+  resume(): void {}
+
+  pause(): void {}
+
+  step(iteration: number): void {
+    if (this.#measured === undefined || this.#measured.iteration > iteration) return;
+    this.#times = this.#measured.times.read();
+    this.#measured = undefined;
+  }
+
+  get hasTimes(): boolean {
+    return this.#times !== undefined;
+  }
+
+  take(): DeviceTimes {
+    const times = this.#times!;
+    this.#times = undefined;
+    this.#isAsked = true;
+    return times;
+  }
+}

@@ -1,0 +1,138 @@
+import type { ProcessGroup, Work } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
+import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
+import type { RankClock } from './rank-clocks.js';
+import { SlowRankFinder, type SlowRankFinderOptions } from './slow-rank-finder.js';
+import type { TrainerExtension } from './trainer-extension.js';
+
+export interface RankWatchOptions extends SlowRankFinderOptions {
+  /** Of all ranks. */
+  readonly world: ProcessGroup;
+  /** What this rank computes. */
+  readonly clock: RankClock;
+  /** Bytes of tensors at the peak of this rank. */
+  readonly peakBytes: () => number;
+  /** Reports are after multiples of so many steps. */
+  readonly interval: number;
+  /** Milliseconds of steps between two reports at least, whatever the interval. Default: 5 s. */
+  readonly leastReportMs?: number | undefined;
+}
+
+/** What each rank tells of an interval. */
+const numNumbers = 3;
+/** A report costs a rank less than a thousandth of this (bench/rank-watch.ts). */
+const leastReportMs = 5000;
+
+/**
+ * Gathers from all ranks what each of them computes, without the time that it waits in communication, every
+ * interval, or every few intervals where steps are short: ranks agree on their number by what they gathered
+ * before. Gathering overlaps with the step that follows. All ranks call its methods alike.
+ */
+export class RankWatch implements TrainerExtension {
+  readonly name = 'rankWatch';
+  readonly #options: RankWatchOptions;
+  readonly #finder: SlowRankFinder;
+  #numSteps = 0;
+  /** Steps from one report to the next. */
+  #stepsOfReport: number;
+  #isFirstReport = true;
+  #gathering:
+    | {
+        readonly iteration: number;
+        readonly numSteps: number;
+        readonly output: Tensor;
+        readonly input: Tensor;
+        readonly work: Work;
+      }
+    | undefined;
+
+  constructor(options: RankWatchOptions) {
+    this.#options = options;
+    this.#finder = new SlowRankFinder(options);
+    this.#stepsOfReport = options.interval;
+  }
+
+  /** Measures from here on. */
+  resume(): void {
+    this.#options.clock.resume();
+  }
+
+  /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
+  pause(): void {
+    this.#options.clock.pause();
+  }
+
+  /** Where the device waits for communication and not the host, its clock measures the passes. */
+  aroundPasses(iteration: number, passes: () => void): void {
+    const { clock } = this.#options;
+    if (clock.passes === undefined) passes();
+    else clock.passes(iteration, passes);
+  }
+
+  /** Takes note of a step. Returns what the ranks told of the steps before it, one step after they told. */
+  afterStep({ iteration }: Pick<StepMetrics, 'iteration'>): readonly TrainingEvent[] {
+    const events = this.#finish();
+    this.#numSteps += 1;
+    this.#options.clock.step(iteration);
+    if (this.#numSteps < this.#stepsOfReport || !this.#options.clock.hasTimes) return events;
+    this.pause();
+    this.#gather(iteration);
+    this.resume();
+    return events;
+  }
+
+  /** After the last step: what is still being gathered, and what ranks tell of the steps since. */
+  end(iteration: number): readonly TrainingEvent[] {
+    const events = this.#finish();
+    if (this.#numSteps === 0 || !this.#options.clock.hasTimes) return events;
+    this.pause();
+    this.#gather(iteration);
+    return [...events, ...this.#finish()];
+  }
+
+  #finish(): readonly TrainingEvent[] {
+    const gathered = this.#gathering;
+    if (gathered === undefined) return [];
+    this.#gathering = undefined;
+    gathered.work.wait();
+    const numbers = gathered.output.toArray();
+    gathered.output.dispose();
+    gathered.input.dispose();
+    const of = (which: number): number[] =>
+      Array.from({ length: this.#options.world.size }, (_, rank) => numbers[rank * numNumbers + which]!);
+    const { iteration, numSteps } = gathered;
+    const [computeMs, waitedMs, peakBytes] = [of(0), of(1), of(2)];
+    this.#stepsOfReport = this.#stepsOf(Math.max(...computeMs.map((ms, rank) => ms + waitedMs[rank]!)));
+    const record: TrainingEvent = {
+      type: 'ranks',
+      iteration,
+      fields: {
+        ...(this.#isFirstReport ? { hosts: this.#options.hosts } : {}),
+        compute_ms: computeMs,
+        waited_ms: waitedMs,
+        peak_bytes: peakBytes,
+      },
+    };
+    this.#isFirstReport = false;
+    return [record, ...this.#finder.add({ iteration, numSteps, computeMs })];
+  }
+
+  /** The first multiple of the interval that takes long enough, by numbers that all ranks have. */
+  #stepsOf(stepMs: number): number {
+    const { interval } = this.#options;
+    const leastMs = this.#options.leastReportMs ?? leastReportMs;
+    return interval * Math.max(1, Math.ceil(leastMs / (stepMs * interval)));
+  }
+
+  #gather(iteration: number): void {
+    const { world, clock, peakBytes } = this.#options;
+    const { computeMs, waitedMs } = clock.take();
+    // on the host, whatever computes: to read them waits for no device
+    const own = [computeMs, waitedMs, peakBytes()];
+    const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64' });
+    const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64' });
+    const numSteps = this.#numSteps;
+    this.#gathering = { iteration, numSteps, input, output, work: world.allGather({ output, input }) };
+    this.#numSteps = 0;
+  }
+}

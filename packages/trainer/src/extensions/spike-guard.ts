@@ -1,0 +1,325 @@
+import { TrainingError } from '@mtl/errors';
+import type { TrainingEvent } from '../metrics/training-reports.js';
+import type { NameOfTotal } from '../steps/losses.js';
+import { isCount, noStateOf } from './extensions.js';
+import type { MeasuredStep, StepVerdict, TrainerExtension } from './trainer-extension.js';
+
+/** Where samples come from. */
+export interface SampleSource {
+  /** The prefix of an indexed dataset, or what else the documents are numbered in. */
+  readonly source: string;
+  /** Numbers of its documents, ascending, from 0. */
+  readonly documents: readonly number[];
+}
+
+/** Documents that a text names; a record names all of them. */
+const mostNamed = 8;
+
+/** Sources in words: `corpus_text_document: documents 3, 17`. */
+export function sourcesText(sources: readonly SampleSource[]): string {
+  return sources
+    .map(({ source, documents }) => {
+      const named = documents.slice(0, mostNamed).join(', ');
+      const rest = documents.length - mostNamed;
+      return `${source}: document${documents.length === 1 ? '' : 's'} ${named}${rest > 0 ? ` and ${rest} more` : ''}`;
+    })
+    .join('; ');
+}
+
+/** What the guard remembers between steps; checkpoints keep it. */
+export type SpikeGuardState = {
+  /** Of the last steps, the newest last; those that are not finite are left out. */
+  readonly losses: readonly number[];
+  readonly gradientNorms: readonly number[];
+  /** Spikes that were skipped or rolled back, each with less than a window of other steps before it. */
+  readonly numRefused: number;
+  /** Steps since the last of them. */
+  readonly numSteps: number;
+};
+
+export interface SpikeGuardOptions {
+  /** What follows a spike. */
+  readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
+  /** Steps that a step is compared with; before there are as many, no step is a spike. */
+  readonly window: number;
+  /**
+   * How far above the median the loss of a spike is, in standard deviations as the median absolute deviation
+   * gives them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
+   */
+  readonly factor: number;
+  /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
+  readonly limit: number;
+  /** A step with a larger gradient norm is skipped, whatever the policy. */
+  readonly gradientNormSkipThreshold?: number | undefined;
+  /** By which name records have the total of the losses. Default: `lm_loss`. */
+  readonly nameOfTotal?: NameOfTotal | undefined;
+  /** What the samples of a step were read from. Default: reports do not name it. */
+  readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
+}
+
+/**
+ * A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows.
+ */
+export interface Excess {
+  readonly quantity: 'loss' | 'gradient norm';
+  readonly value: number;
+  /** Of recent steps, and what is far above it; absent for a value that is not finite. */
+  readonly median?: number;
+  readonly limit?: number;
+}
+
+/**
+ * What the limits of healthy runs were measured with (docs/studies/loss-spikes.md): a loss hardly leaves its
+ * distribution, a gradient norm has rare values many times the others that leave no trace in the loss.
+ */
+const leastSpreadOf = { loss: 0.005, 'gradient norm': 0.1 } as const;
+const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
+
+/** Rare samples are in single steps: what lasts for so many steps is a spike at a lower limit. */
+const numLasting = 3;
+const lessIfLasting = 4;
+
+const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
+
+/**
+ * Notices steps whose loss or gradient norm is far above those of recent steps, and refuses their updates
+ * where the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a
+ * window is no spike any more.
+ */
+export class SpikeGuard implements TrainerExtension {
+  readonly name = 'spikes';
+  readonly #options: SpikeGuardOptions;
+  #losses: RecentValues;
+  #gradientNorms: RecentValues;
+  #numRefused = 0;
+  #numSteps = 0;
+
+  constructor(options: SpikeGuardOptions) {
+    this.#options = options;
+    this.#losses = this.#recent([], 'loss');
+    this.#gradientNorms = this.#recent([], 'gradient norm');
+  }
+
+  /** Whether it may refuse an update. */
+  get decides(): boolean {
+    const { policy, gradientNormSkipThreshold } = this.#options;
+    return policy === 'skip' || policy === 'roll-back' || gradientNormSkipThreshold !== undefined;
+  }
+
+  get state(): SpikeGuardState {
+    return {
+      losses: [...this.#losses.values],
+      gradientNorms: [...this.#gradientNorms.values],
+      numRefused: this.#numRefused,
+      numSteps: this.#numSteps,
+    };
+  }
+
+  restore(state: unknown, path: string): void {
+    if (!isState(state)) throw noStateOf(this.name, path);
+    this.#losses = this.#recent(state.losses, 'loss');
+    this.#gradientNorms = this.#recent(state.gradientNorms, 'gradient norm');
+    this.#numRefused = state.numRefused;
+    this.#numSteps = state.numSteps;
+  }
+
+  #recent(values: readonly number[], quantity: Excess['quantity']): RecentValues {
+    return new RecentValues({
+      window: this.#options.window,
+      values,
+      leastSpread: leastSpreadOf[quantity],
+    });
+  }
+
+  /**
+   * @throws TrainingError `MTL_LOSS_SPIKE` for one spike more than the limit
+   */
+  judge(step: MeasuredStep): StepVerdict {
+    const excesses = this.excesses(step);
+    const isAboveThreshold = this.#isAboveThreshold(step);
+    this.#losses.add(step.loss);
+    this.#gradientNorms.add(step.gradientNorm);
+    const { policy, limit } = this.#options;
+    const isRefused = excesses.length > 0 && (policy === 'skip' || policy === 'roll-back');
+    const action = isRefused ? policy : isAboveThreshold ? 'skip' : 'update';
+    this.#count(isRefused);
+    if (this.#numRefused > limit) throw this.#tooMany(step, excesses);
+    const isNoted = excesses.length > 0 || isAboveThreshold;
+    return { action, events: isNoted ? [this.#event(step, { excesses, action })] : [] };
+  }
+
+  isSuspicious(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean {
+    const areFinite = Number.isFinite(step.loss) && Number.isFinite(step.gradientNorm);
+    return !areFinite || this.excesses(step).length > 0 || this.#isAboveThreshold(step);
+  }
+
+  /** What of a step is far above recent steps, or not finite; nothing where the policy is to ignore it. */
+  excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
+    const { policy, factor } = this.#options;
+    if (policy === 'ignore') return [];
+    const quantities = [
+      { quantity: 'loss', value: loss, recent: this.#losses },
+      { quantity: 'gradient norm', value: gradientNorm, recent: this.#gradientNorms },
+    ] as const;
+    return quantities.flatMap(({ quantity, value, recent }): Excess[] => {
+      if (!Number.isFinite(value)) return [{ quantity, value }];
+      const distribution = recent.distribution();
+      if (distribution === undefined) return [];
+      const { median, spread } = distribution;
+      const distance = factor * shareOfFactor[quantity] * spread;
+      const row = [...recent.values.slice(1 - numLasting), value];
+      const isLasting = row.every((one) => one > median + distance / lessIfLasting);
+      const limit = median + (isLasting ? distance / lessIfLasting : distance);
+      return value > limit ? [{ quantity, value, median, limit }] : [];
+    });
+  }
+
+  #isAboveThreshold({ gradientNorm }: Pick<MeasuredStep, 'gradientNorm'>): boolean {
+    const { gradientNormSkipThreshold: threshold } = this.#options;
+    return threshold !== undefined && Number.isFinite(gradientNorm) && gradientNorm > threshold;
+  }
+
+  /** Counts refused spikes as long as less than a window of steps is between two of them. */
+  #count(isRefused: boolean): void {
+    this.#numSteps += 1;
+    if (this.#numSteps > this.#options.window) this.#numRefused = 0;
+    if (!isRefused) return;
+    this.#numRefused += 1;
+    this.#numSteps = 0;
+  }
+
+  #event(
+    step: MeasuredStep,
+    { excesses, action }: { readonly excesses: readonly Excess[]; readonly action: StepVerdict['action'] },
+  ): TrainingEvent {
+    const { iteration, loss, gradientNorm, consumedSamples, globalBatchSize } = step;
+    const { gradientNormSkipThreshold: threshold, sourcesOf, nameOfTotal = 'lm_loss' } = this.#options;
+    const keyOf = { loss: nameOfTotal, 'gradient norm': 'grad_norm' } as const;
+    const sources = sourcesOf?.(step) ?? [];
+    const why =
+      excesses.length > 0
+        ? excesses.map((excess) => this.#textOf(excess)).join(', ')
+        : `gradient norm ${shown(gradientNorm)} above --grad-norm-skip-threshold ${threshold}`;
+    const samples = `samples ${consumedSamples} to ${consumedSamples + globalBatchSize - 1}`;
+    const from = sources.length === 0 ? '' : ` are of ${sourcesText(sources)}`;
+    const limits = excesses.flatMap(({ quantity, median, limit }) =>
+      limit === undefined
+        ? []
+        : [
+            [`${keyOf[quantity]}_median`, median],
+            [`${keyOf[quantity]}_limit`, limit],
+          ],
+    );
+    return {
+      type: 'spike',
+      iteration,
+      text: `spike at iteration ${iteration}: ${why}; ${wordsOf[action]}; its ${samples}${from}`,
+      fields: {
+        action,
+        [nameOfTotal]: loss,
+        grad_norm: gradientNorm,
+        ...Object.fromEntries(limits),
+        ...(excesses.length === 0 ? { grad_norm_limit: threshold } : {}),
+        first_sample: consumedSamples,
+        num_samples: globalBatchSize,
+        sources,
+      },
+    };
+  }
+
+  #textOf({ quantity, value, median, limit }: Excess): string {
+    if (limit === undefined) return `${quantity} ${value}`;
+    const { window } = this.#options;
+    return `${quantity} ${shown(value)} (median of the ${window} steps before ${shown(median!)}, limit ${shown(limit)})`;
+  }
+
+  #tooMany(step: MeasuredStep, excesses: readonly Excess[]): TrainingError {
+    const { policy, window, limit } = this.#options;
+    const { iteration, loss, gradientNorm } = step;
+    const why = excesses.map((excess) => this.#textOf(excess)).join(', ');
+    return new TrainingError(
+      'MTL_LOSS_SPIKE',
+      `iteration ${iteration}: spike number ${limit + 1} with less than ${window} steps between two: ${why}`,
+      {
+        expected: `at most ${limit} spikes in a row (--loss-spike-limit)`,
+        remedy:
+          'resume from an older checkpoint (--ckpt-step) with a lower --lr, more warm-up or --clip-grad; ' +
+          `where the run is as it should be, raise --loss-spike-factor, or pass --loss-spike-policy ${policy === 'skip' ? 'report' : 'skip'}`,
+        details: { iteration, loss, gradientNorm },
+      },
+    );
+  }
+}
+
+function isState(value: unknown): value is SpikeGuardState {
+  const { losses, gradientNorms, numRefused, numSteps } = (value ?? {}) as Partial<SpikeGuardState>;
+  const areNumbers = (values: unknown): boolean => Array.isArray(values) && values.every(Number.isFinite);
+  return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
+}
+
+/** Six digits are enough to compare. */
+const shown = (value: number): string => String(Number(value.toPrecision(6)));
+
+/** Consistent with the standard deviation of a normal distribution: 1 / its upper quartile. */
+const deviationsOfMedian = 1.4826;
+/** Of recent values. */
+export interface RecentDistribution {
+  readonly median: number;
+  /** As the standard deviation of a normal distribution. */
+  readonly spread: number;
+}
+
+export interface RecentValuesOptions {
+  /** Values that are kept. */
+  readonly window: number;
+  /**
+   * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is
+   * next to 0, and any change would be far outside of it.
+   */
+  readonly leastSpread: number;
+  /** Earlier values, the newest last. Default: none. */
+  readonly values?: readonly number[];
+}
+
+/**
+ * The last values of a quantity, and by robust statistics what is far above them: the median and the median
+ * absolute deviation, which a few spikes among the values do not move (Leys et al. 2013).
+ */
+export class RecentValues {
+  readonly #window: number;
+  readonly #leastSpread: number;
+  readonly #values: number[];
+
+  constructor({ window, leastSpread, values = [] }: RecentValuesOptions) {
+    this.#window = window;
+    this.#leastSpread = leastSpread;
+    this.#values = values.slice(-window);
+  }
+
+  /** The newest last. */
+  get values(): readonly number[] {
+    return this.#values;
+  }
+
+  /** Takes note of a value, unless it is not finite. */
+  add(value: number): void {
+    if (!Number.isFinite(value)) return;
+    this.#values.push(value);
+    if (this.#values.length > this.#window) this.#values.shift();
+  }
+
+  /** Undefined before the window is full. */
+  distribution(): RecentDistribution | undefined {
+    if (this.#values.length < this.#window) return undefined;
+    const median = medianOf(this.#values);
+    const deviation = medianOf(this.#values.map((value) => Math.abs(value - median)));
+    const spread = Math.max(deviationsOfMedian * deviation, this.#leastSpread * Math.abs(median));
+    return { median, spread };
+  }
+}
+
+function medianOf(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+}

@@ -1,0 +1,299 @@
+import { styleText } from 'node:util';
+import { formatDuration } from './format-quantities.js';
+import { TerminalLine, type TerminalStream } from './terminal-line.js';
+import {
+  type MetricsSink,
+  type StepMetrics,
+  type TrainingEvent,
+  type ValidationLoss,
+  validationMetrics,
+} from './training-reports.js';
+
+/** The contents of a console line about the steps since the previous line. */
+export interface IntervalMetrics {
+  readonly iteration: number;
+  readonly trainIterations: number;
+  readonly consumedSamples: number;
+  readonly globalBatchSize: number;
+  /** Mean over the steps of the interval. */
+  readonly stepMs: number;
+  readonly learningRate: number;
+  /** As in `StepMetrics`. */
+  readonly decoupledLearningRate?: number | undefined;
+  /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
+  readonly losses: Readonly<Record<string, number>>;
+  readonly lossScale: number;
+  readonly gradNorm: number;
+  readonly numSkipped: number;
+  readonly numNan: number;
+  readonly tokensPerSecond: number;
+  readonly modelTflops: number;
+}
+
+/**
+ * A line of at most 80 columns for a reader, where no script reads Megatron-LM's:
+ * `iteration 50/1000 | lm loss 6.7371 | grad norm 0.900 | 137 ms | 14,895 tokens/s`.
+ */
+export function formatShortStepLine(metrics: IntervalMetrics): string {
+  const { iteration, trainIterations, losses, gradNorm, stepMs, tokensPerSecond, numSkipped } = metrics;
+  const width = String(trainIterations).length;
+  return [
+    `iteration ${String(iteration).padStart(width)}/${trainIterations}`,
+    ...Object.entries(losses).map(([name, loss]) => `${name} ${loss.toFixed(4)}`),
+    `grad norm ${gradNorm.toFixed(3)}`,
+    `${Math.round(stepMs).toLocaleString('en-US')} ms`,
+    `${Math.round(tokensPerSecond).toLocaleString('en-US')} tokens/s`,
+    ...(numSkipped > 0 ? [`${numSkipped} skipped`] : []),
+  ].join(' | ');
+}
+
+/**
+ * `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`, each loss with its perplexity if it has
+ * one.
+ */
+export function formatShortValidationLine(result: ValidationLoss): string {
+  const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
+    `${key.replaceAll('_', ' ')} ${value.toFixed(4)}`,
+    ...(perplexity === undefined ? [] : [`perplexity ${perplexity.toFixed(2)}`]),
+  ]);
+  return [`validation at iteration ${result.iteration}`, ...parts].join(' | ');
+}
+
+/**
+ * A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this.
+ */
+export function formatStepLine(metrics: IntervalMetrics): string {
+  const { decoupledLearningRate: decoupled } = metrics;
+  const parts = [
+    ` iteration ${pad(metrics.iteration, 8)}/${pad(metrics.trainIterations, 8)}`,
+    `consumed samples: ${pad(metrics.consumedSamples, 12)}`,
+    `elapsed time per iteration (ms): ${metrics.stepMs.toFixed(1)}`,
+    `learning rate: ${formatScientific(metrics.learningRate)}`,
+    ...(decoupled === undefined ? [] : [`decoupled learning rate: ${formatScientific(decoupled)}`]),
+    `global batch size: ${pad(metrics.globalBatchSize, 5)}`,
+    ...Object.entries(metrics.losses).map(([name, loss]) => `${name}: ${formatScientific(loss)}`),
+    `loss scale: ${metrics.lossScale.toFixed(1)}`,
+    `grad norm: ${formatFixed(metrics.gradNorm, 3)}`,
+    `number of skipped iterations: ${pad(metrics.numSkipped, 3)}`,
+    `number of nan iterations: ${pad(metrics.numNan, 3)}`,
+    `tokens/s: ${Math.round(metrics.tokensPerSecond)}`,
+    `model TFLOP/s: ${metrics.modelTflops.toPrecision(3)}`,
+  ];
+  return `${parts.join(' | ')} |`;
+}
+
+/**
+ * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM
+ * prints it; of several losses each, with a perplexity where it is one of tokens.
+ */
+export function formatValidationLine(result: ValidationLoss): string {
+  const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
+    const name = key.replaceAll('_', ' ');
+    const text = `${name} value: ${formatScientific(value)}`;
+    return perplexity === undefined ? [text] : [text, `${name} PPL: ${formatScientific(perplexity)}`];
+  });
+  return `${[` validation loss at iteration ${result.iteration}`, ...parts].join(' | ')} |`;
+}
+
+export interface ProgressBarState {
+  readonly iteration: number;
+  readonly trainIterations: number;
+  readonly loss: number;
+  /** The newest on held-out data, once there is one. */
+  readonly validationLoss?: number | undefined;
+  readonly tokensPerSecond: number;
+  readonly remainingMs: number;
+}
+
+/** One line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining time. */
+export function formatProgressBar(state: ProgressBarState, width: number): string {
+  const share = Math.min(1, state.iteration / state.trainIterations);
+  const validation =
+    state.validationLoss === undefined ? '' : `  validation ${formatFixed(state.validationLoss, 4)}`;
+  const text =
+    ` ${String(Math.floor(share * 100)).padStart(3)}% ${state.iteration}/${state.trainIterations}` +
+    `  loss ${formatFixed(state.loss, 4)}${validation}  ${Math.round(state.tokensPerSecond).toLocaleString('en-US')} tokens/s` +
+    `  ${formatDuration(state.remainingMs)} left`;
+  const barWidth = Math.min(40, width - text.length - 1);
+  if (barWidth < 5) return text.slice(0, Math.max(0, width - 1));
+  const filled = Math.round(share * barWidth);
+  return `${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)}${text}`;
+}
+
+/** As Python's `{:.6E}`: `1.500000E-04`. */
+function formatScientific(value: number): string {
+  if (!Number.isFinite(value)) return formatFixed(value, 0);
+  const [mantissa, exponent] = value.toExponential(6).split('e') as [string, string];
+  return `${mantissa}E${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
+}
+
+function formatFixed(value: number, digits: number): string {
+  if (Number.isFinite(value)) return value.toFixed(digits);
+  return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
+}
+
+function pad(value: number, width: number): string {
+  return String(value).padStart(width);
+}
+
+/** The part of a stream that the reporter needs; `process.stdout` is one. */
+export type ConsoleStream = TerminalStream;
+
+export interface ConsoleReporterOptions {
+  readonly stream: ConsoleStream;
+  readonly trainIterations: number;
+  /** Steps per line (--log-interval). */
+  readonly logInterval: number;
+  /** Whether a terminal gets the lines as well, above the line of progress. Default: that line alone. */
+  readonly isVerbose?: boolean;
+  /**
+   * Whether lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts
+   * read.
+   */
+  readonly areLinesShort?: boolean;
+  /** Other streams of the same terminal. Default: none. */
+  readonly others?: readonly ConsoleStream[];
+  /** Whether NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
+  readonly noColor?: boolean;
+  /** Milliseconds; `performance.now` unless given. */
+  readonly now?: () => number;
+}
+
+/** Redrawing faster than this costs time without a visible effect. */
+const redrawIntervalMs = 100;
+/** Weight of the newest step in the moving average that the remaining time is computed from. */
+const newestWeight = 0.05;
+
+/**
+ * Reports training on a stream. On a terminal it is one line of progress, drawn over itself below whatever
+ * else is printed; elsewhere a line every `logInterval` steps and for every evaluation.
+ */
+export class ConsoleReporter implements MetricsSink {
+  readonly #options: ConsoleReporterOptions;
+  readonly #line: TerminalLine | undefined;
+  readonly #areLinesShort: boolean;
+  readonly #hasColor: boolean;
+  readonly #now: () => number;
+  #interval: StepMetrics[] = [];
+  #averageStepMs: number | undefined;
+  #drawnAt = Number.NEGATIVE_INFINITY;
+  #validationLoss: number | undefined;
+
+  constructor(options: ConsoleReporterOptions) {
+    this.#options = options;
+    const { stream, others = [], isVerbose = false, areLinesShort = false } = options;
+    this.#areLinesShort = areLinesShort && !isVerbose;
+    const isTerminal = stream.isTTY === true && process.env.TERM !== 'dumb';
+    this.#line = isTerminal ? new TerminalLine({ stream, others }) : undefined;
+    const noColor = options.noColor ?? (process.env.NO_COLOR ?? '') !== '';
+    this.#hasColor = isTerminal && !noColor;
+    this.#now = options.now ?? (() => performance.now());
+  }
+
+  /** Takes note of a step, and prints a line when the interval is full or the training is over. */
+  step(metrics: StepMetrics): void {
+    this.#interval.push(metrics);
+    const { logInterval, trainIterations } = this.#options;
+    const average = this.#averageStepMs ?? metrics.stepMs;
+    this.#averageStepMs = average + newestWeight * (metrics.stepMs - average);
+    if (metrics.iteration % logInterval === 0 || metrics.iteration === trainIterations) {
+      const format = this.#areLinesShort ? formatShortStepLine : formatStepLine;
+      this.#print(format(summarise(this.#interval, trainIterations)));
+      this.#interval = [];
+    }
+    this.#drawBar(metrics);
+  }
+
+  /** Prints the loss on held-out data. */
+  validation(result: ValidationLoss): void {
+    this.#validationLoss = result.loss;
+    const format = this.#areLinesShort ? formatShortValidationLine : formatValidationLine;
+    this.#print(this.#style('green', format(result)));
+  }
+
+  /** Prints something of note. */
+  event({ text }: TrainingEvent): void {
+    if (text !== undefined) this.message(this.#style('yellow', ` ${text}`));
+  }
+
+  /** Prints a line of any kind, on a terminal above the line of progress. */
+  message(text: string): void {
+    this.#options.stream.write(`${text}\n`);
+  }
+
+  /** Takes the line of progress away; what was printed stays. */
+  close(): void {
+    this.#line?.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #print(text: string): void {
+    if (this.#line === undefined || this.#options.isVerbose === true) this.message(text);
+  }
+
+  #drawBar(metrics: StepMetrics): void {
+    if (this.#line === undefined) return;
+    const { stream, trainIterations } = this.#options;
+    const now = this.#now();
+    if (now - this.#drawnAt < redrawIntervalMs) return;
+    const bar = formatProgressBar(
+      {
+        iteration: metrics.iteration,
+        trainIterations,
+        loss: metrics.loss,
+        validationLoss: this.#validationLoss,
+        tokensPerSecond: metrics.tokensPerSecond,
+        remainingMs: (trainIterations - metrics.iteration) * (this.#averageStepMs ?? 0),
+      },
+      stream.columns || 80,
+    );
+    this.#line.show(bar, (text) => this.#style('cyan', text));
+    this.#drawnAt = now;
+  }
+
+  #style(style: 'cyan' | 'green' | 'yellow', text: string): string {
+    return this.#hasColor ? styleText(style, text, { validateStream: false }) : text;
+  }
+}
+
+/** Means over an interval; like Megatron-LM, a skipped step counts for the time but not for the losses. */
+function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
+  const last = interval.at(-1)!;
+  const counted = interval.filter((step) => !step.skipped);
+  const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
+    steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
+  const losses: Record<string, number> = {};
+  // With every step skipped there is no loss to speak of, and Megatron-LM leaves it out.
+  if (counted.length > 0) {
+    losses['lm loss'] = meanOver(counted, (step) => step.loss);
+    for (const name of Object.keys(last.otherLosses ?? {})) {
+      losses[name.replaceAll('_', ' ')] = meanOver(counted, (step) => step.otherLosses?.[name] ?? Number.NaN);
+    }
+  }
+  const stepMs = meanOver(interval, (step) => step.stepMs);
+  // Amounts per second average over time, not over steps.
+  const perSecond = (value: (step: StepMetrics) => number): number =>
+    meanOver(interval, (step) => value(step) * step.stepMs) / stepMs;
+  return {
+    iteration: last.iteration,
+    trainIterations,
+    consumedSamples: last.consumedSamples,
+    globalBatchSize: last.globalBatchSize,
+    stepMs,
+    learningRate: last.learningRate,
+    decoupledLearningRate: last.decoupledLearningRate,
+    losses,
+    lossScale: last.lossScale,
+    gradNorm: last.gradNorm,
+    numSkipped: interval.length - counted.length,
+    numNan: interval.filter((step) => hasNan(step) && step.isLeftOut !== true).length,
+    tokensPerSecond: perSecond((step) => step.tokensPerSecond),
+    modelTflops: perSecond((step) => step.modelTflops),
+  };
+}
+
+const hasNan = ({ loss, otherLosses = {} }: StepMetrics): boolean =>
+  [loss, ...Object.values(otherLosses)].some(Number.isNaN);

@@ -1,0 +1,136 @@
+/** The progress of a training run: what a checkpoint must restore in addition to tensors. */
+export interface TrainingProgress {
+  readonly iteration: number;
+  readonly consumedSamples: number;
+  readonly consumedTokens: number;
+}
+
+/** What is known about one training step, once it is done. */
+export interface StepMetrics {
+  /** Number of the step, from 1; counts the whole training, resumed runs included. */
+  readonly iteration: number;
+  /** Samples consumed up to and including this step. */
+  readonly consumedSamples: number;
+  /** Tokens consumed up to and including this step. */
+  readonly consumedTokens: number;
+  /** Samples of this step over all data-parallel ranks. */
+  readonly globalBatchSize: number;
+  /**
+   * Mean loss over the step's tokens, in nats, before any loss scale. Of several losses the one called
+   * `lm_loss`, such as that of BERT's masked tokens; their total where none is called so.
+   */
+  readonly loss: number;
+  /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
+  readonly gradNorm: number;
+  readonly learningRate: number;
+  /** Of the word embedding and the output layer, where they have one of their own. */
+  readonly decoupledLearningRate?: number;
+  readonly lossScale: number;
+  /** Whether the weights were left alone: a gradient overflowed, a guard refused, or it was left out. */
+  readonly skipped: boolean;
+  /** Whether nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
+  readonly isLeftOut?: true;
+  /** Wall-clock time of the step, in milliseconds; between the ends of two steps where they overlap. */
+  readonly stepMs: number;
+  readonly tokensPerSecond: number;
+  /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */
+  readonly modelTflops: number;
+  /**
+   * Most bytes that tensors held at once so far, on the rank with the most; Node.js and its libraries are not
+   * counted.
+   */
+  readonly peakBytes: number;
+  /**
+   * What a step has of further losses, by their name in metrics.jsonl: such as BERT's `sop_loss`, the
+   * `total_loss` that the gradients are of, and auxiliary losses, which are no part of the total.
+   */
+  readonly otherLosses?: Readonly<Record<string, number>>;
+  /** What was of note about the step. */
+  readonly events?: readonly TrainingEvent[];
+  /** Whether training goes on from the newest checkpoint, with the samples that follow. */
+  readonly rollsBack?: boolean;
+}
+
+/** Something of note in a training run, for people and for the metrics file. */
+export interface TrainingEvent {
+  /** The type of its record in metrics.jsonl. */
+  readonly type: 'spike' | 'rerun' | 'roll_back' | 'ranks' | 'slow_rank' | (string & {});
+  readonly iteration: number;
+  /** For people: one or more lines. Absent: it is only recorded. */
+  readonly text?: string;
+  /** The other keys of its record, as JSON. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** A loss on held-out data. */
+export interface ValidationLoss {
+  readonly iteration: number;
+  /**
+   * Mean over the tokens evaluated, in nats. Of several losses the one called `lm_loss`; their total where
+   * none is called so. Early stopping and the best evaluation of a run go by it.
+   */
+  readonly loss: number;
+  /**
+   * Further losses by name, such as BERT's `sop_loss`, the `total_loss`, and auxiliary losses, which are no
+   * part of the total.
+   */
+  readonly otherLosses?: Readonly<Record<string, number>>;
+  /**
+   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where there
+   * is no other.
+   */
+  readonly tokenLosses?: readonly string[];
+}
+
+/** The loss of an evaluation, and the step that it followed. */
+export type EvaluatedStep = Pick<ValidationLoss, 'iteration' | 'loss'>;
+
+/** A loss on held-out data as reports show it. */
+export interface ValidationMetric {
+  /** `lm_loss`, or what another loss is called. */
+  readonly key: string;
+  readonly value: number;
+  /** Of a mean over tokens only: of other losses, and of sums, e^loss has no meaning. */
+  readonly perplexity: number | undefined;
+}
+
+/**
+ * What an evaluation found, the loss of the language model first. Perplexities are capped at e^20, as
+ * Megatron-LM does.
+ */
+export function validationMetrics({
+  loss,
+  otherLosses = {},
+  tokenLosses,
+}: ValidationLoss): readonly [ValidationMetric, ...ValidationMetric[]] {
+  const isWhole = Object.keys(otherLosses).length === 0;
+  const named = new Set(tokenLosses ?? (isWhole ? ['lm_loss'] : []));
+  const metric = (key: string, value: number): ValidationMetric => ({
+    key,
+    value,
+    perplexity: named.has(key) ? Math.exp(Math.min(20, value)) : undefined,
+  });
+  return [metric('lm_loss', loss), ...Object.entries(otherLosses).map(([key, value]) => metric(key, value))];
+}
+
+/** Receives the progress of a training run: console, metrics.jsonl, TensorBoard, the summary. */
+export interface TrainingReporter {
+  step?(metrics: StepMetrics): void;
+  validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
+  /** Something of note; those of a step come after its metrics. */
+  event?(event: TrainingEvent): void;
+  message?(text: string): void;
+}
+
+/** How a run ended: a stopped one may go on. */
+export type RunOutcome = 'finished' | 'stopped' | 'failed';
+
+/** A fact of a run's summary. */
+export type SummaryRow = readonly [name: string, value: string];
+
+/** Where the metrics of a run go: the console, a file, a service. */
+export interface MetricsSink extends TrainingReporter {
+  /** Once the run has ended; further calls do nothing. What the summary of the run adds of it. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: most sinks have nothing to add.
+  close(outcome: RunOutcome): void | Promise<readonly SummaryRow[]>;
+}

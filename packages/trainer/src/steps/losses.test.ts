@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { type LossKind, LossTotals, nameOfTotal } from './losses.js';
+import type { Ranks } from './ranks.js';
+
+const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<number> => ({
+  name,
+  per: 'token',
+  count: () => 1,
+  ...more,
+});
+const order = kind('sop_loss', { per: 'sample' });
+const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 0.01 });
+
+/** What is reported of means 1, 2, 4 of the kinds, in their order. */
+function reported(losses: readonly LossKind<number>[]) {
+  const totals = new LossTotals({ losses, ranks: {} as Ranks, isLastStage: true });
+  const means = [1, 2, 4].slice(0, losses.length);
+  return {
+    loss: totals.main(means),
+    total: totals.total(means),
+    ...totals.byName(means),
+    ...totals.tokenLosses(),
+    name: nameOfTotal(losses),
+  };
+}
+
+describe('the losses of a training run', () => {
+  it.each([
+    ['one loss', [kind('lm_loss')], { loss: 1, total: 1, name: 'lm_loss' }],
+    [
+      'that of masked tokens next to another one, and their total',
+      [kind('lm_loss'), order],
+      {
+        loss: 1,
+        total: 3,
+        name: 'total_loss',
+        otherLosses: { sop_loss: 2, total_loss: 3 },
+        tokenLosses: ['lm_loss'],
+      },
+    ],
+    [
+      'that of the language model wherever it is, without its weight',
+      [order, kind('lm_loss', { weight: 0.5 })],
+      {
+        loss: 2,
+        total: 2,
+        name: 'total_loss',
+        otherLosses: { sop_loss: 1, total_loss: 2 },
+        tokenLosses: ['lm_loss'],
+      },
+    ],
+    [
+      'no total of its own next to auxiliary losses, which are no part of it',
+      [kind('lm_loss'), balance],
+      { loss: 1, total: 1, name: 'lm_loss', otherLosses: { balance_loss: 2 }, tokenLosses: ['lm_loss'] },
+    ],
+    [
+      'their total where none is that of a language model',
+      [kind('first_loss'), order, balance],
+      {
+        loss: 3,
+        total: 3,
+        name: 'lm_loss',
+        otherLosses: { first_loss: 1, sop_loss: 2, balance_loss: 4 },
+        tokenLosses: ['first_loss'],
+      },
+    ],
+  ])('are reported: %s', (_, losses, expected) => {
+    expect(reported(losses)).toEqual(expected);
+  });
+
+  it('have other names than their total', () => {
+    expect(() => reported([kind('lm_loss'), kind('total_loss')])).toThrow(
+      expect.objectContaining({ code: 'MTL_LOSS_KINDS' }),
+    );
+  });
+
+  it('adds parts of positions, and counts what ranks of a sequence have alike once', () => {
+    const losses = [kind('lm_loss', { count: (tokens) => tokens }), balance];
+    const ranks = [0, 1].map(
+      (
+        rank,
+      ): Pick<Ranks, 'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'> => ({
+        dataParallelRank: 0,
+        dataParallelSize: 1,
+        isFirstOfStage: true,
+        isFirstOfSequence: rank === 0,
+      }),
+    );
+    const totals = ranks.map((each) => new LossTotals({ losses, ranks: each as Ranks, isLastStage: true }));
+    const summed = (told: ReadonlyArray<readonly number[]>) =>
+      told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
+    // two micro-batches of 6 and 4 tokens, whose loss is 5 and 3
+    expect(summed(totals.map((each) => each.countsOf([6, 4])))).toEqual([10, 1 + 1]);
+    const own = [
+      [2, 3],
+      [3, 0],
+    ].map((parts) => [parts, [0.5, 0.25]]);
+    const sums = totals[0]!.sums(summed(totals.map((each, rank) => each.partsOf(own[rank]!, 2))));
+    expect(sums).toEqual([8, 0.75]);
+  });
+});

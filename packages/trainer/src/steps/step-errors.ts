@@ -1,0 +1,70 @@
+import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
+import type { TrainingProgress } from '../metrics/training-reports.js';
+
+/** Whether kernels refused a token id, label or position that is out of range. */
+function isWrongIndex(error: unknown): error is MtlError {
+  return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
+}
+
+function optionsOf(cause: MtlError, details: MtlErrorOptions['details'] = {}): MtlErrorOptions {
+  const { remedy } = cause;
+  return { ...(remedy === undefined ? {} : { remedy }), details, cause };
+}
+
+/** Runs `body`; an index out of range that it finds is reported with `where` it was read. */
+export function namingWrongIndices<T>(where: string, body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    if (!isWrongIndex(error)) throw error;
+    throw new KernelError(error.code, `${where}: ${error.message}`, optionsOf(error));
+  }
+}
+
+/** What `body` returns, or the index out of range that it finds: for all ranks to agree on. */
+export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
+  try {
+    return { value: body() };
+  } catch (error) {
+    if (!isWrongIndex(error)) throw error;
+    return { wrong: error };
+  }
+}
+
+/** What all ranks throw where one has read an index out of range, `wrong`; the others have none. */
+export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined): TrainingError {
+  if (wrong === undefined) {
+    return new TrainingError(
+      'MTL_INDEX',
+      `iteration ${iteration}: another rank has read an index out of range`,
+      {
+        remedy: 'the error of that rank names the index',
+        details: { iteration },
+      },
+    );
+  }
+  const message = `iteration ${iteration}: ${wrong.message}`;
+  return new TrainingError('MTL_INDEX', message, optionsOf(wrong, { iteration }));
+}
+
+/**
+ * Refuses what must not happen while a step is under way: weights and optimizer are ahead of the progress
+ * that is known.
+ *
+ * @param what the subject of the error's sentence: `an evaluation`
+ * @throws UsageError `MTL_STEP_UNDER_WAY`
+ */
+export function refuseStepUnderWay(
+  what: string,
+  { progress, isStepUnderWay }: { readonly progress: TrainingProgress; readonly isStepUnderWay: boolean },
+): void {
+  if (!isStepUnderWay) return;
+  throw new UsageError(
+    'MTL_STEP_UNDER_WAY',
+    `${what} after iteration ${progress.iteration}, while the next step is under way`,
+    {
+      expected: 'a step that is over, with nothing under way',
+      remedy: 'let `waitsAfter` of `steps` name the iteration, and end the loop by `isOver`',
+    },
+  );
+}
