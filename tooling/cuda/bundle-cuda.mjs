@@ -4,11 +4,14 @@
  * run the tests and benchmarks of device cuda, into one file: this checkout without what only builds it, its
  * builds, the modules that they reach, Node itself, the shared libraries that a bare system lacks, and
  * PyTorch's yardstick where MTL_PEER names one.
- *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--without-cuda] [--without-nccl]
- * Everything must be built: npm run dev -- bundle:cuda does that first. --without-cuda leaves the CUDA
- * library out (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that
- * cannot use NCCL, because nccl.h was not there when they were compiled. bundle.json lists the engines that
- * it contains. Ends with 1 when the file is larger than 60 MB.
+ *   node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--for-checkout] [--architecture NAME]
+ *     [--without-cuda] [--without-nccl]
+ * Everything must be built: npm run dev -- bundle:cuda does that first. --for-checkout leaves out what a
+ * checkout next to the bundle has: its tracked files (take-sources.mjs, which the bundle holds, copies them).
+ * --architecture takes the CUDA library that was built for that one alone. --without-cuda leaves the library
+ * out (for tests of the bundle itself, where there is no nvcc); --without-nccl takes ranks that cannot use
+ * NCCL, because nccl.h was not there when they were compiled. bundle.json lists the engines that it contains.
+ * Ends with 2 when the file is larger than 60 MB, or 42 MB with --for-checkout.
  *   there:  tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
@@ -28,12 +31,15 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { emulatedFiles } from '@mtl/cuda-emulation/libraries';
+import { cudaBuildFolder } from './cuda-build-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
+import { digestsOf } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const mostBytes = 60e6;
+/** Of a bundle that holds everything, and of one that travels with a checkout: see bundle.test.mjs. */
+const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
   '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
@@ -43,6 +49,8 @@ const name = 'mtl-cuda';
 const { values } = parseArgs({
   options: {
     out: { type: 'string', default: `${name}.tar.xz` },
+    'for-checkout': { type: 'boolean', default: false },
+    architecture: { type: 'string' },
     'without-cuda': { type: 'boolean', default: false },
     'without-nccl': { type: 'boolean', default: false },
   },
@@ -90,7 +98,7 @@ const glooLibrary = 'packages/comm/build/Release/libmtl_comm_gloo.so';
 const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
 if (engines.gloo) addons.push(glooLibrary);
 else console.log(`without the engine gloo: ${glooLibrary} is not built`);
-const cudaLibrary = 'packages/kernels/build/Cuda/libmtl_cuda.so';
+const cudaLibrary = `packages/kernels/${cudaBuildFolder(values.architecture)}/libmtl_cuda.so`;
 const builds = [
   ...workspace.map((folder) => `${folder}/dist`),
   ...addons,
@@ -124,7 +132,8 @@ const sources = run('git', ['ls-files'])
   .trim()
   .split('\n')
   .filter((path) => !isLeftOut(path));
-const without = /^(esbuild|tsup|tsx|typescript|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
+const without =
+  /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const modules = new Set([
   // @mtl/tooling: what their tsconfig.json extends, without which tests compile none of their sources
   ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation'] }),
@@ -150,7 +159,12 @@ try {
   };
   put(process.execPath, 'bin/node');
   run('strip', ['--strip-unneeded', join(stage, 'bin/node')]);
-  put(join(root, 'tooling/cuda/run-on-gpu.sh'), 'run-on-gpu.sh');
+  for (const program of ['run-on-gpu.sh', 'take-sources.mjs']) {
+    put(join(root, 'tooling/cuda', program), program);
+  }
+  if (values['for-checkout']) {
+    writeFileSync(join(stage, 'sources.json'), JSON.stringify(digestsOf(root, sources)));
+  }
   if (peer !== undefined) put(peer, 'peer/gpt_torch.py');
   const binaries = [...addons, ...(values['without-cuda'] ? [] : [cudaLibrary])].map((path) =>
     join(root, path),
@@ -164,6 +178,7 @@ try {
     date: new Date().toISOString(),
     node: process.version,
     cuda: !values['without-cuda'],
+    architecture: values.architecture ?? 'all',
     engines,
     yardstick: peer === undefined ? null : basename(peer),
     requires: requiredVersions([...binaries, join(stage, 'bin/node')]),
@@ -171,13 +186,14 @@ try {
   writeFileSync(join(stage, 'bundle.json'), `${JSON.stringify(description, null, 1)}\n`);
 
   const list = join(stage, '.files');
-  writeFileSync(list, [...sources, ...builds, ...modules].join('\n'));
+  writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // -9 for its window of 64 MB: some modules are there twice, for packages with other neighbours
-    ...['--create', '--use-compress-program', 'xz -9 -T0', '--file', out],
+    // a window of 64 MB: some modules are there twice, for packages with other neighbours; half is machine code
+    ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
     // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
-    // there
-    ...[`--transform=flags=rH;s,^\\./,,;s,^,${name}/,`, '--hard-dereference', '--owner=0', '--group=0'],
+    // there; a library of one architecture is where that of all would be
+    `--transform=flags=rH;s,^\\./,,;s,^${dirname(cudaLibrary)}/,packages/kernels/${cudaBuildFolder()}/,;s,^,${name}/,`,
+    ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],
   ]);
@@ -187,5 +203,5 @@ try {
 const { size } = statSync(out);
 console.log(`${out}: ${(size / 1e6).toFixed(1)} MB`);
 console.log(`  tar -xf ${basename(out)} && ./${name}/run-on-gpu.sh all --out results`);
-if (size > mostBytes)
-  fail(`${(size / 1e6).toFixed(1)} MB are more than ${mostBytes / 1e6}`, 'leave something out');
+const most = mostBytes[values['for-checkout'] ? 'forCheckout' : 'whole'];
+if (size > most) fail(`${(size / 1e6).toFixed(1)} MB are more than ${most / 1e6}`, 'leave something out');

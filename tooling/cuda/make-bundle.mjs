@@ -5,23 +5,33 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 import { emulatedTargets } from '../cuda-emulation/emulated-libraries.mjs';
+import { cudaBuildArguments } from './cuda-build-folder.mjs';
 
 answerHelp(`usage: npm run dev -- bundle:cuda [FLAGS]
 
 Builds what is not built yet, everything of device cuda too, and packs it for a machine with a GPU.
 
-  --without-cuda  Does not build the CUDA library.`);
+  --for-checkout       Leaves out what a checkout next to the bundle has; at most 42 MB instead of 60.
+  --architecture NAME  Compiles the CUDA library for one architecture only, such as 90a (Hopper): a fifth
+                       of the time and of the size.
+  --without-cuda       Does not build the CUDA library.
+  --without-nccl       Packs ranks that cannot use NCCL, if nccl.h is not installed.
+  --out FILE           [mtl-cuda.tar.xz]`);
 const args = process.argv.slice(2);
+const { values } = parseArgs({ strict: false, options: { architecture: { type: 'string' } } });
 bootstrap(['build', 'build:native']);
-if (!args.includes('--without-cuda')) bootstrap(['build:cuda']);
 const run = (script, given, cwd) => {
   const options = { cwd, env: toolEnvironment(), stdio: 'inherit' };
   const { status } = spawnSync(process.execPath, [join(root, 'tooling', script), ...given], options);
   if (status !== 0) process.exit(status ?? 1);
 };
+if (!args.includes('--without-cuda')) {
+  run('native/build-native.mjs', cudaBuildArguments(values.architecture), join(root, 'packages/kernels'));
+}
 for (const target of ['kernels_native_tests', ...emulatedTargets]) {
   run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
 }

@@ -22,6 +22,8 @@ if ! starts 2> /dev/null; then
     exit 2
   fi
 fi
+# the checkout that a bundle without sources was unpacked in
+if [ -f "$here/sources.json" ]; then "$node" "$here/take-sources.mjs" "${MTL_CHECKOUT:-$here/..}" || exit 2; fi
 if [ -f "$here/peer/gpt_torch.py" ]; then export MTL_PEER="${MTL_PEER:-$here/peer/gpt_torch.py}"; fi
 while IFS='"' read -r _ key _ value _; do
   if [ "$key" = commit ]; then MTL_BUNDLE_COMMIT=$value; fi

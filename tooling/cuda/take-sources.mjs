@@ -1,0 +1,56 @@
+/**
+ * Completes a bundle that was made for a checkout: copies the tracked files that it leaves out.
+ *   node take-sources.mjs CHECKOUT
+ * Ends with 2 when the checkout lacks one of them. Files that have changed since the bundle was made are
+ * taken as they are and named: tests run from them, but builds in the bundle are of the others.
+ */
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Returns the digest of each of `files`, which are named from `root`. */
+export function digestsOf(root, files) {
+  const digestOf = (file) =>
+    createHash('sha256')
+      .update(readFileSync(join(root, file)))
+      .digest('hex')
+      .slice(0, 16);
+  return Object.fromEntries(files.map((file) => [file, digestOf(file)]));
+}
+
+/**
+ * Copies the files that `digests` names from a checkout into a bundle.
+ * @returns the files that the checkout lacks, of which nothing is then copied, and those that differ
+ */
+export function takeSources({ checkout, bundle, digests }) {
+  const files = Object.keys(digests);
+  const missing = files.filter((file) => !existsSync(join(checkout, file)));
+  if (missing.length > 0) return { missing, changed: [] };
+  const found = digestsOf(checkout, files);
+  for (const file of files) {
+    mkdirSync(dirname(join(bundle, file)), { recursive: true });
+    cpSync(join(checkout, file), join(bundle, file));
+  }
+  return { missing, changed: files.filter((file) => found[file] !== digests[file]) };
+}
+
+const isProgram =
+  process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url);
+if (isProgram) {
+  const bundle = dirname(fileURLToPath(import.meta.url));
+  const [checkout = dirname(bundle)] = process.argv.slice(2);
+  const digests = JSON.parse(readFileSync(join(bundle, 'sources.json'), 'utf8'));
+  const { missing, changed } = takeSources({ checkout, bundle, digests });
+  if (missing.length > 0) {
+    console.error(
+      `error[MTL_BUNDLE]: ${checkout} lacks ${missing.length} files of the checkout that the bundle was made in, such as ${missing[0]}\n  remedy: unpack the bundle in the root of that checkout, or set MTL_CHECKOUT to it`,
+    );
+    process.exit(2);
+  }
+  if (changed.length > 0) {
+    console.error(
+      `note: ${changed.length} files have changed since the bundle was made: ${changed.join(', ')}`,
+    );
+  }
+}
