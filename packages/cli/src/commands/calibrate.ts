@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {
   calibratedProfilePath,
   type MeasuredRates,
@@ -19,7 +20,7 @@ import { launchOnThisHost } from './run/launcher/launcher.js';
 import { resolveProgram } from './run/launcher/resolve-program.js';
 
 interface CalibrateFlags {
-  readonly device: string;
+  readonly device: 'cpu' | 'cuda';
   readonly output?: string;
   readonly json?: true;
   readonly quick?: true;
@@ -32,6 +33,9 @@ const notes = `
 Trains small models with known sizes, without data and without communication, and times their matmuls, attention, other
 kernels and optimizer: on one process with one thread, on one with all cores, and on several at once, which share caches
 and memory. Then times collectives and messages between them. Takes about two minutes; run nothing else meanwhile.
+
+With --device cuda models of one layer are trained in bfloat16, on one GPU and on all of this machine at once. Times are
+those of the GPU; what the host takes to start an operation is measured apart.
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 
@@ -52,35 +56,30 @@ export function calibrateCommand(): Command {
 }
 
 async function calibrate(flags: CalibrateFlags): Promise<void> {
-  if (flags.device !== 'cpu') {
-    throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `device ${flags.device} cannot be calibrated yet`, {
-      expected: '--device cpu',
-      remedy: 'plan runs on GPUs with a shipped profile, for example mtl plan --profile h100-80gb',
-    });
-  }
   if (flags.rates !== undefined) {
     await measureAsRank(flags.rates, flags);
     return;
   }
   const path = flags.output ?? calibratedProfilePath(process.env);
-  const numCores = availableParallelism();
-  const layouts = layoutsOf(numCores);
+  const gpus = flags.device === 'cuda' ? findGpus() : undefined;
+  const numProcesses = gpus?.devices.length ?? availableParallelism();
+  const layouts = gpus === undefined ? layoutsOf(numProcesses) : layoutsOfGpus(numProcesses);
   const directory = mkdtempSync(join(tmpdir(), 'mtl-calibrate-'));
   try {
     const rates: MeasuredRates[] = [];
-    for (const [index, { numProcesses, numThreads }] of layouts.entries()) {
-      const what = `${numProcesses} process(es) of ${numThreads} thread(s)`;
-      process.stderr.write(`measuring ${index + 1} of ${layouts.length}: ${what}\n`);
+    for (const [index, layout] of layouts.entries()) {
+      process.stderr.write(`measuring ${index + 1} of ${layouts.length}: ${titleOf(layout, gpus)}\n`);
       const file = join(directory, `${index}.json`);
       const quick = flags.quick === true ? ['--quick'] : [];
+      const measured = ['--rates', file, '--threads', `${layout.numThreads}`, '--device', flags.device];
       await launchOnThisHost({
-        numProcesses,
+        numProcesses: layout.numProcesses,
         script: resolveProgram('mtl'),
-        args: ['calibrate', '--rates', file, '--threads', `${numThreads}`, ...quick],
+        args: ['calibrate', ...measured, ...quick],
       });
       rates.push(JSON.parse(readFileSync(file, 'utf8')) as MeasuredRates);
     }
-    const measured = calibratedProfile({ rates, numProcesses: numCores, measuredAt: new Date() });
+    const measured = calibratedProfile({ rates, numProcesses, measuredAt: new Date(), gpus });
     const profile = parseProfile(JSON.parse(JSON.stringify(measured)), 'the calibration');
     publish(path, JSON.stringify(profile));
     if (flags.json === true) process.stdout.write(`${JSON.stringify(profile)}\n`);
@@ -88,6 +87,15 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/** Returns the GPUs of this machine. @throws KernelError of `openCuda` where there is none */
+function findGpus(): CudaProbe {
+  const { probe, device, error } = findGpu();
+  if (probe !== undefined && device !== undefined) return probe;
+  if (error !== undefined) throw error;
+  openCuda(); // names what is missing
+  throw new Error('a GPU was opened that the driver does not list');
 }
 
 interface ProcessLayout {
@@ -108,10 +116,21 @@ export function layoutsOf(numCores: number): ProcessLayout[] {
   return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()];
 }
 
-async function measureAsRank(file: string, { threads = 1, quick }: CalibrateFlags): Promise<void> {
-  const { world } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined });
-  const runs = referenceRuns({ isQuick: quick === true });
-  const rates = await measureRates({ world, numThreads: threads, runs });
+/** Returns the processes that measure GPUs: one alone, and one for each. */
+const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
+  [...new Set([1, numGpus])].map((numProcesses) => ({ numProcesses, numThreads: 1 }));
+
+function titleOf({ numProcesses, numThreads }: ProcessLayout, gpus: CudaProbe | undefined): string {
+  if (gpus === undefined) return `${numProcesses} process(es) of ${numThreads} thread(s)`;
+  return `${numProcesses} x ${gpus.devices[0]!.name}`;
+}
+
+async function measureAsRank(file: string, { threads = 1, quick, device }: CalibrateFlags): Promise<void> {
+  const { world } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined, device });
+  const isEmulated = device === 'cuda' && findGpu().isEmulated;
+  const extent = isEmulated ? 'smallest' : quick === true ? 'quick' : 'all';
+  const runs = referenceRuns({ device, extent });
+  const rates = await measureRates({ world, numThreads: threads, runs, device });
   if (world === undefined || world.rank === 0) writeFileSync(file, JSON.stringify(rates));
   world?.close();
 }
@@ -138,16 +157,19 @@ const tolerableSpread = 0.1;
 /** Formats the measured rates as a short table. */
 function formatCalibration({ hardware }: Profile): string {
   if (hardware.state !== 'measured') return '';
+  const isOfGpu = hardware.deviceType === 'cuda';
+  const dtype = isOfGpu ? 'bf16' : 'fp32';
   const spreads = hardware.rates.map(spreadOf);
   const isNoisy = spreads.some((spread) => spread > tolerableSpread);
   return [
     `${hardware.device}\n`,
     ...hardware.rates.map(
       (rates, index) =>
-        `${rates.numProcesses} process(es) of ${rates.numThreads} thread(s)\n` +
+        `${rates.numProcesses} ${isOfGpu ? 'GPU(s)' : `process(es) of ${rates.numThreads} thread(s)`}\n` +
         formatTable([
-          ['matmuls', `up to ${gigaflops(peakFlops({ ...hardware, rates: [rates] }, 'fp32'))} in fp32`],
+          ['matmuls', `up to ${gigaflops(peakFlops({ ...hardware, rates: [rates] }, dtype))} in ${dtype}`],
           ['memory', `up to ${gigabytes(Math.max(...kernelRates(rates)))} in kernels`],
+          ...hostLines(rates),
           ...collectiveLines(rates),
           ['spread', `${(100 * spreads[index]!).toFixed(1)} %, median of all times`],
         ]),
@@ -163,6 +185,12 @@ const gigabytes = (rate: number): string => `${(rate / 1e9).toFixed(1)} GB/s`;
 
 const kernelRates = ({ kernels }: MeasuredRates): number[] =>
   kernels.flatMap(({ points }) => points.map(({ bytes, seconds }) => bytes / seconds));
+
+function hostLines({ host }: MeasuredRates): [string, string][] {
+  if (host?.operationSeconds === undefined) return [];
+  const operation = `${(1e6 * host.operationSeconds).toFixed(1)} us for an operation`;
+  return [['host', `${operation}, ${(1e3 * host.stepSeconds).toFixed(2)} ms for a step`]];
+}
 
 function collectiveLines({ collectives = [] }: MeasuredRates): [string, string][] {
   return collectives.map(({ name, points }) => {

@@ -27,6 +27,5 @@ it('is the sum of all groups, and nothing where a profile has no such constants'
     { ...none, group: between, hasCollectives: true, numSenders: 1 },
   ];
   expect(communicatorBytes(uses, options) / mebibyte).toBe(24 * 12 + 16 * 20 + 80);
-  const { communicator: _, ...rest } = gpu;
-  expect(communicatorBytes(uses, { ...options, gpu: rest })).toBe(0);
+  expect(communicatorBytes(uses, { ...options, gpu: {} })).toBe(0);
 });

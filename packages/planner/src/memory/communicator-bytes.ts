@@ -11,7 +11,7 @@ export interface GroupUse {
 }
 
 interface CommunicatorBytesOptions {
-  readonly gpu: GpuProfile;
+  readonly gpu: Pick<GpuProfile, 'communicator'>;
   /** Channels of a communicator for the messages of one rank to another. */
   readonly messageChannels: number;
 }

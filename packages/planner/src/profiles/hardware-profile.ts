@@ -93,8 +93,25 @@ const rates = z.strictObject({
     .optional(),
   /** Time of the host besides operations: in every pass, and once a step. Absent: none. */
   host: z
-    .strictObject({ passSeconds: z.number().nonnegative(), stepSeconds: z.number().nonnegative() })
+    .strictObject({
+      passSeconds: z.number().nonnegative(),
+      stepSeconds: z.number().nonnegative(),
+      /** To enqueue an operation, on devices that go on meanwhile. Absent: part of the times of operations. */
+      operationSeconds: z.number().nonnegative().optional(),
+    })
     .optional(),
+});
+
+/** Memory that a communicator of NCCL takes outside of the program's allocator. */
+const communicator = z.strictObject({
+  /** Number of rings of a collective within a node. */
+  channelsInside: constant,
+  /** Number of rings of a collective between nodes. */
+  channelsBetween: constant,
+  /** Buffers of a connection from which a rank receives, for each channel. */
+  receiveBytes: constant,
+  /** Buffers that a rank sends over: within a node the receiver's, between nodes ones of its own. */
+  sendBytes: constant,
 });
 
 /** A machine as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
@@ -103,6 +120,8 @@ const measuredProfile = z.strictObject({
   name: z.string(),
   device: z.string(),
   state: z.literal('measured'),
+  /** Where the rates were measured. Absent: `cpu`. */
+  deviceType: z.enum(['cpu', 'cuda']).optional(),
   /** Memory of one process. */
   memoryBytes: constant,
   /** Processes of one machine: ranks beyond them are on another. */
@@ -113,6 +132,7 @@ const measuredProfile = z.strictObject({
   /** Absent where nothing was measured between machines. */
   linkBetween: link.optional(),
   overlapCost: constant,
+  communicator: communicator.optional(),
 });
 
 export type MeasuredProfile = z.infer<typeof measuredProfile>;
@@ -165,19 +185,7 @@ export const gpuProfile = z.strictObject({
   linkBetween: link,
   /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
   overlapCost: constant,
-  /** Memory that a communicator of NCCL takes outside of the program's allocator. */
-  communicator: z
-    .strictObject({
-      /** Number of rings of a collective within a node. */
-      channelsInside: constant,
-      /** Number of rings of a collective between nodes. */
-      channelsBetween: constant,
-      /** Buffers of a connection from which a rank receives, for each channel. */
-      receiveBytes: constant,
-      /** Buffers that a rank sends over: within a node the receiver's, between nodes ones of its own. */
-      sendBytes: constant,
-    })
-    .optional(),
+  communicator: communicator.optional(),
 });
 
 /** A model of a GPU, or the measurements of a machine. */

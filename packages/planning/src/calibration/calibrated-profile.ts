@@ -1,6 +1,7 @@
 import { cpus } from 'node:os';
 import { hostInformation } from '@mtl/kernels';
-import type { MeasuredRates, Profile } from '@mtl/planner';
+import type { CudaProbe } from '@mtl/kernels/internal';
+import { loadProfile, type MeasuredRates, type Profile, profileNames } from '@mtl/planner';
 
 export interface CalibratedProfileOptions {
   /** Rates of one process, and of several. */
@@ -8,34 +9,37 @@ export interface CalibratedProfileOptions {
   /** Processes that the machine is full with. */
   readonly numProcesses: number;
   readonly measuredAt: Date;
+  /** The GPUs that were measured, one for each process. Default: CPUs were. */
+  readonly gpus?: CudaProbe | undefined;
 }
 
-/** A profile of this machine from what was measured on it. */
+/** Returns a profile of this machine from what was measured on it. */
 export function calibratedProfile(options: CalibratedProfileOptions): Profile {
-  const { rates, numProcesses, measuredAt } = options;
+  const { rates, numProcesses, measuredAt, gpus } = options;
   const source = `measured by mtl calibrate on ${measuredAt.toISOString().slice(0, 10)}`;
-  const constant = (value: number, from = source) => ({ value, source: from });
-  const { instructionSet, onednnVersion } = hostInformation();
+  const constant = (value: number) => ({ value, source });
   const shared = rates.find(({ collectives }) => collectives !== undefined);
   const messages = shared?.collectives?.find(({ name }) => name === 'message')?.points;
   const [shortest, longest] = [messages?.[0], messages?.at(-1)];
-  const assumed = 'assumed: nothing to measure with one process';
+  const assumed = gpus === undefined ? assumedOfCpus : assumedOf(gpus);
+  const { linkInside } = assumed;
   return {
     name: 'this-machine',
     hardware: {
       version: 1,
       name: 'this-machine',
-      device: `${cpus()[0]?.model.trim() ?? 'CPU'}, ${numProcesses} cores, ${instructionSet}, oneDNN ${onednnVersion}`,
+      device: gpus === undefined ? describeCpus(numProcesses) : describeGpus(gpus),
       state: 'measured',
+      ...(gpus === undefined ? {} : { deviceType: 'cuda' }),
       memoryBytes: constant(rates[0]!.memoryBytes ?? 1),
       gpusPerNode: constant(numProcesses),
       rates: [...rates],
+      ...assumed,
       linkInside: {
-        bytesPerSecond: longest ? constant(longest.bytes / longest.seconds) : constant(1e9, assumed),
-        efficiency: constant(1, longest ? source : assumed),
-        latencySeconds: shortest ? constant(shortest.seconds) : constant(1e-5, assumed),
+        bytesPerSecond: longest ? constant(longest.bytes / longest.seconds) : linkInside.bytesPerSecond,
+        efficiency: longest ? constant(1) : linkInside.efficiency,
+        latencySeconds: shortest ? constant(shortest.seconds) : linkInside.latencySeconds,
       },
-      overlapCost: constant(1, 'assumed: threads that communicate share the cores that compute'),
     },
     software: {
       version: 1,
@@ -43,8 +47,67 @@ export function calibratedProfile(options: CalibratedProfileOptions): Profile {
       description: '@mtl: what a dry run records',
       source,
       operations: 'recorded',
-      hostSecondsPerOperation: constant(1e-9, 'part of the times of operations'),
-      linkFactor: constant(1, 'nothing was measured between machines'),
+      hostSecondsPerOperation: hostSecondsOf(rates[0]!, source),
+      linkFactor: { value: 1, source: 'nothing was measured between machines' },
     },
+  };
+}
+
+function hostSecondsOf({ host }: MeasuredRates, source: string) {
+  const seconds = host?.operationSeconds;
+  return seconds === undefined
+    ? { value: 1e-9, source: 'part of the times of operations' }
+    : { value: Math.max(seconds, 1e-9), source };
+}
+
+function describeCpus(numCores: number): string {
+  const { instructionSet, onednnVersion } = hostInformation();
+  return `${cpus()[0]?.model.trim() ?? 'CPU'}, ${numCores} cores, ${instructionSet}, oneDNN ${onednnVersion}`;
+}
+
+function describeGpus({ devices, driverVersion, runtimeVersion }: CudaProbe): string {
+  const { name, computeCapability } = devices[0]!;
+  return `${devices.length} x ${name} (${computeCapability}), driver of CUDA ${driverVersion}, kernels of CUDA ${runtimeVersion}`;
+}
+
+type AssumedHardware = Pick<
+  Profile['hardware'],
+  'linkInside' | 'linkBetween' | 'overlapCost' | 'communicator'
+>;
+
+const unmeasured = 'assumed: nothing to measure with one process';
+
+const assumedOfCpus: AssumedHardware = {
+  linkInside: {
+    bytesPerSecond: { value: 1e9, source: unmeasured },
+    efficiency: { value: 1, source: unmeasured },
+    latencySeconds: { value: 1e-5, source: unmeasured },
+  },
+  overlapCost: { value: 1, source: 'assumed: threads that communicate share the cores that compute' },
+};
+
+const assumedOfUnknownGpus: AssumedHardware = {
+  linkInside: {
+    bytesPerSecond: { value: 32e9, source: 'assumed: PCI Express 4.0 with 16 lanes' },
+    efficiency: { value: 0.8, source: unmeasured },
+    latencySeconds: { value: 1e-5, source: unmeasured },
+  },
+  overlapCost: { value: 0.15, source: 'assumed: that of h100-80gb' },
+};
+
+/**
+ * Returns what is not measured of GPUs: their links, what communication costs beside computation, and the
+ * memory of communicators. A shipped profile has them if its name begins with a word of the GPU's name.
+ */
+function assumedOf({ devices }: CudaProbe): AssumedHardware {
+  const words = devices[0]!.name.toLowerCase().split(/[^a-z0-9]+/);
+  const name = profileNames().find((each) => words.includes(each.split('-')[0]!));
+  if (name === undefined) return assumedOfUnknownGpus;
+  const { linkInside, linkBetween, overlapCost, communicator } = loadProfile(name).hardware;
+  return {
+    linkInside,
+    overlapCost,
+    ...(linkBetween && { linkBetween }),
+    ...(communicator && { communicator }),
   };
 }

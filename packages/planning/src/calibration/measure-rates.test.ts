@@ -31,7 +31,7 @@ const configured = (options: RunOptions, worldSize: number) =>
 
 let rates: MeasuredRates;
 beforeAll(async () => {
-  const runs = referenceRuns({ isQuick: true }).map((run) => ({ ...run, numSteps: 3 }));
+  const runs = referenceRuns({ extent: 'quick' }).map((run) => ({ ...run, numSteps: 3 }));
   rates = await measureRates({ world: undefined, numThreads: 1, runs });
 });
 

@@ -1,16 +1,20 @@
 import { totalmem } from 'node:os';
 import type { ProcessGroup, World } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
-import { matmul, Tensor } from '@mtl/kernels';
+import { type Device, DeviceMark, matmul, Tensor } from '@mtl/kernels';
+import { openCuda } from '@mtl/kernels/internal';
 import type { MeasuredRates } from '@mtl/planner';
 import { setThreadsOfRank } from '@mtl/run-parts/internal';
 import { dryRunModel } from '../dry-run/dry-run.js';
-import { dryRunRank } from '../dry-run/dry-run-rank.js';
+import { type DryRunListener, dryRunRank } from '../dry-run/dry-run-rank.js';
+import { DeviceOperationClock } from './device-operation-clock.js';
 import { meanWithSpread, measuredEntries, medianWithSpread } from './measured-points.js';
-import { OperationClock, type OperationSamples, typicalSteps } from './operation-clock.js';
+import { OperationClock, type OperationSamples, type TimedStep, typicalSteps } from './operation-clock.js';
 import { configurationOfReference, type ReferenceRun } from './reference-runs.js';
 
 export interface MeasureRatesOptions {
+  /** `cuda` must be open. Default `cpu`. */
+  readonly device?: 'cpu' | 'cuda';
   /** The processes that share this machine; undefined for one alone. */
   readonly world: World | undefined;
   /** Threads of each process. */
@@ -22,22 +26,26 @@ export interface MeasureRatesOptions {
 
 /** The first steps, in which memory is allocated and primitives are made. */
 const numWarmUpSteps = 2;
+/** Steps of a device that is timed by marks, in which the host is timed instead. */
+const numPlainSteps = 3;
 
 /**
  * Measures what operations take on this machine while as many processes run the same: all of them call it.
  * They train small models next to each other, without communication, and then time their collectives.
  */
 export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
-  const { world, numThreads, runs, onRun } = options;
+  const { world, numThreads, runs, onRun, device = 'cpu' } = options;
   const numProcesses = world?.size ?? 1;
   setThreadsOfRank(numThreads, { localSize: numProcesses });
   const samples = new Map<string, OperationSamples>();
   const passSeconds: number[] = [];
   const stepSeconds: number[] = [];
+  const operationSeconds: number[] = [];
   for (const [index, run] of runs.entries()) {
     onRun?.(run, index);
     world?.group.barrier().wait();
-    const { steps } = await clockedRun(run);
+    const { steps, hostSecondsPerOperation } = await clockedRun(run, device);
+    if (hostSecondsPerOperation !== undefined) operationSeconds.push(hostSecondsPerOperation);
     for (const step of typicalSteps(steps)) {
       for (const [key, { operation, seconds }] of step.samples) {
         const known = samples.get(key);
@@ -51,34 +59,71 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
   return {
     numProcesses,
     numThreads,
-    memoryBytes: Math.floor(totalmem() / numProcesses),
+    memoryBytes: device === 'cuda' ? memoryOfGpu() : Math.floor(totalmem() / numProcesses),
     ...measuredEntries(samples.values()),
-    ...(world === undefined ? {} : { collectives: measureCollectives(world.group) }),
-    host: {
-      passSeconds: meanWithSpread(passSeconds).mean,
-      stepSeconds: meanWithSpread(stepSeconds).mean,
-    },
+    ...(world === undefined ? {} : { collectives: measureCollectives(world.group, device) }),
+    host:
+      device === 'cuda'
+        ? {
+            passSeconds: 0,
+            // a run whose steps the device fills has none of its own
+            stepSeconds: medianWithSpread(stepSeconds).median,
+            operationSeconds: medianWithSpread(operationSeconds).median,
+          }
+        : {
+            passSeconds: meanWithSpread(passSeconds).mean,
+            stepSeconds: meanWithSpread(stepSeconds).mean,
+          },
   };
 }
 
-async function clockedRun(run: ReferenceRun): Promise<OperationClock> {
-  const configuration = configurationOfReference(run);
+/** What a run took. */
+interface ClockedRun {
+  readonly steps: readonly TimedStep[];
+  /** Undefined where it is part of the times of operations. */
+  readonly hostSecondsPerOperation?: number;
+}
+
+async function clockedRun(run: ReferenceRun, device: 'cpu' | 'cuda'): Promise<ClockedRun> {
+  if (device === 'cpu') {
+    const clock = new OperationClock({ numWarmUpSteps });
+    await trainListened(run, { device, numSteps: run.numSteps, listener: clock });
+    return { steps: clock.steps };
+  }
+  using clock = new DeviceOperationClock({ device, numWarmUpSteps, numPlainSteps });
+  await trainListened(run, { device, numSteps: run.numSteps, listener: clock });
+  return { steps: clock.steps, hostSecondsPerOperation: clock.hostSecondsPerOperation };
+}
+
+interface TrainListenedOptions {
+  readonly device: 'cpu' | 'cuda';
+  readonly numSteps: number;
+  readonly listener: DryRunListener;
+}
+
+async function trainListened(run: ReferenceRun, { device, ...options }: TrainListenedOptions): Promise<void> {
+  const configuration = configurationOfReference(run, device);
   const { model } = await dryRunModel(configuration);
-  const clock = new OperationClock({ numWarmUpSteps });
-  const { numSteps } = run;
   try {
-    await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, numSteps, listener: clock });
+    await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, ...options });
   } catch (error) {
     // one rank of several has no meaningful values
     if (!(MtlError.isInstance(error) && error.code === 'MTL_NOT_FINITE')) throw error;
   }
-  return clock;
+}
+
+/** Returns the bytes of the GPU that is open. */
+function memoryOfGpu(): number {
+  const { devices, deviceIndex } = openCuda();
+  return devices[deviceIndex]!.memoryBytes;
 }
 
 type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
 
-/** Values of the whole tensor, in float32. */
+/** Bytes of the whole tensor, in float32. */
 const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
+/** Links between GPUs reach their rate later. */
+const sizesOnGpus = [...sizes, 268_435_456];
 
 /**
  * Times collectives and messages of the processes of a group; all of them call it.
@@ -86,33 +131,35 @@ const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
  * A collective is timed as in a step: after a matmul of a millisecond, which each rank ends at a time of its
  * own, and with a tensor that was just written. From half a mebibyte on that takes two to three times as long
  * as collectives that follow each other. A message is timed alone, since a schedule says what its receiver
- * waits for.
+ * waits for. On GPUs it is the time of the device.
  */
-function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
+function measureCollectives(group: ProcessGroup, device: 'cpu' | 'cuda'): CollectiveEntry[] {
   const { size, rank } = group;
-  using work = new Work();
+  using work = new Work(device);
   const zeros = (bytes: number, parts = 1): Tensor =>
-    Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32' });
+    Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32', device });
+  const timed = (name: CollectiveEntry['name'], callOf: (bytes: number) => Call): CollectiveEntry =>
+    timedCollective({ group, device, name, callOf });
   return [
-    timed(group, 'all-reduce', (bytes) => {
+    timed('all-reduce', (bytes) => {
       const tensor = zeros(bytes);
       return { tensors: [tensor], work, run: () => group.allReduce(tensor).wait() };
     }),
-    timed(group, 'all-gather', (bytes) => {
+    timed('all-gather', (bytes) => {
       const output = zeros(bytes);
       const input = zeros(bytes, size);
       return { tensors: [output, input], work, run: () => group.allGather({ output, input }).wait() };
     }),
-    timed(group, 'reduce-scatter', (bytes) => {
+    timed('reduce-scatter', (bytes) => {
       const input = zeros(bytes);
       const output = zeros(bytes, size);
       return { tensors: [output, input], work, run: () => group.reduceScatter({ output, input }).wait() };
     }),
-    timed(group, 'all-to-all', (bytes) => {
+    timed('all-to-all', (bytes) => {
       const [output, input] = [zeros(bytes), zeros(bytes)];
       return { tensors: [output, input], work, run: () => group.allToAll({ output, input }).wait() };
     }),
-    timed(group, 'message', (bytes) => {
+    timed('message', (bytes) => {
       const tensor = zeros(bytes);
       // there and back, half of which is one message; pairs of neighbours
       const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
@@ -130,9 +177,15 @@ function measureCollectives(group: ProcessGroup): CollectiveEntry[] {
 
 /** Computation of a rank before it communicates. */
 class Work {
-  readonly #left = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
-  readonly #right = Tensor.zeros({ shape: [512, 512], dtype: 'float32' });
-  readonly #output = Tensor.zeros({ shape: [256, 512], dtype: 'float32' });
+  readonly #left: Tensor;
+  readonly #right: Tensor;
+  readonly #output: Tensor;
+
+  constructor(device: Device) {
+    this.#left = Tensor.zeros({ shape: [256, 512], dtype: 'float32', device });
+    this.#right = Tensor.zeros({ shape: [512, 512], dtype: 'float32', device });
+    this.#output = Tensor.zeros({ shape: [256, 512], dtype: 'float32', device });
+  }
 
   do(tensors: readonly Tensor[]): void {
     matmul({ left: this.#left, right: this.#right, output: this.#output });
@@ -153,25 +206,41 @@ interface Call {
   readonly part?: number;
 }
 
-function timed(
-  group: ProcessGroup,
-  name: CollectiveEntry['name'],
-  callOf: (bytes: number) => Call,
-): CollectiveEntry {
-  const points = sizes.map((bytes) => {
+interface TimedCollectiveOptions {
+  readonly group: ProcessGroup;
+  readonly device: 'cpu' | 'cuda';
+  readonly name: CollectiveEntry['name'];
+  readonly callOf: (bytes: number) => Call;
+}
+
+function timedCollective({ group, device, name, callOf }: TimedCollectiveOptions): CollectiveEntry {
+  const secondsOf = device === 'cuda' ? secondsOfGpu : secondsOfHost;
+  const points = (device === 'cuda' ? sizesOnGpus : sizes).map((bytes) => {
     const { tensors, work, run, part = 1 } = callOf(bytes);
     const numCalls = bytes > 1e6 ? 8 : 40;
     const seconds: number[] = [];
     for (let call = -2; call < numCalls; call++) {
       group.barrier().wait();
       work?.do(tensors);
-      const start = performance.now();
-      run();
-      if (call >= 0) seconds.push((part * (performance.now() - start)) / 1000);
+      const taken = secondsOf(run);
+      if (call >= 0) seconds.push(part * taken);
     }
     for (const tensor of tensors) tensor.dispose();
     const { median, spread } = medianWithSpread(seconds);
     return { bytes, seconds: Math.max(median, 1e-9), spread: Number(spread.toPrecision(3)) };
   });
   return { name, points };
+}
+
+function secondsOfHost(run: () => void): number {
+  const start = performance.now();
+  run();
+  return (performance.now() - start) / 1000;
+}
+
+function secondsOfGpu(run: () => void): number {
+  using start = new DeviceMark('cuda');
+  run();
+  using end = new DeviceMark('cuda');
+  return end.millisecondsSince(start) / 1000;
 }

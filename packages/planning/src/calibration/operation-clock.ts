@@ -22,6 +22,13 @@ export interface TimedStep {
   stepSeconds: number;
 }
 
+export const newTimedStep = (): TimedStep => ({
+  seconds: 0,
+  samples: new Map(),
+  passSeconds: [],
+  stepSeconds: 0,
+});
+
 /** Times the operations of a training run's passes and optimizer, on the host. */
 export class OperationClock implements DryRunListener {
   /** The steps after those of the warm-up. */
@@ -38,9 +45,7 @@ export class OperationClock implements DryRunListener {
   }
 
   beginStep(step: number): void {
-    if (step > this.#numWarmUpSteps) {
-      this.#step = { seconds: 0, samples: new Map(), passSeconds: [], stepSeconds: 0 };
-    }
+    if (step > this.#numWarmUpSteps) this.#step = newTimedStep();
     this.#inSpans = 0;
     this.#stepStart = performance.now();
   }
@@ -90,7 +95,8 @@ export class OperationClock implements DryRunListener {
   }
 }
 
-function addSample(
+/** Adds what an operation took to a step. */
+export function addSample(
   step: TimedStep,
   { operation, seconds }: { readonly operation: RecordedOperation; readonly seconds: number },
 ): void {

@@ -45,6 +45,28 @@ const bertSizes: readonly Size[] = [
   { hidden: 512, heads: 8, sequence: 256, batch: 2, vocabulary: 4000, steps: 6 },
 ];
 
+/**
+ * Sizes for GPUs, where a few thousand tokens fill the multiprocessors: those of published models, with one
+ * layer each, and long sequences.
+ */
+const gpuSizes: readonly Size[] = [
+  { hidden: 1024, heads: 16, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
+  { hidden: 768, heads: 12, sequence: 1024, batch: 4, vocabulary: 50_304, layers: 2, steps: 11 },
+  { hidden: 768, heads: 12, sequence: 1024, batch: 16, vocabulary: 50_304, steps: 11 },
+  { hidden: 1024, heads: 8, sequence: 8192, batch: 1, vocabulary: 8000, steps: 11 },
+  { hidden: 2048, heads: 16, sequence: 2048, batch: 2, vocabulary: 50_304, steps: 11 },
+  { hidden: 2048, heads: 32, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
+  { hidden: 2560, heads: 32, sequence: 2048, batch: 2, vocabulary: 50_304, steps: 11 },
+  { hidden: 2560, heads: 20, sequence: 2048, batch: 4, vocabulary: 32_000, steps: 11 },
+  { hidden: 4096, heads: 32, sequence: 2048, batch: 2, vocabulary: 32_000, steps: 11 },
+  { hidden: 3072, heads: 24, sequence: 2048, batch: 1, vocabulary: 50_304, steps: 11 },
+  { hidden: 4096, heads: 32, sequence: 4096, batch: 2, vocabulary: 32_000, steps: 11 },
+  { hidden: 5120, heads: 40, sequence: 2048, batch: 1, vocabulary: 32_000, steps: 11 },
+];
+
+/** Where every thread of a kernel is a fiber of the processor. */
+const smallestSize: Size = { hidden: 32, heads: 2, sequence: 16, batch: 1, vocabulary: 64, steps: 7 };
+
 const llama = {
   normalization: 'RMSNorm',
   swiglu: true,
@@ -65,11 +87,26 @@ const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
 /** Operations of tensor parallelism, on half of a model. */
 const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
-/**
- * The runs of a calibration, in the order in which they are run. With `isQuick` only those of hidden size 64,
- * which have all operations.
- */
-export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[] {
+/** How much a calibration times. */
+export interface ReferenceRunsOptions {
+  /** Default `cpu`. */
+  readonly device?: 'cpu' | 'cuda';
+  /**
+   * `quick`: models of one size, which have all operations; others are extrapolated. `smallest`: the same, so
+   * small that kernels compiled for the processor run them; of device `cuda` only. Default `all`.
+   */
+  readonly extent?: 'all' | 'quick' | 'smallest';
+}
+
+/** Returns the runs of a calibration, in the order in which they are run. */
+export function referenceRuns({
+  device = 'cpu',
+  extent = 'all',
+}: ReferenceRunsOptions = {}): readonly ReferenceRun[] {
+  return device === 'cpu' ? referenceRunsOnCpu(extent !== 'all') : referenceRunsOnGpu(extent);
+}
+
+function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   const ofGpt = sizes.filter(({ hidden }) => !isQuick || hidden === 64);
   const ofBert = bertSizes.filter(({ hidden }) => !isQuick || hidden === 64);
   const some = ofGpt.filter((_, index) => index % 4 === 0);
@@ -83,6 +120,23 @@ export function referenceRuns({ isQuick = false } = {}): readonly ReferenceRun[]
     ...some.map((size) => referenceRun('gpt', size, tensorParallel, 2)),
     ...ofBert.map((size) => referenceRun('bert', size)),
     ...ofBert.slice(0, 2).map((size) => referenceRun('bert', size, tensorParallel, 2)),
+  ];
+}
+
+/** GPUs train in bfloat16: of float32 one size is timed. */
+function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly ReferenceRun[] {
+  const training = { bf16: true };
+  const ofGpt = extent === 'all' ? gpuSizes : extent === 'quick' ? gpuSizes.slice(0, 1) : [smallestSize];
+  const some = ofGpt.filter((_, index) => index % 4 === 0);
+  const least = ofGpt.slice(0, 1);
+  return [
+    ...ofGpt.map((size) => referenceRun('gpt', size, { model: withoutDropout, training })),
+    ...some.map((size) => referenceRun('gpt', size, { training })),
+    ...some.map((size) => referenceRun('gpt', size, { model: { ...llama, ...withoutDropout }, training })),
+    ...some.map((size) => referenceRun('gpt', size, { ...withExperts(size), training })),
+    ...some.map((size) => referenceRun('gpt', size, { ...tensorParallel, training }, 2)),
+    ...some.slice(0, 2).map((size) => referenceRun('bert', size, { training })),
+    ...least.map((size) => referenceRun('gpt', size)),
   ];
 }
 
@@ -131,6 +185,9 @@ function referenceRun(
   };
 }
 
-/** Its configuration. @throws ConfigurationError */
-export const configurationOfReference = ({ options, worldSize }: ReferenceRun): PretrainingConfiguration =>
-  configure(options, { worldSize });
+/** Its configuration on a device. @throws ConfigurationError */
+export const configurationOfReference = (
+  { options, worldSize }: ReferenceRun,
+  device: 'cpu' | 'cuda',
+): PretrainingConfiguration =>
+  configure({ ...options, layout: { ...options.layout, device } }, { worldSize });

@@ -140,7 +140,11 @@ interface Parts {
 
 async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
   const { worldSize: numProcesses } = configuration.parallel;
-  const run = await recordRun(configuration, { gpusPerNode: profile.hardware.gpusPerNode.value });
+  const { hardware } = profile;
+  const run = await recordRun(configuration, {
+    gpusPerNode: hardware.gpusPerNode.value,
+    hasRowSumRates: hardware.state === 'measured',
+  });
   const isOnGpu = configuration.parallel.device === 'cuda';
   const memoryOf = new Map(
     run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
@@ -222,7 +226,7 @@ async function plannedThreads(
   configuration: PretrainingConfiguration,
   { hardware }: Profile,
 ): Promise<number | undefined> {
-  if (hardware.state !== 'measured') return undefined;
+  if (isOfGpu(hardware)) return undefined;
   const { parallel } = configuration;
   const { model } = await dryRunModel(configuration);
   const numCores = hardware.gpusPerNode.value;
@@ -258,9 +262,13 @@ export interface LibraryMemory {
   readonly communicators: number;
 }
 
-/** Undefined where the machine is not a model of a GPU: on CPUs libraries take nothing that counts. */
+/** Tells a profile of GPUs from one of CPUs, which are always measured. */
+const isOfGpu = (hardware: Profile['hardware']): boolean =>
+  hardware.state !== 'measured' || hardware.deviceType === 'cuda';
+
+/** Undefined for CPUs, where libraries take nothing that counts. */
 function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
-  if (hardware.state === 'measured') return undefined;
+  if (!isOfGpu(hardware)) return undefined;
   return {
     matmulWorkspace: cublasltWorkspaceBytes,
     communicators: communicatorBytes(uses, { gpu: hardware, messageChannels: ncclMessageChannels }),
@@ -268,11 +276,11 @@ function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): Librar
 }
 
 /**
- * The flags of a run on the machine of a profile: on device cuda where the profile is a model of a GPU,
- * unless --device is given. What was measured is of the device that the flags name.
+ * The flags of a run on the machine of a profile: on device cuda where the profile is one of GPUs, unless
+ * --device is given.
  */
 export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {
-  if (hardware.state === 'measured' || flags.given.has('device')) return flags;
+  if (!isOfGpu(hardware) || flags.given.has('device')) return flags;
   return {
     ...flags,
     values: { ...flags.values, device: 'cuda' },

@@ -37,6 +37,11 @@ export interface RecordedRun extends DryRun {
 interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
   /** Ranks of one node, which decides over which links groups communicate. */
   readonly gpusPerNode: number;
+  /**
+   * Whether the row sums of attention's backward pass have a rate of their own. Default: on CPUs; the rate of
+   * models of GPUs is that of whole backward passes, with their row sums.
+   */
+  readonly hasRowSumRates?: boolean;
 }
 
 /**
@@ -46,7 +51,7 @@ interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
  */
 export async function recordRun(
   configuration: PretrainingConfiguration,
-  { gpusPerNode, ...options }: RecordRunOptions,
+  { gpusPerNode, hasRowSumRates = configuration.parallel.device !== 'cuda', ...options }: RecordRunOptions,
 ): Promise<RecordedRun> {
   const { parallel, training } = configuration;
   const groupNamed = rankGroups(parallel, gpusPerNode);
@@ -61,6 +66,7 @@ export async function recordRun(
         groupNamed,
         communicatorOf,
         device: metaDeviceOf(parallel.device),
+        hasRowSumRates,
         overlapsGather: parallel.overlapParamGather,
       });
       recordings.set(pp, recording);
@@ -92,6 +98,7 @@ interface StepRecordingOptions {
   readonly communicatorOf: (name: string) => string;
   /** Device of the dry run, where bytes are counted. */
   readonly device: Device;
+  readonly hasRowSumRates: boolean;
   readonly overlapsGather: boolean;
 }
 
@@ -105,6 +112,7 @@ class StepRecording implements StepListener {
   readonly groups: UsedGroups;
   readonly #groupNamed: GroupNamed;
   readonly #device: Device;
+  readonly #hasRowSumRates: boolean;
   readonly #overlapsGather: boolean;
   readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
   readonly #keptBytes = new Map<number, number>();
@@ -123,10 +131,12 @@ class StepRecording implements StepListener {
   /** After the first step: others repeat it. */
   #isRecorded = false;
 
-  constructor({ groupNamed, communicatorOf, device, overlapsGather }: StepRecordingOptions) {
+  constructor(options: StepRecordingOptions) {
+    const { groupNamed, communicatorOf, device, hasRowSumRates, overlapsGather } = options;
     this.#groupNamed = groupNamed;
     this.groups = new UsedGroups(groupNamed, communicatorOf);
     this.#device = device;
+    this.#hasRowSumRates = hasRowSumRates;
     this.#overlapsGather = overlapsGather;
   }
 
@@ -237,8 +247,7 @@ class StepRecording implements StepListener {
 
   #observed<Result>(list: Operation[], body: () => Result): Result {
     return observeOperations((name, operands, { flops }) => {
-      // the rate of attention's backward on GPUs is that of whole backward passes, with their row sums
-      if (name === 'attention_row_sums' && this.#device === 'meta-cuda') return;
+      if (name === 'attention_row_sums' && !this.#hasRowSumRates) return;
       list.push(recordedOperation({ name, operands }, flops));
     }, body);
   }

@@ -89,6 +89,7 @@ async function costsOf(
   const { cp, dp, edp } = meshOfRun(proxy.parallel).sizes;
   const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
+    hasRowSumRates: profile.hardware.state === 'measured',
     isRun: ({ tp }) => tp === 0,
     withUneven: false,
   });

@@ -1,0 +1,165 @@
+import { type Device, DeviceMark, observeOperations, synchronize, Tensor } from '@mtl/kernels';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import type { DryRunListener } from '../dry-run/dry-run-rank.js';
+import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
+import { medianWithSpread } from './measured-points.js';
+import { addSample, newTimedStep, type TimedStep } from './operation-clock.js';
+
+export interface DeviceOperationClockOptions {
+  readonly device: Device;
+  /** First steps, in which memory is allocated and algorithms are chosen: at least one. */
+  readonly numWarmUpSteps: number;
+  /** Steps after them that run as in training, in which the host is timed; those that follow have marks. */
+  readonly numPlainSteps: number;
+}
+
+/** A mark of the device, and the operation between the mark before it and itself; undefined for a start. */
+interface MarkedOperation {
+  readonly mark: DeviceMark;
+  readonly operation: RecordedOperation | undefined;
+}
+
+type SpanKind = RecordedActivity['kind'];
+
+/**
+ * Times the operations of a training run's passes and optimizer on a device that goes on with its work while
+ * the host does other things. Each operation lies between two marks of the device. The device must not wait
+ * for the host between them: before each pass it gets work for as long as the host took to enqueue that pass
+ * in earlier steps. What the host takes for an operation, and for a step as a whole, is measured in steps
+ * without marks.
+ */
+export class DeviceOperationClock implements DryRunListener, Disposable {
+  /** The steps with marks; `stepSeconds` is what a step takes beyond its passes and its optimizer. */
+  readonly steps: TimedStep[] = [];
+  readonly #options: DeviceOperationClockOptions;
+  readonly #delay: DeviceDelay;
+  /** Seconds of the host for an operation, of each pass and optimizer of the steps without marks. */
+  readonly #hostSeconds: number[] = [];
+  readonly #plainSeconds: number[] = [];
+  /** Seconds in which the host enqueued a pass of each kind, the longest of the warm-up's last step and later. */
+  readonly #enqueueSeconds = new Map<SpanKind, number>();
+  #state: 'warm-up' | 'plain' | 'marked' = 'warm-up';
+  #stepStart = 0;
+  #marks: MarkedOperation[] = [];
+
+  constructor(options: DeviceOperationClockOptions) {
+    this.#options = options;
+    this.#delay = new DeviceDelay(options.device);
+  }
+
+  /** Returns the seconds of the host for an operation, the median of passes; 0 before a step without marks. */
+  get hostSecondsPerOperation(): number {
+    return this.#hostSeconds.length === 0 ? 0 : medianWithSpread(this.#hostSeconds).median;
+  }
+
+  beginStep(step: number): void {
+    const { device, numWarmUpSteps, numPlainSteps } = this.#options;
+    const isPlain = step <= numWarmUpSteps + numPlainSteps;
+    this.#state = step <= numWarmUpSteps ? 'warm-up' : isPlain ? 'plain' : 'marked';
+    synchronize(device);
+    this.#stepStart = performance.now();
+  }
+
+  endStep(): void {
+    synchronize(this.#options.device);
+    if (this.#state === 'plain') this.#plainSeconds.push((performance.now() - this.#stepStart) / 1000);
+    if (this.#state === 'marked') this.steps.push(this.#markedStep());
+  }
+
+  span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
+    if (kind === 'step' || kind === 'wait' || kind === 'evaluation') return body();
+    return this.#state === 'marked' ? this.#marked(kind, body) : this.#enqueued(kind, body);
+  }
+
+  /** Times what is played of communication with nothing: it is no part of the next operation. */
+  readonly onOperation = (): void => {
+    if (this.#marks.length > 0) this.#mark(undefined);
+  };
+
+  readonly onWait = this.onOperation;
+
+  /** Frees what the device works on while the host enqueues. */
+  [Symbol.dispose](): void {
+    this.#delay[Symbol.dispose]();
+    for (const { mark } of this.#marks) mark.dispose();
+  }
+
+  #enqueued<Result>(kind: SpanKind, body: () => Result): Result {
+    let numOperations = 0;
+    const start = performance.now();
+    const result = observeOperations(() => void numOperations++, body);
+    const seconds = (performance.now() - start) / 1000;
+    if (this.#state === 'plain') {
+      this.#enqueueSeconds.set(kind, Math.max(seconds, this.#enqueueSeconds.get(kind) ?? 0));
+      if (numOperations > 0) this.#hostSeconds.push(seconds / numOperations);
+    }
+    return result;
+  }
+
+  #marked<Result>(kind: SpanKind, body: () => Result): Result {
+    this.#delay.enqueue(this.#enqueueSeconds.get(kind) ?? 0);
+    this.#mark(undefined);
+    return observeOperations((name, operands, { flops }) => {
+      this.#mark(recordedOperation({ name, operands }, flops));
+    }, body);
+  }
+
+  #mark(operation: RecordedOperation | undefined): void {
+    this.#marks.push({ mark: new DeviceMark(this.#options.device), operation });
+  }
+
+  /** Reads the marks of a step. */
+  #markedStep(): TimedStep {
+    const step = newTimedStep();
+    const hostSeconds = this.hostSecondsPerOperation;
+    /** Of a step without marks: each pass takes what the device or the host takes, whichever is longer. */
+    let expected = 0;
+    let [ofDevice, ofHost] = [0, 0];
+    for (const [index, { mark, operation }] of this.#marks.entries()) {
+      if (operation === undefined) {
+        expected += Math.max(ofDevice, ofHost);
+        [ofDevice, ofHost] = [0, 0];
+        continue;
+      }
+      const seconds = mark.millisecondsSince(this.#marks[index - 1]!.mark) / 1000;
+      addSample(step, { operation, seconds });
+      ofDevice += seconds;
+      ofHost += hostSeconds;
+    }
+    expected += Math.max(ofDevice, ofHost);
+    for (const { mark } of this.#marks) mark.dispose();
+    this.#marks = [];
+    const plain = this.#plainSeconds.length === 0 ? 0 : medianWithSpread(this.#plainSeconds).median;
+    step.stepSeconds = Math.max(0, plain - expected);
+    return step;
+  }
+}
+
+/** Elements that the device sets to zero at a time: 64 MiB. */
+const delayElements = 2 ** 24;
+const longestDelaySeconds = 0.02;
+
+/** Work that keeps a device busy. */
+class DeviceDelay implements Disposable {
+  readonly #tensor: Tensor;
+  readonly #secondsPerCall: number;
+
+  constructor(device: Device) {
+    this.#tensor = Tensor.zeros({ shape: [delayElements], dtype: 'float32', device });
+    const numCalls = 4;
+    using start = new DeviceMark(device);
+    for (let call = 0; call < numCalls; call++) this.#tensor.zero();
+    using end = new DeviceMark(device);
+    this.#secondsPerCall = Math.max(end.millisecondsSince(start) / 1000 / numCalls, 1e-6);
+  }
+
+  /** Enqueues work for twice as long, at most a fiftieth of a second. */
+  enqueue(seconds: number): void {
+    const wanted = Math.min(2 * seconds, longestDelaySeconds);
+    for (let done = 0; done < wanted; done += this.#secondsPerCall) this.#tensor.zero();
+  }
+
+  [Symbol.dispose](): void {
+    this.#tensor.dispose();
+  }
+}
