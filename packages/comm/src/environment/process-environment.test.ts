@@ -1,8 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ProcessEnvironment } from './process-environment.js';
-import { readProcessEnvironment } from './process-environment.js';
+import { type ProcessEnvironment, readProcessEnvironment } from './process-environment.js';
 import type { Variables } from './variable-reader.js';
 
 function errorOf(variables: Variables): MtlError {

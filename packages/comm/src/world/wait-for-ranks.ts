@@ -1,8 +1,58 @@
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { ProcessEnvironment } from '../environment/process-environment.js';
-import type { Variables } from '../environment/variable-reader.js';
-import { launchError } from '../environment/variable-reader.js';
+import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
+
+/**
+ * The times at which a process that waits for others at the start names them: `first` after that time, which
+ * is longer than a good start takes, then every `next`. Milliseconds.
+ */
+export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
+
+const defaultSeconds = 300;
+
+/**
+ * Returns the time that processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT
+ * (seconds), else 300 s.
+ *
+ * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
+ */
+export function readJoinTimeout({ MTL_JOIN_TIMEOUT: text }: Variables): number {
+  const seconds = text === undefined || text === '' ? defaultSeconds : Number(text);
+  if (seconds > 0 && seconds <= 1e6) return seconds * 1000;
+  throw launchError(`MTL_JOIN_TIMEOUT=${text}`, {
+    expected: 'seconds, above 0 and at most 1000000',
+    remedy: 'set it to how long processes shall wait for each other at the start, or leave it out for 300',
+  });
+}
+
+interface RankZeroNeverCameOptions {
+  /** The rank that waited. */
+  readonly rank: number;
+  readonly waitedMs: number;
+  /** The text after the time in the message: the reason for the wait, or the last try. */
+  readonly detail: string;
+  /** The variables that must be the same for all ranks, in words. */
+  readonly alike: string;
+  readonly cause?: MtlError;
+}
+
+/** Makes the error `MTL_TIMEOUT` of a rank whose job has no store: rank 0 holds it. */
+export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
+  const { rank, waitedMs, detail, alike, cause } = options;
+  const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;
+  return new CommunicationError(
+    'MTL_TIMEOUT',
+    `rank 0, which holds the store of the job, never came: ${waited}`,
+    {
+      remedy:
+        `see what rank 0 says; ${alike} must be the same for all ranks; ` +
+        'MTL_JOIN_TIMEOUT=SECONDS waits longer',
+      details: { rank: 0, by: rank, waitedMs },
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}
 
 interface GatherRanksOptions {
   readonly environment: ProcessEnvironment;
@@ -98,57 +148,6 @@ function absence(options: {
         'see what the missing ranks say, and whether their hosts reach the address of the store; ' +
         'MTL_JOIN_TIMEOUT=SECONDS waits longer',
       details: { rank: missing[0], ranks: missing, group: 'world', operation: 'join', waitedMs },
-    },
-  );
-}
-
-/**
- * The times at which a process that waits for others at the start names them: `first` after that time, which
- * is longer than a good start takes, then every `next`. Milliseconds.
- */
-export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
-
-const defaultSeconds = 300;
-
-/**
- * Returns the time that processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT
- * (seconds), else 300 s.
- *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
- */
-export function readJoinTimeout({ MTL_JOIN_TIMEOUT: text }: Variables): number {
-  const seconds = text === undefined || text === '' ? defaultSeconds : Number(text);
-  if (seconds > 0 && seconds <= 1e6) return seconds * 1000;
-  throw launchError(`MTL_JOIN_TIMEOUT=${text}`, {
-    expected: 'seconds, above 0 and at most 1000000',
-    remedy: 'set it to how long processes shall wait for each other at the start, or leave it out for 300',
-  });
-}
-
-interface RankZeroNeverCameOptions {
-  /** The rank that waited. */
-  readonly rank: number;
-  readonly waitedMs: number;
-  /** The text after the time in the message: the reason for the wait, or the last try. */
-  readonly detail: string;
-  /** The variables that must be the same for all ranks, in words. */
-  readonly alike: string;
-  readonly cause?: MtlError;
-}
-
-/** Makes the error `MTL_TIMEOUT` of a rank whose job has no store: rank 0 holds it. */
-export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
-  const { rank, waitedMs, detail, alike, cause } = options;
-  const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;
-  return new CommunicationError(
-    'MTL_TIMEOUT',
-    `rank 0, which holds the store of the job, never came: ${waited}`,
-    {
-      remedy:
-        `see what rank 0 says; ${alike} must be the same for all ranks; ` +
-        'MTL_JOIN_TIMEOUT=SECONDS waits longer',
-      details: { rank: 0, by: rank, waitedMs },
-      ...(cause === undefined ? {} : { cause }),
     },
   );
 }
