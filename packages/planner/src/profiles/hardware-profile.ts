@@ -97,7 +97,7 @@ const rates = z.strictObject({
     .optional(),
 });
 
-/** A machine as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
+/** A machine as `rates` measured it: CPUs, or GPUs without a model. */
 const measuredProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
