@@ -212,7 +212,7 @@ export class OwnedDirectory {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // `check` finds out what happened to it
+      // `check` finds out about it
     }
   }
 

@@ -58,7 +58,7 @@ export function ioError(error: unknown, options: IoAction): MtlError {
   );
 }
 
-/** Runs `operation` and turns what it throws into a coded error. */
+/** Runs `operation` and turns an error of it into a coded one. */
 export async function withIoErrors<Result>(
   options: IoAction,
   operation: () => Promise<Result>,

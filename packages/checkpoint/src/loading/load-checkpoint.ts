@@ -11,7 +11,7 @@ import { ShardCache } from './shard-cache.js';
 interface LoadResult {
   /** Bytes filled into the tensors. */
   readonly bytesLoaded: number;
-  /** Bytes read from the shards: more where a block is checked of which only a part is wanted. */
+  /** Bytes read from the shards: more where only a part of a block that is checked is wanted. */
   readonly bytesRead: number;
 }
 
@@ -28,8 +28,9 @@ const listed = 10;
  *
  * @param options.ignore names in the checkpoint that are not loaded: the optimizer's of a
  *   fine-tuning run, those that other ranks load
- * @param options.verify compare what is read with its checksums; by default unless the checkpoint is verified
- * @param options.requireFinite refuse stored values that are NaN or infinite in what is read. Default: true
+ * @param options.verify compare the bytes that are read with their checksums; by default unless the
+ *   checkpoint is verified
+ * @param options.requireFinite refuse values that are read and are NaN or infinite. Default: true
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR

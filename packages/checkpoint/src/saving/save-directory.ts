@@ -21,10 +21,10 @@ import { type FileSystem, makeDirectory, nodeFileSystem, readRegularFile } from 
 import { withIoErrors } from '../files/io-error.js';
 
 /**
- * Makes the directory that a training will save into and checks that it will be able to, so that it is known
- * before the first step and not after the last.
+ * Makes the directory that a training will save into and checks that it will be able to, so that a failure
+ * shows before the first step and not after the last.
  *
- * @param options.numBytes of one checkpoint
+ * @param options.numBytes bytes of one checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO when it cannot be made or written to,
  *   MTL_CHECKPOINT_DISK_FULL when its file system has no room for one checkpoint
  */
@@ -74,8 +74,9 @@ export const savesUnderWay = new Set<string>();
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
- * Removes what killed saves and deletions left in a directory of checkpoints, and puts back a checkpoint that
- * was moved aside for one that never came. Leaves alone what a living process is writing.
+ * Removes the files that killed saves and deletions left in a directory of checkpoints, and puts back a
+ * checkpoint that was moved aside for one that never came. It leaves alone the files that a living process is
+ * writing.
  *
  * @param options.iteration the iteration about to be saved here: its leftover goes unless its owner surely
  *   lives

@@ -119,7 +119,7 @@ export async function writeRankShards(options: RankShardsOptions): Promise<RankP
         read: () => read(tensor),
         ...(options.requireFinite ? { check: checkOf(tensor, options.iteration) } : {}),
       })),
-      // Makes a shard readable without the manifest; 'pt' is what Hugging Face's readers ask for.
+      // Makes a shard readable without the manifest; Hugging Face's readers ask for 'pt'.
       metadata: { format: 'pt', slices: JSON.stringify(Object.fromEntries(slices)) },
       fileSystem,
     });

@@ -68,7 +68,7 @@ interface PlannedEntry {
   readonly checksum: number;
 }
 
-/** The parts of a zip file in their order: what is before each entry, and the directory after the last. */
+/** The parts of a zip file in their order: the bytes before each entry, and the directory after the last. */
 interface ZipPlan {
   /** The bytes before those of each entry: padding and header. */
   readonly headers: readonly Buffer[];

@@ -27,7 +27,7 @@ export class FileRange {
     return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
   }
 
-  /** Reads bytes [start, start + length), once it is known that they are there. */
+  /** Reads bytes [start, start + length), after a check that they are there. */
   async read(start: number, length: number): Promise<Buffer> {
     this.#check(start, length);
     const bytes = Buffer.allocUnsafeSlow(length);

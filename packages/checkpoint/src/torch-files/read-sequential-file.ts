@@ -2,8 +2,8 @@ import { MtlError } from '@mtl/errors';
 import { dtypeBytes } from '../tensors/dtype.js';
 import { type FileRange, torchFileInvalid } from './file-range.js';
 import { readPickles } from './read-pickle.js';
-import { StorageReference, torchPickleOptions } from './torch-pickle.js';
-import { maxPickleBytes, type StoredStorage, type TorchFileParts } from './torch-tensor.js';
+import { maxPickleBytes, StorageReference, torchPickleOptions } from './torch-pickle.js';
+import type { StoredStorage, TorchFileParts } from './torch-tensor.js';
 
 /**
  * The number that torch.save wrote first until version 1.6 (`MAGIC_NUMBER` in torch/serialization.py),

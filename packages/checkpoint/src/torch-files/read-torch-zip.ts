@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { dtypeBytes } from '../tensors/dtype.js';
 import { type FileRange, torchFileInvalid } from './file-range.js';
-import { readTorchPickle } from './torch-pickle.js';
-import { maxPickleBytes, type TorchFileParts } from './torch-tensor.js';
+import { maxPickleBytes, readTorchPickle } from './torch-pickle.js';
+import type { TorchFileParts } from './torch-tensor.js';
 
 /** Reads the structure of a file of torch.save since version 1.6. */
 export async function readTorchZip(range: FileRange): Promise<TorchFileParts> {

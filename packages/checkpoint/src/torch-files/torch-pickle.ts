@@ -9,6 +9,9 @@ import {
 } from './read-pickle.js';
 import { type TorchStorage, TorchTensor } from './torch-tensor.js';
 
+/** The structure of a file takes some hundred bytes a tensor; a larger pickle is of no checkpoint. */
+export const maxPickleBytes = 1 << 28;
+
 /** Returns the options of `readPickle` for pickles of PyTorch. */
 export function torchPickleOptions(path: string): ReadPickleOptions {
   const invalid = (problem: string) => torchFileInvalid(path, problem);

@@ -82,6 +82,3 @@ export interface TorchFileParts {
   readonly content: unknown;
   readonly find: FindStorage;
 }
-
-/** The structure of a file takes some hundred bytes a tensor; what is larger is no checkpoint. */
-export const maxPickleBytes = 1 << 28;

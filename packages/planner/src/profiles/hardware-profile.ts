@@ -114,7 +114,7 @@ const communicator = z.strictObject({
   sendBytes: constant,
 });
 
-/** A machine as `rates` measured it: CPUs, or GPUs of which no model is at hand. */
+/** A machine as `rates` measured it: CPUs, or GPUs without a model. */
 const measuredProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),

@@ -32,7 +32,7 @@ interface ShardedPass {
   readonly backward: number;
 }
 
-/** Matrices of a layer, each of which is gathered by itself; what is smaller stays on all ranks. */
+/** Number of matrices of a layer, each of which is gathered by itself; smaller tensors stay on all ranks. */
 const matricesOfLayer = 4;
 
 /**
