@@ -68,6 +68,7 @@ const foldersWithSubjects = [
   'packages/planner/',
   'packages/saved-models/',
   'packages/tensor-parallel/',
+  'packages/trainer/',
   'platforms/',
   'tooling/',
 ];

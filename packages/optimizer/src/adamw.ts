@@ -1,4 +1,5 @@
 import { adamw, adamwScalars, type Device, Tensor } from '@mtl/kernels';
+import { ModelOptimizer, type ModelOptimizerOptions } from './model-optimizer.js';
 import type {
   BindOptions,
   BoundOptimizer,
@@ -7,6 +8,7 @@ import type {
   OptimizerState,
   OptimizerStep,
 } from './optimizer.js';
+import type { ParameterStore } from './store/parameter-store.js';
 
 /** The defaults are PyTorch's. */
 export interface AdamwOptions {
@@ -88,5 +90,17 @@ class BoundAdamw implements BoundOptimizer {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+}
+
+export interface AdamwOptimizerOptions extends Omit<ModelOptimizerOptions, 'optimizer'>, AdamwOptions {}
+
+/** A `ModelOptimizer` with the update rule `Adamw`, whose defaults are those of PyTorch's AdamW. */
+export class AdamwOptimizer extends ModelOptimizer {
+  constructor(
+    stores: readonly ParameterStore[],
+    { beta1, beta2, epsilon, ...options }: AdamwOptimizerOptions = {},
+  ) {
+    super(stores, { ...options, optimizer: new Adamw({ beta1, beta2, epsilon }) });
   }
 }

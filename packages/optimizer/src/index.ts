@@ -1,5 +1,4 @@
-export { Adamw, type AdamwOptions } from './adamw.js';
-export { AdamwOptimizer, type AdamwOptimizerOptions } from './adamw-optimizer.js';
+export { Adamw, AdamwOptimizer, type AdamwOptimizerOptions, type AdamwOptions } from './adamw.js';
 export {
   type LearningRateDecayStyle,
   LearningRateSchedule,
@@ -14,8 +13,14 @@ export {
   type OptimizerStepOptions,
   type OptimizerStepResult,
 } from './model-optimizer.js';
-export { Muon, type MuonOptions, muonScales, muonWith } from './muon.js';
-export { type NewtonSchulzCoefficients, newtonSchulzCoefficients } from './newton-schulz.js';
+export {
+  Muon,
+  type MuonOptions,
+  muonScales,
+  muonWith,
+  type NewtonSchulzCoefficients,
+  newtonSchulzCoefficients,
+} from './muon.js';
 export {
   type BatchPosition,
   type BatchSizeRampup,
@@ -31,11 +36,10 @@ export type {
   OptimizerSegment,
   OptimizerState,
   OptimizerStep,
+  ParameterGroup,
 } from './optimizer.js';
-export { copiesAlong, type ParallelGroups, reductionGroup } from './parallel-groups.js';
-export type { ParameterGroup } from './parameter-group.js';
-export type { OptimizerStateTensor, StatePart } from './rule-of-parameters.js';
-export { stateBytesPerElement } from './state-bytes-per-element.js';
+export { stateBytesPerElement } from './optimizer.js';
+export type { OptimizerStateTensor, StatePart } from './parameters-by-rule.js';
 export {
   type CreateStoresOptions,
   createStores,
@@ -44,6 +48,7 @@ export {
 } from './store/create-stores.js';
 export type { Bucket, FlatRange, ParameterRange } from './store/flat-layout.js';
 export { ownedPartsOf } from './store/flat-store.js';
+export { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 export type { ParameterStore, StoreKind, StoreOptions } from './store/parameter-store.js';
 export { ReplicatedStore } from './store/replicated-store.js';
 export { Zero1Store } from './store/zero1-store.js';

@@ -2,7 +2,7 @@ import { Parameter } from '@mtl/autograd';
 import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 import { expect, it } from 'vitest';
-import { AdamwOptimizer } from './adamw-optimizer.js';
+import { AdamwOptimizer } from './adamw.js';
 import { ModelOptimizer } from './model-optimizer.js';
 import type { Optimizer, OptimizerRange } from './optimizer.js';
 import type { ParameterStore } from './store/parameter-store.js';

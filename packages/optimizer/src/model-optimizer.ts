@@ -2,12 +2,16 @@ import type { Parameter } from '@mtl/autograd';
 import { meshAxes } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { type AdamwScalarsOptions, adamwScalars, sumOfSquares, Tensor } from '@mtl/kernels';
-import { GradientNorm } from './gradient-norm.js';
 import type { Optimizer } from './optimizer.js';
-import { copiesAlong, type ParallelGroups, reductionGroup } from './parallel-groups.js';
-import { PartialGradients } from './partial-gradients.js';
-import { type OptimizerStateTensor, RuleOfParameters } from './rule-of-parameters.js';
-import { type ParameterUpdate, type RunOfParameters, runsByRule } from './runs-by-rule.js';
+import {
+  type OptimizerStateTensor,
+  type ParameterUpdate,
+  RuleOfParameters,
+  type RunOfParameters,
+  runsByRule,
+} from './parameters-by-rule.js';
+import { GradientNorm, PartialGradients } from './reduced-gradients.js';
+import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 export interface ModelOptimizerOptions {

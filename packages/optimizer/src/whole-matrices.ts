@@ -2,8 +2,8 @@ import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { cast, type Slice, sizeOf, Tensor } from '@mtl/kernels';
-import type { ParallelGroups } from './parallel-groups.js';
 import type { ParameterRange } from './store/flat-layout.js';
+import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 /** One of the `matrices` of a parameter. */

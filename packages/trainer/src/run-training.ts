@@ -16,7 +16,7 @@ import { UnchangedWeights } from './unchanged-weights.js';
 export interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
   readonly interval: number;
-  /** Of one data-parallel rank. */
+  /** Micro-batches of one data-parallel rank. */
   readonly numMicroBatches: number;
   /** The evaluation data from the start: every evaluation sees the same samples. */
   readonly open: () => AsyncIterator<Batch>;
@@ -54,7 +54,7 @@ export interface RunTrainingOptions<Batch> {
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
-/** Why a run ends where no extension of the caller's ends it. */
+/** The reasons why a run ends unless an extension of the caller's ends it. */
 type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
 
 export interface TrainingResult {
@@ -65,7 +65,7 @@ export interface TrainingResult {
    */
   readonly reason: EndReason | (string & {});
   readonly checkpointPath: string | undefined;
-  /** Whether there were steps and all were skipped: the weights are those that the run began with. */
+  /** True if there were steps and all were skipped: the weights are those that the run began with. */
   readonly isUnchanged?: true;
 }
 
@@ -96,7 +96,7 @@ export async function* trainingSteps<Batch>(
     extensions.afterEvaluation(await evaluateTraining(options, evaluation));
   };
 
-  /** What is no part of the steps. */
+  /** Runs a task that is no part of the steps. */
   const aside = async (task: () => Promise<void>): Promise<void> => {
     extensions.pause();
     await task();
@@ -218,8 +218,8 @@ function report<Batch>(
 const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
- * What this rank tells the others between steps: whether it still writes a checkpoint, and of each of
- * `stopReasons` whether it asks the run to stop. A run does one step at least.
+ * Returns what this rank tells the others between steps: whether it still writes a checkpoint, and for each
+ * of `stopReasons` whether it asks the run to stop. A run does one step at least.
  */
 function restOf<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
@@ -234,7 +234,7 @@ function restOf<Batch>(
 /** Returns what all ranks do, from the number of them for which each number of `restOf` is 1. */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
-  /** Whether all have written their part of the checkpoint that is being saved. */
+  /** True if all have written their part of the checkpoint that is being saved. */
   readonly isWritten: boolean;
 } {
   return { stop: stopReasons.find((_, index) => numAsking[index]! > 0), isWritten: numWriting === 0 };

@@ -34,7 +34,7 @@ export interface TrainerOptions<Batch> {
    * all stages of a pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** What the loss is a sum of: every loss that a stage makes, by its name. */
+  /** The losses whose sum is the total: every loss that a stage makes, by its name. */
   readonly losses: readonly LossKind<Batch>[];
   /**
    * Losses that are known to be made by stages of ranks that do not take part: in a dry run of one rank.
@@ -48,9 +48,9 @@ export interface TrainerOptions<Batch> {
   readonly trainIterations: number;
   /** Steps whose samples are consumed without being trained on. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
-  /** What joins the loop: guards, watches, recorders, and the caller's own. Default: nothing does. */
+  /** The extensions that join the loop: guards, watches, recorders, and the caller's own. Default: none. */
   readonly extensions?: readonly TrainerExtension[];
-  /** Where to go on; default: the start. */
+  /** The progress to continue from; default: the start. */
   readonly progress?: TrainingProgress;
 }
 
@@ -89,7 +89,7 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
 /** The learning rates of a step. */
 export type StepRates = Pick<StepMetrics, 'learningRate' | 'decoupledLearningRate'>;
 
-/** Those of the step that follows so many samples. */
+/** Returns the rates of the step that follows so many samples. */
 export function stepRates<Batch>(
   options: Pick<CompleteTrainerOptions<Batch>, 'optimizer' | 'learningRate' | 'decoupledLearningRate'>,
   consumedSamples: number,

@@ -26,24 +26,52 @@ import {
   type TrainerOptions,
 } from './trainer-options.js';
 
+/** The losses of an evaluation. */
+export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
+
+/** Choices of a caller about the steps of a trainer. They must be equal on all ranks. */
+export interface StepsOptions {
+  /**
+   * Tells whether a step is to be over, with its metrics yielded, before the next one begins: needed if the
+   * caller's next decision depends on the state of this step. By configuration and number of the step alone.
+   * Default: always.
+   */
+  readonly waitsAfter?: (iteration: number) => boolean;
+  /** Asked before each step: whether none is to begin any more. One that has begun ends, and is yielded. */
+  readonly isOver?: () => boolean;
+  /**
+   * Further numbers that the ranks tell each other before each step. `isOver` is asked after it. Default:
+   * nothing.
+   */
+  readonly agreement?: StepAgreement;
+}
+
+/** Numbers that ranks tell each other before a step, by the collective that the step needs anyway. */
+export interface StepAgreement {
+  /** Returns the numbers of this rank; on all ranks as many. */
+  own(): readonly number[];
+  /** Gets their sums over all ranks, on all of them; awaited before the step begins. */
+  agreed(sums: readonly number[]): Promise<void>;
+}
+
 /** A step whose batches are here. */
-export interface RunningStep<Batch> {
+interface RunningStep<Batch> {
   readonly startMs: number;
   readonly iteration: number;
-  /** Before the step, and after it. */
+  /** Progress before the step, and after it. */
   readonly from: TrainingProgress;
   readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
-  /** What counts of each kind of loss in the global batch, not yet checked. */
+  /** The counts of each kind of loss in the global batch, not yet checked. */
   readonly counts: readonly number[];
   readonly globalBatchSize: number;
   readonly lossScale: number;
   readonly rates: StepRates;
 }
 
-/** What a step has found, and what was decided about it. */
-export interface StepOutcome {
-  /** Of each kind of loss. */
+/** Results of a step, and the decision about it. */
+interface StepOutcome {
+  /** The mean of each kind of loss. */
   readonly means: readonly number[];
   /** Their total, which decides about the step: what its gradients are of. */
   readonly loss: number;
@@ -52,54 +80,30 @@ export interface StepOutcome {
   readonly verdict: StepVerdict;
 }
 
-/** What all ranks make of the numbers that a step leaves on devices. */
-export interface AgreedNumbers extends Pick<StepOutcome, 'means' | 'loss' | 'peakBytes'> {
-  /** Those of this rank. */
+/** Results of all ranks, from the numbers that a step leaves on devices. */
+interface AgreedNumbers extends Pick<StepOutcome, 'means' | 'loss' | 'peakBytes'> {
+  /** The numbers of this rank. */
   readonly read: readonly number[];
 }
 
-/** What an evaluation found. */
-export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
-
-/** How a caller takes the steps of a trainer. Both must be the same on all ranks. */
-export interface StepsOptions {
-  /**
-   * Whether a step is to be over, with its metrics yielded, before the next one begins: where what is decided
-   * then needs the state of this step. By configuration and number of the step alone. Default: always.
-   */
-  readonly waitsAfter?: (iteration: number) => boolean;
-  /** Asked before each step: whether none is to begin any more. One that has begun ends, and is yielded. */
-  readonly isOver?: () => boolean;
-  /** What else the ranks tell each other before each step. `isOver` is asked after it. Default: nothing. */
-  readonly agreement?: StepAgreement;
-}
-
-/** Numbers that ranks tell each other before a step, by the collective that the step needs anyway. */
-export interface StepAgreement {
-  /** Those of this rank; on all ranks as many. */
-  own(): readonly number[];
-  /** Gets their sums over all ranks, on all of them; awaited before the step begins. */
-  agreed(sums: readonly number[]): Promise<void>;
-}
-
-/** How the next step begins, see `StepsOptions`. */
+/** Choices about the start of the next step, see `StepsOptions`. */
 interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
-  /** Whether its results are read when the next step is enqueued. */
+  /** True if its results are read when the next step is enqueued. */
   readonly isLate: boolean;
 }
 
 /** A step that is enqueued. */
 interface StartedStep {
-  /** Where its results are read late. */
+  /** The numbers that are read late, if they are. */
   readonly late?: LateNumbers;
   /** Waits for its results, takes note of them, and returns what is known. */
   finish(): StepMetrics;
 }
 
-/** Of a step that no extension refuses. */
+/** The verdict of a step that no extension refuses. */
 const accepted: StepVerdict = { action: 'update', events: [] };
 
-/** Of steps before which nothing else is agreed on. */
+/** The agreement of steps before which nothing else is agreed on. */
 const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
 
 /** The next of an iterator, fewer at its end. */
@@ -122,13 +126,13 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
   readonly ranks: Ranks;
-  /** What joins the loop. */
+  /** The extensions of the loop. */
   readonly extensions: Extensions;
   readonly #options: CompleteTrainerOptions<Batch>;
   readonly #totals: LossTotals<Batch>;
-  /** After the last step whose results are known. */
+  /** Progress after the last step whose results are known. */
   #progress: TrainingProgress;
-  /** After the last step that has begun. */
+  /** Progress after the last step that has begun. */
   #started: TrainingProgress;
   /** A step whose results are not known yet. */
   #underWay: StartedStep | undefined;
@@ -152,20 +156,20 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     this.#started = this.#progress;
   }
 
-  /** After the last step that was yielded, or that is about to be. */
+  /** Progress after the last step that was yielded, or that is about to be. */
   get progress(): TrainingProgress {
     return this.#progress;
   }
 
   /**
-   * Whether a step has begun whose results are not known: weights and optimizer are ahead of `progress`, and
+   * True if a step has begun whose results are not known: weights and optimizer are ahead of `progress`, and
    * must neither be saved nor evaluated. Stays so where an error ended the steps, or a consumer left them.
    */
   get isStepUnderWay(): boolean {
     return this.#underWay !== undefined;
   }
 
-  /** Whether the last iteration is done. */
+  /** True if the last iteration is done. */
   get isDone(): boolean {
     return this.#progress.iteration >= this.#options.trainIterations;
   }
@@ -259,7 +263,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
   }
 
-  /** Whether the results of steps can be read late: nothing of the next step depends on them. */
+  /** Tells whether the results of steps can be read late: nothing of the next step depends on them. */
   #canReadLate(): boolean {
     const { device, lossScaler } = this.#options;
     return supportsMarks(device) && !this.extensions.wait && !lossScaler.isDynamic;
@@ -396,7 +400,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
   }
 
-  /** What is known of a step that was left out: it has no loss, and neither rate nor gradients. */
+  /** Returns the metrics of a step that was left out: it has no loss, and neither rate nor gradients. */
   #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {
     const { losses, device } = this.#options;
     const { globalBatchSize, lossScale, rates } = step;
@@ -448,7 +452,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
   }
 
-  /** What an update found that is enqueued. */
+  /** Returns the outcome of an update that is enqueued. */
   #outcomeOf(step: RunningStep<Batch>, { read, ...found }: AgreedNumbers): StepOutcome {
     const { gradientNorm } = this.#options.optimizer.finishStep(read.at(-1)!);
     const measured = { ...found, gradientNorm };
@@ -496,14 +500,12 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...found, gradientNorm, own: read.slice(0, -1) };
   }
 
-  /** Whether gradients overflowed under a loss scale that can be lowered. */
+  /** Tells whether gradients overflowed under a loss scale that can be lowered. */
   #isForScaler({ gradientNorm }: { readonly gradientNorm: number }): boolean {
     return !Number.isFinite(gradientNorm) && this.#canBackOff();
   }
 
-  /**
-   * What the extensions decide; an overflow is the loss scaler's to handle while it can.
-   */
+  /** Asks the extensions to decide; an overflow is the loss scaler's to handle while it can. */
   #judge(
     step: RunningStep<Batch>,
     measured: { readonly loss: number; readonly gradientNorm: number },
@@ -529,7 +531,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return scaledSums;
   }
 
-  /** What `body` reads from the device, and what all ranks make of it. */
+  /** Reads numbers from the device by `body`, and returns what all ranks agree on. */
   #readNumbers(step: RunningStep<Batch>, sums: LossSums, body: () => readonly number[]): AgreedNumbers {
     const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
     return this.#agree(step, { sums, read, peakBytes: memoryStatistics(this.#options.device).peakBytes });
@@ -601,7 +603,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** Whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
+  /** Tells whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
   #canBackOff(): boolean {
     const { lossScaler } = this.#options;
     return lossScaler.isDynamic && !lossScaler.isAtMinimum;

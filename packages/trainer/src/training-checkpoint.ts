@@ -20,12 +20,16 @@ import {
   type ParameterRange,
   type ParameterStore,
 } from '@mtl/optimizer';
-import { type Extensions, isCount } from './extensions/extensions.js';
+import type { Extensions } from './extensions/extensions.js';
+import { isCount } from './extensions/trainer-extension.js';
 import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
-/** Whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune leave alone. */
+/**
+ * Tells whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune leave
+ * alone.
+ */
 export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
@@ -67,8 +71,8 @@ function logicalTensor({
 }
 
 /**
- * What this rank holds of values of a store's parameters: one box for a parameter that it holds whole (or all
- * of its tensor-parallel slice), a few for one that ranks of the store share.
+ * Returns what this rank holds of values of a store's parameters: one box for a parameter that it holds whole
+ * (or all of its tensor-parallel slice), a few for one that ranks of the store share.
  */
 function heldTensors(
   store: ParameterStore,
@@ -207,7 +211,7 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
 }
 
 /**
- * What a checkpoint holds in addition to tensors and the states of extensions. Random numbers are
+ * The content of a checkpoint in addition to tensors and the states of extensions. Random numbers are
  * counter-based: the seed in the configuration is all.
  */
 export interface TrainingState {
@@ -225,7 +229,7 @@ export function trainingState(options: {
   readonly progress: TrainingProgress;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
-  /** Those that joined the loop. Default: none did. */
+  /** The extensions of the loop. Default: none. */
   readonly extensions?: Pick<Extensions, 'states'> | undefined;
   readonly configuration: JsonObject;
 }): JsonObject {
@@ -258,8 +262,8 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
   });
 }
 
-export interface RestoreCheckpointOptions {
-  /** Of a checkpoint of this run, in any layout. */
+interface RestoreCheckpointOptions {
+  /** The path of a checkpoint of this run, in any layout. */
   readonly path: string;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
@@ -291,7 +295,7 @@ const elementsAtATime = 2 ** 20;
  * The frozen parameters of a store under their logical names, in float32: what this rank holds of them. Every
  * rank of the store's group holds all of them; what is written is rounded to the model's dtype.
  */
-export function frozenTensors(
+function frozenTensors(
   { frozen, group }: ParameterStore,
   { groups, limit }: { readonly groups: ParallelGroups; readonly limit: ValueLimit },
 ): LogicalTensor[] {
@@ -352,7 +356,7 @@ function forParts(
  * 0 on the one rank that saves what several hold. Ranks of a store's group that all hold everything take
  * turns, so that each saves about as many bytes.
  */
-export function replicaNumbers(
+function replicaNumbers(
   parameters: readonly Parameter[],
   {
     groups,
@@ -360,9 +364,9 @@ export function replicaNumbers(
     isDivided,
   }: {
     readonly groups: ParallelGroups;
-    /** Of the store that keeps the parameters. */
+    /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** Whether each of its ranks holds a part of its own. */
+    /** True if each of its ranks holds a part of its own. */
     readonly isDivided: boolean;
   },
 ): ReadonlyMap<Parameter, number> {
@@ -385,7 +389,7 @@ export function replicaNumbers(
 }
 
 /** 0 on the one rank that saves what all ranks have that hold slices or copies of a parameter. */
-export function replicaOfWhole(
+function replicaOfWhole(
   { copiedOver, placement }: Parameter,
   { groups, group }: { readonly groups: ParallelGroups; readonly group: ProcessGroup | undefined },
 ): number {

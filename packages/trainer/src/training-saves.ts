@@ -15,10 +15,10 @@ export interface SaveSettings {
   readonly directory: string;
   /** Steps between checkpoints; undefined: only at the end. */
   readonly interval: number | undefined;
-  /** How many checkpoints stay of those that this job saved; undefined: all. */
+  /** The number of checkpoints that stay of those that this job saved; undefined: all. */
   readonly keepLast: number | undefined;
   /**
-   * Of rank 0: the directory, or one above it, as owned by this run. Without it all checkpoints in the
+   * The directory, or one above it, as owned by this run; given on rank 0. Without it all checkpoints in the
    * directory count as its own.
    */
   readonly owned?: OwnedDirectory | undefined;
@@ -32,7 +32,7 @@ export interface SaveSettings {
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }
 
-export interface TrainingSavesOptions {
+interface TrainingSavesOptions {
   /** The states of its extensions are saved. */
   readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay' | 'extensions'>;
   readonly optimizer: ModelOptimizer;
@@ -48,7 +48,7 @@ export interface TrainingSavesOptions {
 export class TrainingSaves {
   readonly #options: TrainingSavesOptions;
   readonly #background: BackgroundSaver | undefined;
-  /** Of the newest checkpoint, also while it is being written. */
+  /** The iteration of the newest checkpoint, also while it is being written. */
   #iteration: number | undefined;
   #newestPath: string | undefined;
 
@@ -57,12 +57,12 @@ export class TrainingSaves {
     this.#background = options.save.inBackground === true ? new BackgroundSaver() : undefined;
   }
 
-  /** Of the newest checkpoint that is there. */
+  /** The path of the newest checkpoint that is there. */
   get newestPath(): string | undefined {
     return this.#newestPath;
   }
 
-  /** Whether this rank still writes its part of a checkpoint. */
+  /** True if this rank still writes its part of a checkpoint. */
   get isWriting(): boolean {
     return this.#background?.isWritten === false;
   }
@@ -81,7 +81,7 @@ export class TrainingSaves {
     this.#saved(await this.#background.finish());
   }
 
-  /** As `finish`, where an error ends the training: that of a save must not hide it. */
+  /** Finishes after an error that ends the training run: an error of the save must not hide it. */
   async finishAfterError(): Promise<void> {
     try {
       await this.finish();

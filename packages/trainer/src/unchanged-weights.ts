@@ -30,12 +30,12 @@ export class UnchangedWeights {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
   }
 
-  /** Whether there were steps, and none of them changed the weights. */
+  /** True if there were steps, and none of them changed the weights. */
   get isAll(): boolean {
     return !this.#isChanged && this.#counts.size > 0;
   }
 
-  /** Of a run that ends so: how many steps, why, and what helps. */
+  /** Returns the error of a run that ends so: how many steps, why, and what helps. */
   error(): TrainingError {
     const counts = [...this.#counts];
     const numSteps = counts.reduce((sum, [, count]) => sum + count, 0);

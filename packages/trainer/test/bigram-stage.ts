@@ -18,7 +18,7 @@ export class BigramStage implements Stage<BigramBatch> {
   readonly isLast = true;
   readonly head: Parameter;
   boost = 1;
-  /** Whether the last token of a micro-batch has a loss a sample, and the others one a token. */
+  /** True if the last token of a micro-batch has a loss a sample, and the others one a token. */
   hasSampleLoss = false;
   abandoned = 0;
   readonly #size: number;

@@ -31,9 +31,9 @@ interface RunOptions {
   /** Hidden states, and with them gradients, of some iterations are multiplied. */
   readonly boosts?: Readonly<Record<number, number>>;
   readonly directory?: string;
-  /** Where to go on from in that directory. */
+  /** The checkpoint to continue from in that directory. */
   readonly from?: number;
-  /** In place of the progress of the checkpoint. */
+  /** The progress in place of that of the checkpoint. */
   readonly progress?: TrainingProgress;
 }
 

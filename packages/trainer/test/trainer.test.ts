@@ -55,7 +55,7 @@ interface BuildOptions {
   batches?: AsyncIterator<BigramBatch>;
   iterationsToSkip?: readonly number[];
   rate?: (position: { numUpdates: number; consumedSamples: number }) => number;
-  /** Of the head. */
+  /** Weights of the head. */
   decoupledRate?: BuildOptions['rate'];
   losses?: readonly LossKind<BigramBatch>[];
   extensions?: readonly TrainerExtension[];

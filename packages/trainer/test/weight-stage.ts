@@ -5,7 +5,7 @@ import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 export interface WeightStageOptions {
   readonly chunk: number;
   readonly numChunks: number;
-  /** What the stage calls the loss of its own output; undefined: it makes none. */
+  /** The name of the loss of the stage's own output; undefined: it makes none. */
   readonly ownLoss?: string | undefined;
 }
 

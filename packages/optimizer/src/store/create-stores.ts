@@ -1,5 +1,5 @@
 import { domainsOf, type Parameter } from '@mtl/autograd';
-import { type ParallelGroups, reductionGroup } from '../parallel-groups.js';
+import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import type { ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { Zero1Store } from './zero1-store.js';

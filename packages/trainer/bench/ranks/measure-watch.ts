@@ -13,9 +13,9 @@ export interface WatchCostArgument {
   readonly leastReportMs?: number;
 }
 
-/** What the watch took of a rank. */
+/** The time that the watch took of a rank. */
 export interface WatchCost {
-  /** Of each report after the first steps and before the end. */
+  /** The time of each report after the first steps and before the end. */
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
   /** In the first steps and at the end, where a rank waits for all others: once a run. */

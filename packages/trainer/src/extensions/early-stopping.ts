@@ -1,8 +1,7 @@
 import type { EvaluatedStep } from '../metrics/training-reports.js';
-import { isCount, noStateOf } from './extensions.js';
-import type { TrainerExtension } from './trainer-extension.js';
+import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.js';
 
-/** What early stopping remembers between evaluations; checkpoints keep it. */
+/** The state of early stopping between evaluations; checkpoints keep it. */
 export type EarlyStoppingState = {
   /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;

@@ -3,8 +3,7 @@ import type { JsonObject } from '@mtl/checkpoint';
 import { Tensor, updateExpertBias } from '@mtl/kernels';
 import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type { Ranks } from '../steps/ranks.js';
-import { isCount, noStateOf } from './extensions.js';
-import type { TrainerExtension } from './trainer-extension.js';
+import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.js';
 
 /** The rows that the experts of a layer got on this rank. */
 export interface LoadOfExperts {
@@ -13,7 +12,7 @@ export interface LoadOfExperts {
   readonly numExperts: number;
   /** float32 [E]: a bias that takes part in the choice of experts; undefined where there is none. */
   readonly expertBias: Parameter | undefined;
-  /** How much a step moves it. */
+  /** The distance by which a step moves the bias. */
   readonly updateRate: number;
   /** The rows of each expert since the last call. */
   take(): readonly number[];
@@ -196,7 +195,7 @@ const zerosOf = (layers: readonly string[]): number[] => new Array<number>(layer
 const sumOf = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
-/** Whether a value is a list of as many counts as another one has. */
+/** Tells whether a value is a list of as many counts as another one has. */
 const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
   Array.isArray(value) && value.length === length && value.every(isCount);
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@mtl/checkpoint';
-import { CheckpointError, UsageError } from '@mtl/errors';
+import { UsageError } from '@mtl/errors';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import type { EvaluatedStep, StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type {
@@ -17,13 +17,13 @@ const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 
 /** All extensions of a training loop: each method calls theirs, in their order. */
 export class Extensions {
   readonly #all: readonly TrainerExtension[];
-  /** Whether one decides about updates. */
+  /** True if an extension decides about updates. */
   readonly decide: boolean;
-  /** Whether one needs each step to be over before the next one begins. */
+  /** True if an extension needs each step to be over before the next one begins. */
   readonly wait: boolean;
-  /** Whether one computes steps again. */
+  /** True if an extension computes steps again. */
   readonly repeat: boolean;
-  /** Whether one looks at reduced gradients, or at how long their reduction takes. */
+  /** True if an extension looks at reduced gradients, or at how long their reduction takes. */
   readonly #needReduction: boolean;
 
   /** @throws UsageError `MTL_EXTENSION` where two would keep their state in one place */
@@ -139,21 +139,8 @@ export class Extensions {
     return this.#all.flatMap((extension) => extension.end?.(iteration) ?? []);
   }
 
-  /** Why the run is to end, by the first extension that ends it. */
+  /** The reason why the run is to end, by the first extension that ends it. */
   get endsRun(): string | undefined {
     return this.#all.find(({ endsRun }) => endsRun !== undefined)?.endsRun;
   }
 }
-
-/** The error of an extension that finds something else where its state should be. */
-export function noStateOf(name: string, path: string): CheckpointError {
-  return new CheckpointError(
-    'MTL_CHECKPOINT_STATE',
-    `${path} does not contain the state of a training run: ${name} is wrong`,
-    { remedy: 'use --finetune to take only the weights', exitCode: 2 },
-  );
-}
-
-/** Whether a value of a file is a whole number of 0 or more. */
-export const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0;

@@ -10,9 +10,9 @@ export interface RankClock {
   passes?(iteration: number, passes: () => void): void;
   /** A step is over: on all ranks alike. */
   step(iteration: number): void;
-  /** Whether there is something to take: on all ranks alike. */
+  /** True if there is something to take: on all ranks alike. */
   readonly hasTimes: boolean;
-  /** Of a step, from what was measured since the last call. */
+  /** Returns the times of a step, from all measurements since the last call. */
   take(): DeviceTimes;
 }
 
@@ -69,7 +69,7 @@ export class HostClock implements RankClock {
   }
 }
 
-/** Of a stretch of work: what can be read when the device is through with it. */
+/** Times of a stretch of work, which can be read when the device has finished it. */
 interface LateTimes {
   read(): DeviceTimes;
 }

@@ -6,9 +6,9 @@ import { SlowRankFinder, type SlowRankFinderOptions } from './slow-rank-finder.j
 import type { TrainerExtension } from './trainer-extension.js';
 
 export interface RankWatchOptions extends SlowRankFinderOptions {
-  /** Of all ranks. */
+  /** The group of all ranks. */
   readonly world: ProcessGroup;
-  /** What this rank computes. */
+  /** The clock that measures how long this rank computes. */
   readonly clock: RankClock;
   /** Bytes of tensors at the peak of this rank. */
   readonly peakBytes: () => number;
@@ -18,7 +18,7 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly leastReportMs?: number | undefined;
 }
 
-/** What each rank tells of an interval. */
+/** The number of values that each rank reports about an interval. */
 const numNumbers = 3;
 /** A report costs a rank less than a thousandth of this (bench/rank-watch.ts). */
 const leastReportMs = 5000;
@@ -62,7 +62,7 @@ export class RankWatch implements TrainerExtension {
     this.#options.clock.pause();
   }
 
-  /** Where the device waits for communication and not the host, its clock measures the passes. */
+  /** Runs the passes. If the device waits for communication and not the host, its clock measures them. */
   aroundPasses(iteration: number, passes: () => void): void {
     const { clock } = this.#options;
     if (clock.passes === undefined) passes();
@@ -81,7 +81,10 @@ export class RankWatch implements TrainerExtension {
     return events;
   }
 
-  /** After the last step: what is still being gathered, and what ranks tell of the steps since. */
+  /**
+   * Ends the watch after the last step: returns what is still being gathered, and what ranks report of the
+   * steps since.
+   */
   end(iteration: number): readonly TrainingEvent[] {
     const events = this.#finish();
     if (this.#numSteps === 0 || !this.#options.clock.hasTimes) return events;

@@ -21,16 +21,16 @@ export interface SlowRankFinderOptions {
   readonly leastIntervalMs?: number | undefined;
 }
 
-/** What the ranks told of some steps. */
-export interface RankInterval {
+/** Times that the ranks report of some steps. */
+interface RankInterval {
   /** The last of its steps. */
   readonly iteration: number;
   readonly numSteps: number;
-  /** By rank, milliseconds of a step without communication. */
+  /** Milliseconds of a step without communication, by rank. */
   readonly computeMs: readonly number[];
 }
 
-/** What a rank took, and what was expected of it, in milliseconds of a step. */
+/** The time that a rank took, and the time that was expected of it, in milliseconds of a step. */
 interface ComparedRank {
   readonly rank: number;
   readonly computeMs: number;
@@ -48,11 +48,11 @@ export class SlowRankFinder {
   readonly #options: SlowRankFinderOptions;
   /** Ranks without peers. */
   readonly #alone: readonly number[];
-  /** By rank, the intervals in a row for which it was slow. */
+  /** The number of intervals in a row for which a rank was slow, by rank. */
   readonly #numSlow = new Map<number, number>();
   /** The first intervals, by rank; empty where all ranks have peers. */
   readonly #first: (readonly number[])[] = [];
-  /** Of the intervals that are joined, by rank. */
+  /** Milliseconds of the intervals that are joined, by rank. */
   #joinedMs: readonly number[] = [];
   #joinedSteps = 0;
 
@@ -131,7 +131,7 @@ export class SlowRankFinder {
   }
 }
 
-/** Of two the smaller one: what is slow is not what is usual. */
+/** Returns the median, and of two values in the middle the smaller one: a slow rank is not the usual case. */
 function lowerMedian(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)]!;
 }

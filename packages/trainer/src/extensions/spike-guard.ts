@@ -1,10 +1,15 @@
 import { TrainingError } from '@mtl/errors';
 import type { TrainingEvent } from '../metrics/training-reports.js';
 import type { NameOfTotal } from '../steps/losses.js';
-import { isCount, noStateOf } from './extensions.js';
-import type { MeasuredStep, StepVerdict, TrainerExtension } from './trainer-extension.js';
+import {
+  isCount,
+  type MeasuredStep,
+  noStateOf,
+  type StepVerdict,
+  type TrainerExtension,
+} from './trainer-extension.js';
 
-/** Where samples come from. */
+/** The origin of samples. */
 export interface SampleSource {
   /** The prefix of an indexed dataset, or what else the documents are numbered in. */
   readonly source: string;
@@ -16,7 +21,7 @@ export interface SampleSource {
 const mostNamed = 8;
 
 /** Sources in words: `corpus_text_document: documents 3, 17`. */
-export function sourcesText(sources: readonly SampleSource[]): string {
+function sourcesText(sources: readonly SampleSource[]): string {
   return sources
     .map(({ source, documents }) => {
       const named = documents.slice(0, mostNamed).join(', ');
@@ -26,9 +31,9 @@ export function sourcesText(sources: readonly SampleSource[]): string {
     .join('; ');
 }
 
-/** What the guard remembers between steps; checkpoints keep it. */
+/** The state of the guard between steps; checkpoints keep it. */
 export type SpikeGuardState = {
-  /** Of the last steps, the newest last; those that are not finite are left out. */
+  /** Losses of the last steps, the newest last; values that are not finite are left out. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
   /** Spikes that were skipped or rolled back, each with less than a window of other steps before it. */
@@ -38,12 +43,12 @@ export type SpikeGuardState = {
 };
 
 export interface SpikeGuardOptions {
-  /** What follows a spike. */
+  /** The action that follows a spike. */
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
   /** Steps that a step is compared with; before there are as many, no step is a spike. */
   readonly window: number;
   /**
-   * How far above the median the loss of a spike is, in standard deviations as the median absolute deviation
+   * The distance of a spike's loss above the median, in standard deviations as the median absolute deviation
    * gives them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
    */
   readonly factor: number;
@@ -51,26 +56,29 @@ export interface SpikeGuardOptions {
   readonly limit: number;
   /** A step with a larger gradient norm is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
-  /** By which name records have the total of the losses. Default: `lm_loss`. */
+  /** The name by which records have the total of the losses. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
-  /** What the samples of a step were read from. Default: reports do not name it. */
+  /** Returns the documents that the samples of a step were read from. Default: reports do not name them. */
   readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
 /**
  * A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows.
  */
-export interface Excess {
+interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
-  /** Of recent steps, and what is far above it; absent for a value that is not finite. */
+  /**
+   * The median of recent steps, and the limit above which a value is a spike; absent for a value that is not
+   * finite.
+   */
   readonly median?: number;
   readonly limit?: number;
 }
 
 /**
- * What the limits of healthy runs were measured with (docs/studies/loss-spikes.md): a loss hardly leaves its
- * distribution, a gradient norm has rare values many times the others that leave no trace in the loss.
+ * Limits of healthy runs were measured with these values (docs/studies/loss-spikes.md): a loss hardly leaves
+ * its distribution, a gradient norm has rare values many times the others that leave no trace in the loss.
  */
 const leastSpreadOf = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
@@ -100,7 +108,7 @@ export class SpikeGuard implements TrainerExtension {
     this.#gradientNorms = this.#recent([], 'gradient norm');
   }
 
-  /** Whether it may refuse an update. */
+  /** True if the guard may refuse an update. */
   get decides(): boolean {
     const { policy, gradientNormSkipThreshold } = this.#options;
     return policy === 'skip' || policy === 'roll-back' || gradientNormSkipThreshold !== undefined;
@@ -153,7 +161,10 @@ export class SpikeGuard implements TrainerExtension {
     return !areFinite || this.excesses(step).length > 0 || this.#isAboveThreshold(step);
   }
 
-  /** What of a step is far above recent steps, or not finite; nothing where the policy is to ignore it. */
+  /**
+   * Returns the quantities of a step that are far above recent steps, or not finite; none if the policy is to
+   * ignore them.
+   */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;
     if (policy === 'ignore') return [];
@@ -262,14 +273,14 @@ const shown = (value: number): string => String(Number(value.toPrecision(6)));
 
 /** Consistent with the standard deviation of a normal distribution: 1 / its upper quartile. */
 const deviationsOfMedian = 1.4826;
-/** Of recent values. */
-export interface RecentDistribution {
+/** The distribution of recent values. */
+interface RecentDistribution {
   readonly median: number;
-  /** As the standard deviation of a normal distribution. */
+  /** A spread that equals the standard deviation for a normal distribution. */
   readonly spread: number;
 }
 
-export interface RecentValuesOptions {
+interface RecentValuesOptions {
   /** Values that are kept. */
   readonly window: number;
   /**
@@ -285,7 +296,7 @@ export interface RecentValuesOptions {
  * The last values of a quantity, and by robust statistics what is far above them: the median and the median
  * absolute deviation, which a few spikes among the values do not move (Leys et al. 2013).
  */
-export class RecentValues {
+class RecentValues {
   readonly #window: number;
   readonly #leastSpread: number;
   readonly #values: number[];

@@ -9,7 +9,7 @@ export interface StepRerunOptions {
   readonly mode: 'validate_results' | 'report_stats';
   /** Names of the hosts by rank, for reports. */
   readonly hosts: readonly string[];
-  /** By which name records have the total of the losses. Default: `lm_loss`. */
+  /** The name by which records have the total of the losses. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
 }
 

@@ -10,7 +10,7 @@ import {
 } from './training-reports.js';
 
 /** The contents of a console line about the steps since the previous line. */
-export interface IntervalMetrics {
+interface IntervalMetrics {
   readonly iteration: number;
   readonly trainIterations: number;
   readonly consumedSamples: number;
@@ -18,7 +18,7 @@ export interface IntervalMetrics {
   /** Mean over the steps of the interval. */
   readonly stepMs: number;
   readonly learningRate: number;
-  /** As in `StepMetrics`. */
+  /** Present as in `StepMetrics`. */
   readonly decoupledLearningRate?: number | undefined;
   /** Losses by the name they are printed with, each a mean over the steps that were not skipped. */
   readonly losses: Readonly<Record<string, number>>;
@@ -34,7 +34,7 @@ export interface IntervalMetrics {
  * A line of at most 80 columns for a reader, where no script reads Megatron-LM's:
  * `iteration 50/1000 | lm loss 6.7371 | grad norm 0.900 | 137 ms | 14,895 tokens/s`.
  */
-export function formatShortStepLine(metrics: IntervalMetrics): string {
+function formatShortStepLine(metrics: IntervalMetrics): string {
   const { iteration, trainIterations, losses, gradNorm, stepMs, tokensPerSecond, numSkipped } = metrics;
   const width = String(trainIterations).length;
   return [
@@ -51,7 +51,7 @@ export function formatShortStepLine(metrics: IntervalMetrics): string {
  * `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`, each loss with its perplexity if it has
  * one.
  */
-export function formatShortValidationLine(result: ValidationLoss): string {
+function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
     `${key.replaceAll('_', ' ')} ${value.toFixed(4)}`,
     ...(perplexity === undefined ? [] : [`perplexity ${perplexity.toFixed(2)}`]),
@@ -95,7 +95,7 @@ export function formatValidationLine(result: ValidationLoss): string {
   return `${[` validation loss at iteration ${result.iteration}`, ...parts].join(' | ')} |`;
 }
 
-export interface ProgressBarState {
+interface ProgressBarState {
   readonly iteration: number;
   readonly trainIterations: number;
   readonly loss: number;
@@ -120,7 +120,7 @@ export function formatProgressBar(state: ProgressBarState, width: number): strin
   return `${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)}${text}`;
 }
 
-/** As Python's `{:.6E}`: `1.500000E-04`. */
+/** Formats a number as Python's `{:.6E}`: `1.500000E-04`. */
 function formatScientific(value: number): string {
   if (!Number.isFinite(value)) return formatFixed(value, 0);
   const [mantissa, exponent] = value.toExponential(6).split('e') as [string, string];
@@ -144,16 +144,16 @@ export interface ConsoleReporterOptions {
   readonly trainIterations: number;
   /** Steps per line (--log-interval). */
   readonly logInterval: number;
-  /** Whether a terminal gets the lines as well, above the line of progress. Default: that line alone. */
+  /** True if a terminal gets the lines as well, above the line of progress. Default: that line alone. */
   readonly isVerbose?: boolean;
   /**
-   * Whether lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts
+   * True if lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts
    * read.
    */
   readonly areLinesShort?: boolean;
   /** Other streams of the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];
-  /** Whether NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
+  /** True if NO_COLOR is set to something (https://no-color.org); read from the environment unless given. */
   readonly noColor?: boolean;
   /** Milliseconds; `performance.now` unless given. */
   readonly now?: () => number;

@@ -48,7 +48,7 @@ export interface MetricsJsonlWriterOptions {
  */
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
-  /** Where the file of an earlier training run was moved to, if there was one: to be printed. */
+  /** The path that the file of an earlier training run was moved to, if there was one: to be printed. */
   readonly movedAside: string | undefined;
   /** Lines dropped because the resumed training run writes them again. */
   readonly droppedLines: number;
@@ -147,7 +147,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** What was where metrics are to be written. */
+/** The state of the file that metrics are to be written to. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;
@@ -179,7 +179,7 @@ function notWritable(
   });
 }
 
-/** The names that tools rely on. */
+/** Returns the record of a step under the names that tools rely on. */
 function metricsObject(metrics: StepMetrics): Record<string, unknown> {
   return {
     iteration: metrics.iteration,
@@ -258,10 +258,10 @@ interface RecordKey {
   readonly loss: number | undefined;
 }
 
-/** Of other records there may be several. */
+/** Tells whether a type has one record per iteration; there may be several records of other types. */
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
-/** What a record is of; records of steps have no `type`. */
+/** Reads the type, iteration and loss of a record; records of steps have no `type`. */
 function recordOf(line: string): RecordKey | undefined {
   try {
     const record = renamedLosses(JSON.parse(line) as Record<string, unknown>);

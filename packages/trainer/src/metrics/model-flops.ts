@@ -1,5 +1,5 @@
 /**
- * What the FLOPs of a transformer follow from: its blocks know their part of it (`MatmulCost` of
+ * The sizes that determine the FLOPs of a transformer: its blocks know their part of it (`MatmulCost` of
  * @mtl/models).
  */
 export interface ModelFlopsShape {
@@ -10,7 +10,7 @@ export interface ModelFlopsShape {
   /** W: elements of the weights of all layers that a token is multiplied with. */
   readonly weights: number;
   /**
-   * Of a mixture of experts, elements of the weights of all layers with those of experts that a token does
+   * Elements of the weights of all layers of a mixture of experts, with those of experts that a token does
    * not use. Default: every token uses all.
    */
   readonly heldWeights?: number | undefined;
@@ -56,14 +56,20 @@ export function modelFlops(shape: ModelFlopsShape): number {
   return batchSize * sequenceLength * perToken;
 }
 
-/** Of a token: two each for the forward pass and for the gradients of input and weight, if it is trained. */
+/**
+ * FLOPs of a token and a weight: two each for the forward pass and for the gradients of input and weight, if
+ * it is trained.
+ */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;
 
-/** Of a feature and a pair of positions. */
+/** FLOPs of a feature and a pair of positions. */
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
-/** What `modelFlops` has counted, as one line of text, for summaries: readers of a TFLOP/s value need it. */
+/**
+ * Describes what `modelFlops` has counted, as one line of text, for summaries: readers of a TFLOP/s value
+ * need it.
+ */
 export function modelFlopsText(shape: ModelFlopsShape): string {
   const { headWeights = 0, headShare, heldWeights, numAdapterParameters } = shape;
   const isCausal = shape.attention === 'causal';

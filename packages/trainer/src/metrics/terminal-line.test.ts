@@ -8,7 +8,7 @@ class Screen extends EventEmitter {
   #rows: string[] = [''];
   #row = 0;
   #column = 0;
-  /** Whether the next character goes to a row of its own. */
+  /** True if the next character goes to a row of its own. */
   #isFull = false;
 
   constructor(public columns: number) {
@@ -21,12 +21,12 @@ class Screen extends EventEmitter {
     return true;
   }
 
-  /** What is to be seen, without empty rows at the end. */
+  /** The visible text, without empty rows at the end. */
   get rows(): string[] {
     return this.#rows.slice(0, this.#rows.findLastIndex((row) => row !== '') + 1);
   }
 
-  /** As terminals do that keep the text of a row together. */
+  /** Wraps as terminals do that keep the text of a row together. */
   resize(columns: number): void {
     const text = this.#rows[this.#row]!;
     const parts = text.match(new RegExp(`.{1,${columns}}`, 'g')) ?? [''];

@@ -7,7 +7,7 @@ export interface TerminalStream {
   off?(event: 'resize', listener: () => void): unknown;
 }
 
-export interface TerminalLineOptions {
+interface TerminalLineOptions {
   readonly stream: TerminalStream;
   /** Streams that show up on the same terminal, `process.stderr` for one: what they print stays whole. */
   readonly others?: readonly TerminalStream[];
@@ -25,11 +25,11 @@ export class TerminalLine {
   readonly #stream: TerminalStream;
   readonly #write: (text: string) => unknown;
   readonly #restore: Array<() => void> = [];
-  /** What is drawn, as it was asked for. */
+  /** The text that is drawn, as it was asked for. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
   /** The columns that it takes; undefined while it is not on the screen. */
   #width: number | undefined;
-  /** Whether another text ends in the middle of a line: nothing is drawn behind it. */
+  /** True if another text ends in the middle of a line: nothing is drawn behind it. */
   #isMidLine = false;
 
   constructor({ stream, others = [] }: TerminalLineOptions) {

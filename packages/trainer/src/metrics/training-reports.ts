@@ -5,7 +5,7 @@ export interface TrainingProgress {
   readonly consumedTokens: number;
 }
 
-/** What is known about one training step, once it is done. */
+/** Metrics of one training step, once it is done. */
 export interface StepMetrics {
   /** Number of the step, from 1; counts the whole training, resumed runs included. */
   readonly iteration: number;
@@ -23,12 +23,14 @@ export interface StepMetrics {
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
   readonly gradNorm: number;
   readonly learningRate: number;
-  /** Of the word embedding and the output layer, where they have one of their own. */
+  /** The learning rate of the word embedding and the output layer, if they have one of their own. */
   readonly decoupledLearningRate?: number;
   readonly lossScale: number;
-  /** Whether the weights were left alone: a gradient overflowed, a guard refused, or it was left out. */
+  /**
+   * True if the weights were left alone: a gradient overflowed, a guard refused, or the step was left out.
+   */
   readonly skipped: boolean;
-  /** Whether nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
+  /** True if nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
   readonly isLeftOut?: true;
   /** Wall-clock time of the step, in milliseconds; between the ends of two steps where they overlap. */
   readonly stepMs: number;
@@ -41,13 +43,13 @@ export interface StepMetrics {
    */
   readonly peakBytes: number;
   /**
-   * What a step has of further losses, by their name in metrics.jsonl: such as BERT's `sop_loss`, the
-   * `total_loss` that the gradients are of, and auxiliary losses, which are no part of the total.
+   * Further losses of a step, by their name in metrics.jsonl: such as BERT's `sop_loss`, the `total_loss`
+   * that the gradients are of, and auxiliary losses, which are no part of the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
-  /** What was of note about the step. */
+  /** Events of the step. */
   readonly events?: readonly TrainingEvent[];
-  /** Whether training goes on from the newest checkpoint, with the samples that follow. */
+  /** True if training goes on from the newest checkpoint, with the samples that follow. */
   readonly rollsBack?: boolean;
 }
 
@@ -56,7 +58,7 @@ export interface TrainingEvent {
   /** The type of its record in metrics.jsonl. */
   readonly type: 'spike' | 'rerun' | 'roll_back' | 'ranks' | 'slow_rank' | (string & {});
   readonly iteration: number;
-  /** For people: one or more lines. Absent: it is only recorded. */
+  /** Text for people: one or more lines. Absent: the event is only recorded. */
   readonly text?: string;
   /** The other keys of its record, as JSON. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -86,17 +88,17 @@ export interface ValidationLoss {
 export type EvaluatedStep = Pick<ValidationLoss, 'iteration' | 'loss'>;
 
 /** A loss on held-out data as reports show it. */
-export interface ValidationMetric {
+interface ValidationMetric {
   /** `lm_loss`, or what another loss is called. */
   readonly key: string;
   readonly value: number;
-  /** Of a mean over tokens only: of other losses, and of sums, e^loss has no meaning. */
+  /** The perplexity of a mean over tokens; e^loss of other losses, and of sums, has no meaning. */
   readonly perplexity: number | undefined;
 }
 
 /**
- * What an evaluation found, the loss of the language model first. Perplexities are capped at e^20, as
- * Megatron-LM does.
+ * Returns the metrics of an evaluation, the loss of the language model first. Perplexities are capped at
+ * e^20, as Megatron-LM does.
  */
 export function validationMetrics({
   loss,
@@ -122,13 +124,13 @@ export interface TrainingReporter {
   message?(text: string): void;
 }
 
-/** How a run ended: a stopped one may go on. */
+/** The end of a run: a stopped one may go on. */
 export type RunOutcome = 'finished' | 'stopped' | 'failed';
 
 /** A fact of a run's summary. */
 export type SummaryRow = readonly [name: string, value: string];
 
-/** Where the metrics of a run go: the console, a file, a service. */
+/** A destination for the metrics of a run: the console, a file, a service. */
 export interface MetricsSink extends TrainingReporter {
   /** Once the run has ended; further calls do nothing. What the summary of the run adds of it. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most sinks have nothing to add.

@@ -5,11 +5,11 @@ import { validationMetrics } from './training-reports.js';
 export interface TrainingSummaryOptions {
   /** The text of `modelFlopsText`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
-  /** What the run found in evaluations before it was resumed. Default: none. */
+  /** Evaluations of the run before it was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
-/** What a summary tells in addition to what it was told of steps. */
+/** Facts of a summary in addition to those of the steps. */
 export interface SummaryTextOptions {
   readonly checkpointPath?: string | undefined;
   readonly rows?: readonly SummaryRow[];
@@ -26,7 +26,7 @@ export class TrainingSummary {
   #numSkipped = 0;
   #first: StepMetrics | undefined;
   #last: StepMetrics | undefined;
-  /** Of those that were not left out. */
+  /** The first and the last of the steps that were not left out. */
   #firstComputed: StepMetrics | undefined;
   #lastComputed: StepMetrics | undefined;
   #best: EvaluatedStep | undefined;
@@ -105,7 +105,7 @@ export class TrainingSummary {
   }
 }
 
-/** What `peakBytes` counts: the summary states it. */
+/** The meaning of `peakBytes`: the summary states it. */
 const peakMemoryMeaning = 'of tensors, on the rank with the most (Node.js and its libraries not counted)';
 
 function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined): readonly SummaryRow[] {

@@ -34,12 +34,14 @@ export class DeviceNumbers {
     return this.#taken((numbers) => numbers.toArray()).flat();
   }
 
-  /** As `read`, without waiting: on a device with marks (`supportsMarks`). This object may be disposed of. */
+  /**
+   * Begins `read` without waiting: on a device with marks (`supportsMarks`). This object may be disposed of.
+   */
   startRead(): readonly PendingRead<'float64'>[] {
     return this.#taken((numbers) => numbers.startRead<'float64'>());
   }
 
-  /** Of each buffer, what `body` makes of the places that were taken. */
+  /** Calls `body` with the places of each buffer that were taken, and returns its results. */
   #taken<Result>(body: (numbers: Tensor) => Result): Result[] {
     return this.#buffers.map((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
@@ -53,11 +55,11 @@ export class DeviceNumbers {
   }
 }
 
-export interface LateNumbersOptions {
+interface LateNumbersOptions {
   readonly device: Device;
-  /** When the host began with the step, by `performance.now()`. */
+  /** The time when the host began with the step, by `performance.now()`. */
   readonly startMs: number;
-  /** Those of the step before, where the device may still be working on it. */
+  /** The numbers of the step before, if the device may still be working on it. */
   readonly earlier: LateNumbers | undefined;
 }
 
@@ -67,7 +69,9 @@ export interface LateNumbersOptions {
  * late, at moments that say nothing about the step.
  */
 export class LateNumbers {
-  /** Of a step that begins when the device has nothing to do: what the host did before, and a mark. */
+  /**
+   * The begin of a step for which the device has nothing to do yet: the time of the host before, and a mark.
+   */
   readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
   #earlier: LateNumbers | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
@@ -75,7 +79,7 @@ export class LateNumbers {
   #numHolders = 1;
   #isDisposed = false;
 
-  /** Before anything of the step is enqueued. */
+  /** Begins the measurement, before anything of the step is enqueued. */
   constructor({ device, startMs, earlier }: LateNumbersOptions) {
     this.#earlier = earlier;
     if (earlier === undefined) {
@@ -95,7 +99,7 @@ export class LateNumbers {
     return this.#reads.flatMap((read) => [...read.read()]);
   }
 
-  /** Of the step; waits for it. */
+  /** Waits for the step, and returns how long it took. */
   milliseconds(): number {
     const end = this.#reads.at(-1)!;
     if (this.#begin === undefined) return end.millisecondsSince(this.#earlier!.#reads.at(-1)!);

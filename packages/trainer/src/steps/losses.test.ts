@@ -11,7 +11,7 @@ const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<numb
 const order = kind('sop_loss', { per: 'sample' });
 const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 0.01 });
 
-/** What is reported of means 1, 2, 4 of the kinds, in their order. */
+/** Returns what is reported of means 1, 2, 4 of the kinds, in their order. */
 function reported(losses: readonly LossKind<number>[]) {
   const totals = new LossTotals({ losses, ranks: {} as Ranks, isLastStage: true });
   const means = [1, 2, 4].slice(0, losses.length);

@@ -15,14 +15,14 @@ export interface LossKind<Batch> {
    * the loss of the language model, which reports lead with.
    */
   readonly name: string;
-  /** What it is a mean over, in the singular: `token`, `sample`, `sentence`. */
+  /** The unit that it is a mean over, in the singular: `token`, `sample`, `sentence`. */
   readonly per: string;
-  /** How many of them count in a micro-batch; the last stage of a pipeline is asked. */
+  /** Returns the number of units that count in a micro-batch; the last stage of a pipeline is asked. */
   count(batch: Batch): number;
   /** Its weight in the sum. Default 1. Metrics report the mean without it. */
   readonly weight?: number | undefined;
   /**
-   * Whether it only adds gradients, such as the balance of a router: it is reported by its name, and is not
+   * True if it only adds gradients, such as the balance of a router: it is reported by its name, and is not
    * part of the reported total. Layers make it of whole sequences, so that ranks that share a sequence have
    * the same; of another loss each has the part of its positions. Default: false.
    */
@@ -36,7 +36,7 @@ export interface LossKind<Batch> {
 export class LossSums {
   readonly #names: readonly string[];
   readonly #numbers: DeviceNumbers;
-  /** Which kind of which micro-batch each number is a part of. */
+  /** The kind and the micro-batch that each number is a part of. */
   readonly #places: { readonly kind: number; readonly microBatch: number }[] = [];
 
   /** @param numbers has these alone until the last `add` */
@@ -59,8 +59,8 @@ export class LossSums {
   }
 
   /**
-   * Of each kind, in their order, the sums of the micro-batches, in theirs, out of the numbers that were
-   * read; none of a kind that no stage of this rank makes.
+   * Returns the sums of the micro-batches, in their order, for each kind, in theirs, out of the numbers that
+   * were read; none for a kind that no stage of this rank makes.
    */
   ofKinds(read: readonly number[], numMicroBatches: number): ReadonlyArray<readonly number[]> {
     return this.#names.map((_, kind) => {
@@ -73,7 +73,7 @@ export class LossSums {
   }
 }
 
-export interface LossTotalsOptions<Batch> {
+interface LossTotalsOptions<Batch> {
   readonly losses: readonly LossKind<Batch>[];
   /** Losses that are made by stages of ranks that do not take part. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
@@ -81,7 +81,7 @@ export interface LossTotalsOptions<Batch> {
     Ranks,
     'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'
   >;
-  /** Whether this rank has the last stage of the pipeline, which knows what counts in losses. */
+  /** True if this rank has the last stage of the pipeline, which knows what counts in losses. */
   readonly isLastStage: boolean;
 }
 
@@ -105,7 +105,7 @@ export class LossTotals<Batch> {
     this.#options = options;
   }
 
-  /** What counts of each kind of loss in micro-batches: this rank's part of `checkedCounts`. */
+  /** Returns what counts of each kind of loss in micro-batches: this rank's part of `checkedCounts`. */
   countsOf(batches: readonly Batch[]): readonly number[] {
     const { losses, ranks, isLastStage } = this.#options;
     // batches on the host are of whole sequences
@@ -114,7 +114,7 @@ export class LossTotals<Batch> {
   }
 
   /**
-   * What counts of each kind of loss over all ranks.
+   * Returns what counts of each kind of loss over all ranks.
    *
    * @param summed the sums of `countsOf` over all ranks
    * @throws TrainingError `MTL_NO_DATA` where nothing counts in a kind
@@ -176,12 +176,14 @@ export class LossTotals<Batch> {
     });
   }
 
-  /** What a loss of this kind counts as in the gradient. */
+  /** Returns the weight of a kind of loss in the gradient. */
   weightOf(kind: number): number {
     return weightOf(this.#options.losses[kind]!);
   }
 
-  /** What the gradients are of: the weighted sum of the means of all but auxiliary losses. */
+  /**
+   * Returns the loss that the gradients are of: the weighted sum of the means of all but auxiliary losses.
+   */
   total(means: readonly number[]): number {
     const parts = this.#options.losses.flatMap((kind, index) =>
       kind.isAuxiliary === true ? [] : [weightOf(kind) * means[index]!],
@@ -190,8 +192,8 @@ export class LossTotals<Batch> {
   }
 
   /**
-   * What is reported as `lm_loss`: the loss of that name, or the total where it is the only one or there is
-   * none.
+   * Returns the value reported as `lm_loss`: the loss of that name, or the total if it is the only one or
+   * there is none.
    */
   main(means: readonly number[]): number {
     return this.#ownLmLoss === undefined ? this.total(means) : means[this.#ownLmLoss]!;
@@ -211,7 +213,7 @@ export class LossTotals<Batch> {
     return all.length === 0 ? {} : { otherLosses: Object.fromEntries(all) };
   }
 
-  /** Which of the losses of an evaluation have a perplexity, unless the only one does. */
+  /** Names the losses of an evaluation that have a perplexity, unless the only one does. */
   tokenLosses(): Pick<ValidationLoss, 'tokenLosses'> {
     const ofTokens = this.#parts.filter(({ per }) => per === 'token');
     if (this.#parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
@@ -219,7 +221,7 @@ export class LossTotals<Batch> {
     return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
   }
 
-  /** Of several losses the place of the one called `lm_loss`, where there is one. */
+  /** The place of the loss called `lm_loss` among several, if there is one. */
   get #ownLmLoss(): number | undefined {
     const { losses } = this.#options;
     return nameOfTotal(losses) === 'lm_loss' ? undefined : losses.findIndex(isLmLoss);
@@ -231,7 +233,9 @@ export class LossTotals<Batch> {
   }
 }
 
-/** By which name reports have the total of losses: next to a loss called `lm_loss` it has one of its own. */
+/**
+ * The name by which reports have the total of losses: next to a loss called `lm_loss` it has one of its own.
+ */
 export type NameOfTotal = 'lm_loss' | 'total_loss';
 
 /** See `NameOfTotal`. */

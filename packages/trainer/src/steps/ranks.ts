@@ -1,7 +1,7 @@
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 
-export interface RanksOptions {
+interface RanksOptions {
   /** None for a process alone. */
   readonly groups: ParallelGroups;
 }
@@ -35,13 +35,13 @@ export class Ranks {
     return this.#groups.dp?.size ?? 1;
   }
 
-  /** Whether this rank is the first of those that share every sequence. */
+  /** True if this rank is the first of those that share every sequence. */
   get isFirstOfSequence(): boolean {
     return (this.#groups.cp?.rank ?? 0) === 0;
   }
 
   /**
-   * Whether this rank is the first of those that hold parts of one stage, and so of those that know a loss of
+   * True if this rank is the first of those that hold parts of one stage, and so of those that know a loss of
    * their positions.
    */
   get isFirstOfStage(): boolean {

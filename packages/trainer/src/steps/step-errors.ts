@@ -1,7 +1,7 @@
 import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 
-/** Whether kernels refused a token id, label or position that is out of range. */
+/** Tells whether kernels refused a token id, label or position that is out of range. */
 function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }
@@ -21,7 +21,7 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
   }
 }
 
-/** What `body` returns, or the index out of range that it finds: for all ranks to agree on. */
+/** Returns the value of `body`, or the index out of range that it finds: for all ranks to agree on. */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {
     return { value: body() };
@@ -31,7 +31,10 @@ export function findingWrongIndices<T>(body: () => T): { readonly value: T } | {
   }
 }
 
-/** What all ranks throw where one has read an index out of range, `wrong`; the others have none. */
+/**
+ * Returns the error that all ranks throw if one has read an index out of range, `wrong`; the others have
+ * none.
+ */
 export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined): TrainingError {
   if (wrong === undefined) {
     return new TrainingError(

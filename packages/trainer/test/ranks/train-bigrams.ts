@@ -26,9 +26,9 @@ export interface TrainBigramsArgument {
   readonly trainIterations: number;
   /** Trains with `MomentumSgd` instead of AdamW. */
   readonly momentum?: number;
-  /** Where to save at the end. */
+  /** The directory to save to at the end. */
   readonly save?: string;
-  /** Where to go on from. */
+  /** The directory to continue from. */
   readonly load?: string;
   /** A rank that gets a SIGTERM in this iteration, on top of the others. */
   readonly signalAt?: { readonly rank: number; readonly iteration: number };
@@ -40,7 +40,7 @@ export interface TrainBigramsArgument {
   readonly spikes?: Pick<SpikeGuardOptions, 'policy'>;
   /** Injected fault: hidden states of one iteration, and with them gradients, are multiplied. */
   readonly boost?: { readonly iteration: number; readonly factor: number };
-  /** Which steps are computed again. */
+  /** The steps that are computed again. */
   readonly rerun?: StepRerunOptions['mode'];
   /**
    * Injected fault: a bit of a gradient of this rank flips, the first time that the iteration is computed.

@@ -17,7 +17,7 @@ export interface TrainWeightsArgument {
 export interface TrainWeightsResult {
   readonly steps: readonly Pick<StepMetrics, 'loss' | 'otherLosses' | 'gradNorm'>[];
   readonly evaluated: EvaluatedLoss;
-  /** Of a step, by group. */
+  /** Counts of a step, by group. */
   readonly collectives: Readonly<Record<string, number>>;
 }
 
@@ -103,7 +103,7 @@ export default async function trainWeights(
   return { steps, evaluated, collectives };
 }
 
-/** How many operations of all ranks of a group there have been; messages between two of them are none. */
+/** Returns the number of operations of all ranks of a group so far; messages between two of them are none. */
 function collectivesOf(groups: Readonly<Record<string, ProcessGroup>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(groups).map(([name, group]) => {

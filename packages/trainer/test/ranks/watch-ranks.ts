@@ -8,7 +8,7 @@ export interface WatchRanksArgument {
   readonly numSteps: number;
   /** Default: reports after every interval. */
   readonly leastReportMs?: number | 'that of every run';
-  /** What waits for communication. Default: the host. */
+  /** The side that waits for communication. Default: the host. */
   readonly waits?: 'host' | 'device';
   /** Default: all in one pipeline stage. */
   readonly peers?: ReadonlyArray<readonly number[]>;

@@ -1,3 +1,3 @@
-// What tests of @mtl/tracking share with those of this package: @mtl/trainer/testing within the repository,
-// not published.
+// Helpers that tests of @mtl/tracking share with those of this package: @mtl/trainer/testing within the
+// repository, not published.
 export { exampleStep } from './example-step.js';

@@ -1,7 +1,7 @@
 import { Parameter } from '@mtl/autograd';
 import { describe, expect, it } from 'vitest';
 import { Adamw, stateBytesPerElement } from './index.js';
-import { parameterGroupOf } from './parameter-group.js';
+import { parameterGroupOf } from './optimizer.js';
 
 const initialization = { kind: 'zeros' } as const;
 
