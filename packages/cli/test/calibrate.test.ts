@@ -31,15 +31,13 @@ describe('mtl calibrate', () => {
   });
 
   it.each([
-    [
-      ['--device', 'cuda'],
-      /MTL_CALIBRATE_DEVICE.*device cuda cannot be calibrated yet[\s\S]*--profile h100-80gb/,
-    ],
+    [['--device', 'cuda'], /MTL_CUDA_LIBRARY.*no-such-library\.so[\s\S]*remedy: .*unset it/],
     [['--device', 'gpu'], /MTL_FLAG_VALUE.*--device gpu[\s\S]*cpu, cuda/],
   ])('refuses %j and writes nothing', async (words, message) => {
     const output = join(directory.path, 'refused.json');
     const { status, stderr } = await spawnMtl(['calibrate', ...words, '--output', output], {
       cwd: directory.path,
+      env: { MTL_CUDA_LIBRARY: join(directory.path, 'no-such-library.so') },
     });
     expect(status).toBe(2);
     expect(stderr).toMatch(message);

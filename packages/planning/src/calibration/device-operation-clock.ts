@@ -36,7 +36,7 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   /** Seconds of the host for an operation, of each pass and optimizer of the steps without marks. */
   readonly #hostSeconds: number[] = [];
   readonly #plainSeconds: number[] = [];
-  /** Seconds in which the host enqueued a pass of each kind, the longest of the warm-up's last step and later. */
+  /** Seconds in which the host enqueued a pass of each kind, the longest of the steps without marks. */
   readonly #enqueueSeconds = new Map<SpanKind, number>();
   #state: 'warm-up' | 'plain' | 'marked' = 'warm-up';
   #stepStart = 0;

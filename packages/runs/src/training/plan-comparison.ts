@@ -12,7 +12,7 @@ import { waitedSeconds } from './loop-extensions.js';
  * Plans the run that --compare-with-plan compares, on the calibrated profile of this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` where nothing was calibrated; `MTL_CALIBRATE_DEVICE` for a
- *   run on GPUs, which cannot be calibrated yet
+ *   run on GPUs, whose operations the host only starts
  */
 export async function planToCompare(
   configuration: PretrainingConfiguration,
@@ -21,8 +21,8 @@ export async function planToCompare(
   const { device } = configuration.parallel;
   if (device !== 'cpu') {
     throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `--compare-with-plan on device ${device}`, {
-      expected: '--device cpu: mtl calibrate does not measure GPUs yet',
-      remedy: 'leave --compare-with-plan out',
+      expected: '--device cpu: parts of a step are timed on the host, which only starts those of a GPU',
+      remedy: 'leave --compare-with-plan out, and compare the time of a step with that of mtl plan',
     });
   }
   return await planRun(configuration, { profile: openProfile({ variables }) });

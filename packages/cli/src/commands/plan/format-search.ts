@@ -144,6 +144,8 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {
+    if (hardware.deviceType === 'cuda')
+      return 'predicted, not measured: no run on a GPU was compared with such a plan yet';
     return (
       'predicted, not measured: of 18 layouts on two cores, steps were 7.5 and 10.6 % off in the median of two runs, ' +
       '30 % at most'
