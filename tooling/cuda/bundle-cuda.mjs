@@ -135,8 +135,11 @@ const sources = run('git', ['ls-files'])
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const modules = new Set([
-  // @mtl/tooling: what their tsconfig.json extends, without which tests compile none of their sources
-  ...moduleClosure({ root, workspace, without, alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation'] }),
+  // @mtl/tooling compiles the sources that tests run from; benchmarks predict steps with the planner
+  ...moduleClosure({
+    ...{ root, workspace, without },
+    alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation', '@mtl/planner', '@mtl/planning'],
+  }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     root,

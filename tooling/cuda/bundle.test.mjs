@@ -1,15 +1,25 @@
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+} from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
+import { packResults } from './pack-results.mjs';
 import { runStep } from './run-step.mjs';
 import { runSteps } from './run-steps.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
+import { digestsOf, takeSources } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const { path: root, write, writeProgram, remove } = testFolder('bundle-test');
@@ -91,8 +101,8 @@ describe('the steps that run on a GPU', () => {
     expect(onGpu.sanitizer.map(({ args }) => args[1])).toEqual([
       ...['memcheck', 'memcheck', 'racecheck', 'initcheck'],
     ]);
-    expect(onGpu.bench[0].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
-    expect(onGpu.bench[0].args).not.toContain('--dry-run');
+    expect(onGpu.bench[1].args.slice(-2)).toEqual(['--presets', 'gpt2-1.3b']);
+    expect(onGpu.bench[1].args).not.toContain('--dry-run');
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = stagesOf({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
@@ -104,7 +114,7 @@ describe('the steps that run on a GPU', () => {
     // the same programs, by themselves
     const programs = emulated.sanitizer.map(({ command, args }) => [command, ...args]);
     expect(programs).toEqual(onGpu.sanitizer.slice(0, 2).map(({ args }) => args.slice(4)));
-    expect(emulated.bench[0].args).toContain('--dry-run');
+    expect(emulated.bench[1].args).toContain('--dry-run');
   });
 
   it('are the tests of every package that has some for a GPU, each with results of its own', () => {
@@ -200,6 +210,62 @@ describe('steps', () => {
   });
 });
 
+describe('packed results', () => {
+  it('are one file with all of the folder, which is replaced by the next', () => {
+    const file = join(root, 'packed', 'results.tar.gz');
+    write('kept/first.log', 'one');
+    packResults({ folder: join(root, 'kept'), file });
+    write('kept/second.log', 'two');
+    packResults({ folder: join(root, 'kept'), file });
+    const { stdout } = spawnSync('tar', ['-tzf', file], { encoding: 'utf8' });
+    expect(stdout.trim().split('\n').sort()).toEqual(['kept/', 'kept/first.log', 'kept/second.log']);
+    expect(readdirSync(join(root, 'packed'))).toEqual(['results.tar.gz']);
+  });
+});
+
+describe('a checkout and a bundle for it', () => {
+  it('travel together: what is tracked leaves room for the bundle', () => {
+    const checkout = fileURLToPath(new URL('../..', import.meta.url));
+    const { stdout } = spawnSync('git', ['ls-files', '-z'], { cwd: checkout, encoding: 'utf8' });
+    const files = stdout.split('\0').filter((file) => existsSync(join(checkout, file)));
+    const bytes = files.reduce((sum, file) => sum + lstatSync(join(checkout, file)).size, 0);
+    expect(files.length).toBeGreaterThan(1000);
+    // 60 MiB together, the bundle with 42 MB at most
+    expect(bytes).toBeLessThan(60 * 2 ** 20 - 42e6);
+  });
+
+  const bundle = join(root, 'bundle-without-sources');
+  it('are put together, and files that have changed since are named', () => {
+    write('checkout/a/one.mjs', '1');
+    write('checkout/two.mjs', '2');
+    const digests = digestsOf(join(root, 'checkout'), ['a/one.mjs', 'two.mjs']);
+    write('checkout/two.mjs', '3');
+    const taken = takeSources({ checkout: join(root, 'checkout'), bundle, digests });
+    expect(taken).toEqual({ missing: [], changed: ['two.mjs'] });
+    expect(readFileSync(join(bundle, 'a/one.mjs'), 'utf8')).toBe('1');
+    expect(readFileSync(join(bundle, 'two.mjs'), 'utf8')).toBe('3');
+  });
+
+  it('are refused where the checkout lacks files', () => {
+    const digests = { 'two.mjs': '', 'no-such-file.mjs': '' };
+    const other = join(root, 'other-bundle');
+    const taken = takeSources({ checkout: join(root, 'checkout'), bundle: other, digests });
+    expect(taken).toEqual({ missing: ['no-such-file.mjs'], changed: [] });
+    expect(existsSync(other)).toBe(false);
+    write('alone/sources.json', JSON.stringify(digests));
+    copyFileSync(
+      fileURLToPath(new URL('take-sources.mjs', import.meta.url)),
+      join(root, 'alone/take-sources.mjs'),
+    );
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'alone/take-sources.mjs')], {
+      encoding: 'utf8',
+    });
+    expect(status).toBe(2);
+    expect(stderr).toContain('error[MTL_BUNDLE]');
+    expect(stderr).toContain('remedy: unpack the bundle in the root of that checkout');
+  });
+});
+
 describe('tests that were skipped', () => {
   it('are those that neither passed nor failed, by their full names', () => {
     const test = (fullName, status) => ({ fullName, status });
@@ -240,6 +306,7 @@ describe('flags of run-on-gpu.mjs', () => {
   it.each([
     [['--minutes', '0'], '--minutes 0 is no number above 0'],
     [['--minutes', 'soon'], '--minutes soon is no number above 0'],
+    [['--pack', join(root, 'refused', 'all.tar.gz')], 'is in the folder that it packs'],
     [['--peer', 'no-such-yardstick.py'], '--peer no-such-yardstick.py is not there'],
   ])('%j is refused before anything is written', (flags, message) => {
     const { status, stderr } = run(...flags);

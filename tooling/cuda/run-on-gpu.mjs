@@ -3,7 +3,8 @@
  * Everything that needs a GPU, in one command: in a checkout that is built, and in a bundle
  * (`run-on-gpu.sh`).
  *   node tooling/cuda/run-on-gpu.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
- *     [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments for bench-cuda.mjs]
+ *     [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT]
+ *     [-- arguments for bench-cuda.mjs]
  * Writes STAGE.log of each stage and results-STAGE.json (what ran, how it ended, seconds, which tests were
  * skipped; results-all.json for all) to --out, the variable OUT, or ./results; after every step, so that a
  * run that is cut off has what it had. Ends with 1 when a step failed or took longer than its limit, and at
@@ -11,6 +12,8 @@
  * does, the others take the kernels for any GPU.
  * --minutes ends the run in time, for machines that are rented: steps share it
  * (run-steps.mjs).
+ * --pack keeps all of --out in one compressed file as well, again after every step: for systems that bring
+ * back few and small files.
  * --peer names PyTorch's yardstick and --python the Python that has torch, as MTL_PEER and MTL_PEER_PYTHON
  * do.
  * --emulation takes the library compiled for the processor instead of a GPU, and a tiny model: it proves the
@@ -19,10 +22,11 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { emulatedFiles, emulatedLibraries } from '@mtl/cuda-emulation/libraries';
+import { packResults } from './pack-results.mjs';
 import { runSteps } from './run-steps.mjs';
 import { skippedTests } from './skipped-tests.mjs';
 import { stagesOf } from './stages.mjs';
@@ -30,7 +34,7 @@ import { stagesOf } from './stages.mjs';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 // the most informative stages come first: the sanitizers take longest
 const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
-const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
+const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 
 function fail(message) {
   console.error(`error[MTL_ON_CARD]: ${message}\n  remedy: ${usage}`);
@@ -60,6 +64,7 @@ function readArguments() {
       options: {
         out: { type: 'string', default: process.env.OUT || 'results' },
         minutes: { type: 'string', default: 'Infinity' },
+        pack: { type: 'string' },
         peer: { type: 'string' },
         python: { type: 'string' },
         emulation: { type: 'boolean', default: false },
@@ -80,6 +85,8 @@ const { values, positionals } = readArguments();
 const [wanted, ...more] = positionals;
 if (more.length > 0 || ![...stageNames, 'all'].includes(wanted))
   fail(`${positionals.join(' ') || 'nothing'} is no stage`);
+if (values.pack !== undefined && resolve(values.pack).startsWith(resolve(values.out) + sep))
+  fail(`--pack ${values.pack} is in the folder that it packs`);
 const started = performance.now();
 const minutes = Number(values.minutes);
 if (!(minutes > 0)) fail(`--minutes ${values.minutes} is no number above 0`);
@@ -140,7 +147,10 @@ const stages = stagesOf({
 });
 const results = { date: new Date().toISOString(), emulation: values.emulation, card: gpu, steps: [] };
 const resultsFile = join(out, `results-${wanted}.json`);
-const save = () => writeFileSync(resultsFile, `${JSON.stringify(results, null, 1)}\n`);
+function save() {
+  writeFileSync(resultsFile, `${JSON.stringify(results, null, 1)}\n`);
+  if (values.pack !== undefined) packResults({ folder: out, file: resolve(values.pack) });
+}
 save();
 if (gpu.error !== undefined) {
   // every test would be skipped, and pass
@@ -182,6 +192,7 @@ await runSteps({
   },
 });
 for (const log of Object.values(logs)) await new Promise((done) => log.end(done));
+save(); // with the whole logs
 console.log(`\n${resultsFile}`);
 for (const { stage, name, status, seconds, skipped = [] } of results.steps) {
   const without = skipped.length > 0 ? `, ${skipped.length} tests skipped` : '';

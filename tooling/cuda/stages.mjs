@@ -124,14 +124,24 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
     ],
     bench: [
       {
+        name: 'rates of the GPU, with which steps are predicted',
+        command: node,
+        args: [
+          join(root, 'packages/cli/bin/mtl.mjs'),
+          ...['calibrate', '--device', 'cuda', '--output', join(out, 'profile.json')],
+        ],
+        cwd: root,
+        minutes: 10,
+        weight: 0.3,
+      },
+      {
         name: 'training step against PyTorch',
         command: node,
         cwd: app,
         minutes: 180,
         args: [
           'bench/cuda/bench-cuda.mjs',
-          '--out',
-          out,
+          ...['--out', out, '--profile', join(out, 'profile.json')],
           ...(emulation ? ['--dry-run'] : []),
           ...benchArguments,
         ],

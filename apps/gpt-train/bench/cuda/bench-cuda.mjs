@@ -10,6 +10,7 @@
  *   node bench/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--seconds 900]                what one measurement may take
+ *     [--profile FILE.json]          what mtl calibrate measured on this GPU: our steps are predicted with it
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    a tiny model; PyTorch on the processor: checks the command, not the GPU. With
  *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
@@ -17,11 +18,12 @@
  * only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { openProfile } from '@mtl/planner';
 import { benchmarkPresets } from '../benchmark-presets.mjs';
 import { yardstickOf } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';
@@ -29,6 +31,7 @@ import { gpuDataSheet } from './gpu-data-sheets.mjs';
 import { judge } from './judge.mjs';
 import { lossesAgree } from './losses-agree.mjs';
 import { comparedPresets, plans } from './plans.mjs';
+import { predictStep } from './predict-step.mjs';
 import { peerEnvironment, runMeasurement } from './run-measurement.mjs';
 import { searchMicroBatch } from './search-micro-batch.mjs';
 
@@ -45,6 +48,7 @@ const { values } = parseArgs({
     'no-compile': { type: 'boolean', default: false },
     'skip-losses': { type: 'boolean', default: false },
     seconds: { type: 'string', default: '900' },
+    profile: { type: 'string' },
     fixed: { type: 'boolean', default: false },
     'dry-run': { type: 'boolean', default: false },
   },
@@ -63,6 +67,10 @@ if (!(seconds > 0)) {
   console.error(`error[MTL_FLAG_VALUE]: --seconds ${values.seconds} is no number above 0`);
   process.exit(2);
 }
+const hasProfile = values.profile !== undefined && existsSync(values.profile);
+if (values.profile !== undefined && !hasProfile)
+  console.log(`no step is predicted: there is no profile ${values.profile}`);
+const profile = hasProfile ? openProfile({ name: values.profile, variables: {} }) : undefined;
 const yardstick = yardstickOf(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
@@ -237,7 +245,10 @@ for (const preset of presetNames) {
     });
   const ours = searchSide('ours', 'ours', measureOurs(preset));
   const theirs = report.peer === null ? undefined : searchSide('theirs', 'PyTorch', measureTheirs(preset));
-  report.rows.push(judge({ preset, ours, theirs, peakTflops }));
+  const { micro_batch: microBatch } = ours.best ?? {};
+  const predicted = profile && microBatch && (await predictStep({ profile, preset, microBatch, dtype }));
+  if (predicted) console.log(`  predicted: ${predicted.step_ms.toFixed(1)} ms`);
+  report.rows.push(judge({ preset, ours, theirs, predicted, peakTflops }));
   save();
 }
 console.log(`\n${formatTable(report.rows, peakTflops)}\n\n${join(directory, 'bench-cuda.{md,json}')}`);

@@ -119,6 +119,14 @@ describe('the goals', () => {
     expect(formatTable([nothing], peakTflops)).toContain('does not fit');
   });
 
+  it('ask for a planner that is at most a tenth off, where there is a profile', () => {
+    const rowOf = (step_ms) => judge({ preset, ours: side({}), theirs, predicted: { step_ms }, peakTflops });
+    const isMissed = (step_ms) => rowOf(step_ms).checks.some(({ reached }) => !reached);
+    expect([89, 91, 109, 111].map(isMissed)).toEqual([true, false, false, true]);
+    expect(formatTable([rowOf(91)], peakTflops)).toContain('| 0.91 |');
+    expect(formatTable([rowOf(89)], peakTflops)).toContain('| 0.89 (missed) |');
+  });
+
   it('have no share of a peak that is not known', () => {
     const unknown = judge({ preset, ours: side({}), theirs });
     const [share] = unknown.checks.filter(({ name }) => name === 'share of peak');

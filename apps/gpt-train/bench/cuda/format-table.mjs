@@ -16,6 +16,7 @@ export function formatTable(rows, peakTflops) {
       'memory ratio',
       'at micro-batch',
       'host',
+      'predicted',
     ],
   ];
   const lines = rows.map((row) => [
@@ -31,6 +32,7 @@ export function formatTable(rows, peakTflops) {
     `${number(row.memory, 2)}${mark(row, 'memory')}`,
     row.same_micro_batch ?? '-',
     `${percent(row.host ?? undefined)}${mark(row, 'host')}`,
+    row.predicted ? `${number(row.predicted.step_ms / row.ours.step_ms, 2)}${mark(row, 'prediction')}` : '-',
   ]);
   const line = (cells) => `| ${cells.join(' | ')} |`;
   return [
@@ -41,6 +43,7 @@ export function formatTable(rows, peakTflops) {
     'Each side at its best micro-batch, median steps. TFLOP/s: model FLOPs with attention in full, then with the half that a ' +
       'causal mask leaves. Memory: peak of what the allocators have given out, ours to PyTorch’s, at the same micro-batch. ' +
       `Host: its share of a step; beyond ${100 * goals.host} % the GPU has waited for it. ` +
+      'Predicted: the step of mtl plan, with the rates that mtl calibrate measured on the same GPU, to the measured step. ' +
       `Goals: ratio ${goals.speed}, memory ${goals.memory}.`,
   ].join('\n');
 }

@@ -17,9 +17,9 @@ function check(name, { value, goal, isReached }) {
  * One model of the table: both sides at their best, and each goal with its result. A goal that cannot be
  * judged, because a side did not fit the GPU or there is no yardstick, is not reached and says so with a
  * value of null. `peakTflops` is the GPU's (gpu-data-sheets.mjs); of one whose peak is not known there is no
- * share.
+ * share. `predicted` is what the planner says of our best (predict-step.mjs), undefined without a profile.
  */
-export function judge({ preset, ours, theirs, peakTflops }) {
+export function judge({ preset, ours, theirs, predicted, peakTflops }) {
   const [our, their] = [ours.best, theirs?.best];
   const flops = flopsPerToken(preset);
   const rates = (run) =>
@@ -52,6 +52,15 @@ export function judge({ preset, ours, theirs, peakTflops }) {
       goal: firstLossBound,
       isReached: reached(firstLoss, (x) => x <= firstLossBound),
     }),
+    ...(predicted === undefined || !our
+      ? []
+      : [
+          check('prediction', {
+            value: predicted.step_ms / our.step_ms,
+            goal: 1,
+            isReached: Math.abs(predicted.step_ms / our.step_ms - 1) <= goals.prediction,
+          }),
+        ]),
     ...(peakShare === undefined
       ? []
       : [
@@ -66,6 +75,7 @@ export function judge({ preset, ours, theirs, peakTflops }) {
     preset,
     ours: our && { ...our, ...rates(our) },
     theirs: their && { ...their, ...rates(their) },
+    predicted: predicted ?? null,
     same_micro_batch: common?.ours.micro_batch ?? null,
     speed,
     memory,

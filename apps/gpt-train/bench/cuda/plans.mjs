@@ -7,6 +7,8 @@ export const goals = {
   memory: 0.8,
   /** The host's time of a step as a share of it: beyond, the GPU has waited for the host. */
   host: 0.95,
+  /** How far the planner's step may be from the measured one, as a share of it. */
+  prediction: 0.1,
 };
 
 /**

@@ -6,32 +6,20 @@
  *   node bench/cuda/predicted-memory.mjs [--presets gpt2-124m,gpt2-1.3b]
  */
 import { parseArgs } from 'node:util';
-import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { dryRun } from '@mtl/planning';
 import { comparedPresets, plans } from './plans.mjs';
+import { benchmarkConfiguration } from './predict-step.mjs';
 
 const { values } = parseArgs({
   options: { presets: { type: 'string', default: comparedPresets.join(',') } },
 });
 const gib = (bytes) => (bytes / 2 ** 30).toFixed(2);
 
-/** What the benchmark trains: bfloat16, a micro-batch a step, no dropout, nothing recomputed. */
-async function predict(preset, microBatch) {
-  const size = String(microBatch);
-  const flags = [
-    ...['--preset', preset, '--bf16', '--micro-batch-size', size, '--global-batch-size', size],
-    ...['--hidden-dropout', '0', '--attention-dropout', '0', '--device', 'cuda', '--vocab-size', '50257'],
-    ...['--tokenizer-type', 'NullTokenizer'],
-  ];
-  const unused = { lr: 1, 'train-iters': 1, 'data-path': ['bundled'] };
-  const { ranks } = await dryRun(validateConfiguration(parseFlags(flags, { unused })));
-  return ranks[0];
-}
-
 const rows = [];
 for (const preset of values.presets.split(',')) {
   for (const microBatch of plans[preset].microBatches) {
-    const { memoryByKind, peakBytes } = await predict(preset, microBatch);
+    const { ranks } = await dryRun(benchmarkConfiguration({ preset, microBatch }));
+    const { memoryByKind, peakBytes } = ranks[0];
     const { parameters, gradients, optimizer, activations, temporary } = memoryByKind;
     const parts = [parameters + gradients + optimizer, activations, temporary, peakBytes].map(gib);
     rows.push([preset, microBatch, ...parts, peakBytes]);
