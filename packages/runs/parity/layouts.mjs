@@ -6,6 +6,20 @@
 
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 
+/**
+ * @typedef {object} ParityLayout
+ * @property {'gpt' | 'bert' | 'llama' | 'qwen-moe' | 'deepseek'} model
+ * @property {string} name
+ * @property {Readonly<Record<string, number>>} sizes sizes along axes of the mesh above 1
+ * @property {readonly string[]} traits
+ * @property {'fp32' | 'bf16'} precision
+ * @property {number} numProcesses
+ * @property {number} numLayers
+ * @property {import('@mtl/configuration').RunOptions} options
+ */
+
+/** @typedef {ParityLayout & { fault: string, noticedBy: 'loss' | 'gradientNorm' | 'gradients' }} Fault */
+
 const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
 /** Sizes along axes that only some models and layouts have. */
 const otherSizeOptions = {
@@ -294,6 +308,8 @@ const contextLayouts = [
  * What the command runs unless told otherwise. In float32, where the bounds are sharp, each two of mesh,
  * sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is there, and
  * each two of the others meet. What takes three to go wrong is for `allLayouts`. A test counts the pairs.
+ *
+ * @type {readonly ParityLayout[]}
  */
 export const layouts = [
   layout({}, [full]),
@@ -367,6 +383,12 @@ const crossed = [
     ],
   ]),
 ];
+
+/**
+ * All layouts, which `parity --all` compares.
+ *
+ * @type {readonly ParityLayout[]}
+ */
 export const allLayouts = [
   ...crossed,
   ...crossed.map(bert),
@@ -410,7 +432,11 @@ function crossOf({ meshes, recomputations }) {
   );
 }
 
-/** Mistakes that must be noticed, with a layout in which they can happen and a check that must turn red. */
+/**
+ * Mistakes that must be noticed, with a layout in which they can happen and a check that must turn red.
+ *
+ * @type {readonly Fault[]}
+ */
 export const faults = [
   few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),

@@ -7,6 +7,23 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 
 /**
+ * How a router chooses, and what one has chosen for a token.
+ *
+ * @typedef {object} TokenChoice
+ * @property {ArrayLike<number>} experts
+ * @property {ArrayLike<number>} logits
+ * @property {{ topK: number, scoreFunction: string, numGroups: number, groupTopK: number,
+ *   bias?: ArrayLike<number> | undefined }} selection
+ */
+
+/**
+ * A step in which tokens go to other experts; `gap` is the largest between scores of experts that changed
+ * places.
+ *
+ * @typedef {{ readonly iteration: number, readonly gap: number, readonly isNearTie: boolean }} Flip
+ */
+
+/**
  * Records what the routers of this rank's stages choose. Its extension joins the training loop, and `save`
  * writes a file for `readRoutings`.
  */
@@ -83,8 +100,12 @@ const nearTie = 1e-5;
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * How much the scores, or sums of scores, differ that decided between the experts of a token and others: of
- * experts that changed places, or of groups where those of a group came in.
+ * Returns how much the scores, or sums of scores, differ that decided between the experts of a token and
+ * others: of experts that changed places, or of groups where those of a group came in.
+ *
+ * @param {TokenChoice} choice
+ * @param {ArrayLike<number>} others
+ * @returns {number}
  */
 export function gapOf({ experts, logits, selection }, others) {
   const { topK, scoreFunction, numGroups, groupTopK, bias } = selection;
@@ -116,9 +137,13 @@ export function gapOf({ experts, logits, selection }, others) {
 }
 
 /**
- * The steps in which tokens go to other experts than in the reference, in their order, and the largest gap
- * between the scores of experts that changed places: `isNearTie` where rounding explains it. In each sample
- * the first layer counts in which tokens do: what they become may send others elsewhere in the next ones.
+ * Returns the steps in which tokens go to other experts than in the reference, in their order: `isNearTie`
+ * where rounding explains it. In each sample the first layer counts in which tokens do: what they become may
+ * send others elsewhere in the next ones.
+ *
+ * @param {ReadonlyMap<string, TokenChoice>} run by `iteration/router/sample/position`
+ * @param {ReadonlyMap<string, TokenChoice>} reference
+ * @returns {readonly Flip[]}
  */
 export function flipsOf(run, reference) {
   if (run.size !== reference.size) return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false }];

@@ -87,9 +87,12 @@ function squares(own, kept, before) {
 const rounding = 2 ** -23;
 
 /**
- * By step, how far the state after it is from that of one process, relative to what the step changed of the
- * tensor that is farthest. One rounding of each value is no difference: late steps change little more.
+ * Returns by step how far the state after it is from that of one process, relative to what the step changed
+ * of the tensor that is farthest. One rounding of each value is no difference: late steps change little more.
  * The states before the first step must be the same bits.
+ *
+ * @param {string} directory
+ * @returns {readonly ({ readonly difference: number, readonly name: string } | undefined)[]}
  */
 export function readStates(directory) {
   const sums = new Map();

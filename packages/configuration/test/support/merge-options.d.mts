@@ -1,3 +1,0 @@
-import type { RunOptions } from '@mtl/configuration';
-
-export function mergeOptions(...all: readonly RunOptions[]): RunOptions;
