@@ -14,6 +14,9 @@ export const benchmarkPresets = {
   // Shoeybi 2019, table 1: one GPU each, the second here without its model parallelism
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
+  // Llama 3.2's smallest model (`llamaWidths`), on sequences as long as those of the models above
+  'llama-1.2b': [16, 2048, 32, 2048, 128256, 4],
+  'llama-dry-run': [2, 64, 4, 32, 128, 2],
   // small enough for every part of `bench:cuda` to be tried where there is no GPU
   'cuda-dry-run': [2, 64, 2, 32, 128, 2],
   // weak-scaling.mjs: for so many ranks, about as many times the parameters in the layers
@@ -26,3 +29,26 @@ export const benchmarkPresets = {
   'weak-tiny-4': [5, 288, 4, 128, 1024, 2],
   'weak-tiny-8': [6, 384, 8, 128, 1024, 2],
 };
+
+/** Feed-forward width of models of the Llama family, and the groups in which heads share keys and values. */
+export const llamaWidths = {
+  'llama-1.2b': [8192, 8],
+  'llama-dry-run': [192, 2],
+};
+
+/** Returns the model of a preset, as @mtl/models takes it: no dropout. */
+export function modelOfPreset(preset) {
+  const [numLayers, hiddenSize, numAttentionHeads, maxPositionEmbeddings, vocabularySize] =
+    benchmarkPresets[preset];
+  const [ffnHiddenSize, numQueryGroups] = llamaWidths[preset] ?? [4 * hiddenSize];
+  const llama = {
+    ...{ groupQueryAttention: true, numQueryGroups, addBiasLinear: false, normalization: 'RMSNorm' },
+    ...{ swiglu: true, positionEmbeddingType: 'rope', rotaryBase: 500_000 },
+  };
+  return {
+    ...{ numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings, vocabularySize },
+    ...{ makeVocabularySizeDivisibleBy: 128, tieEmbeddings: true, layerNormEpsilon: 1e-5 },
+    ...{ geluKind: 'tanh', hiddenDropout: 0, attentionDropout: 0, initMethodStd: 0.02 },
+    ...(numQueryGroups === undefined ? {} : llama),
+  };
+}

@@ -38,7 +38,7 @@ import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { joinProcesses, TrainingProcesses } from '@mtl/run-parts';
 import { modelFlops, Trainer } from '@mtl/trainer';
-import { benchmarkPresets } from './benchmark-presets.mjs';
+import { benchmarkPresets, modelOfPreset } from './benchmark-presets.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -65,8 +65,9 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
   },
 });
-const [numLayers, hiddenSize, numAttentionHeads, sequenceLength, vocabularySize, usualBatch] =
-  benchmarkPresets[values.preset];
+const model = modelOfPreset(values.preset);
+const { numLayers, hiddenSize, maxPositionEmbeddings: sequenceLength, vocabularySize } = model;
+const usualBatch = benchmarkPresets[values.preset].at(-1);
 const { dtype, device } = values;
 const { world } = await joinProcesses({ variables: process.env, device, onMessage: console.error });
 const tensorModelParallelSize = Number(values.tp);
@@ -83,22 +84,6 @@ const { groups, coordinates } = processes;
 const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParallelSize;
 const globalBatchSize = microBatchSize * dataParallelSize * numMicroBatches;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
-const model = {
-  numLayers,
-  hiddenSize,
-  ffnHiddenSize: 4 * hiddenSize,
-  numAttentionHeads,
-  maxPositionEmbeddings: sequenceLength,
-  vocabularySize,
-  makeVocabularySizeDivisibleBy: 128,
-  tieEmbeddings: true,
-  layerNormEpsilon: 1e-5,
-  geluKind: 'tanh',
-  hiddenDropout: 0,
-  attentionDropout: 0,
-  initMethodStd: 0.02,
-};
-
 /**
  * Eight random micro-batches in turn. The multiplicative hash spreads consecutive numbers over the
  * vocabulary.

@@ -12,7 +12,7 @@
  *     [--seconds 900]                what one measurement may take
  *     [--profile FILE.json]          what mtl calibrate measured on this GPU: our steps are predicted with it
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
- *     [--dry-run]                    a tiny model; PyTorch on the processor: checks the command, not the GPU. With
+ *     [--dry-run]                    tiny models; PyTorch on the processor: checks the command, not the GPU. With
  *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
  * MTL_PEER names the yardstick, MTL_PEER_PYTHON the Python that has torch (default python3); without them
  * only our side is timed.
@@ -24,7 +24,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openProfile } from '@mtl/planner';
-import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { benchmarkPresets, llamaWidths } from '../benchmark-presets.mjs';
 import { yardstickOf } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';
 import { gpuDataSheet } from './gpu-data-sheets.mjs';
@@ -55,7 +55,8 @@ const { values } = parseArgs({
 });
 const { device, dtype } = values;
 const isDryRun = values['dry-run'];
-const presetNames = values.presets?.split(',') ?? (isDryRun ? ['cuda-dry-run'] : comparedPresets);
+const presetNames =
+  values.presets?.split(',') ?? (isDryRun ? ['cuda-dry-run', 'llama-dry-run'] : comparedPresets);
 const unknown = presetNames.filter((name) => plans[name] === undefined);
 if (unknown.length > 0) {
   const known = Object.keys(plans).join(', ');
@@ -128,7 +129,7 @@ const runTheirs = (preset, microBatch, compile) =>
     seconds,
     args: [
       ...[join(here, 'peer_step.py'), yardstick],
-      JSON.stringify({ name: preset, shape: benchmarkPresets[preset] }),
+      JSON.stringify({ name: preset, shape: benchmarkPresets[preset], llama: llamaWidths[preset] }),
       ...['--device', peerDevice, '--micro-batch', String(microBatch), ...steps],
       ...(compile ? ['--compile'] : []),
     ],

@@ -1,5 +1,6 @@
+import { gptMatmuls } from '@mtl/models';
 import { modelFlops } from '@mtl/trainer';
-import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { modelOfPreset } from '../benchmark-presets.mjs';
 
 /** What was asked for of every model: tokens/s and peak memory as multiples of the yardstick's. */
 export const goals = {
@@ -22,24 +23,24 @@ export const plans = {
   'megatron-1.2b': { microBatches: [4, 8, 16, 32] },
   // the first fits 80 GB, the others more
   'megatron-4.2b': { microBatches: [1, 2, 4, 8, 16] },
+  'llama-1.2b': { microBatches: [2, 4, 8, 16] },
   'cuda-dry-run': { microBatches: [2, 4] },
+  'llama-dry-run': { microBatches: [2, 4] },
 };
 
 /** What `bench:cuda` times unless told otherwise. */
-export const comparedPresets = Object.keys(plans).filter((name) => name !== 'cuda-dry-run');
+export const comparedPresets = Object.keys(plans).filter((name) => !name.endsWith('dry-run'));
 
 /**
  * Model FLOPs of a token, forward and backward: attention in full, and the half of it that a causal mask
  * leaves.
  */
 export function flopsPerToken(preset) {
-  const [numLayers, hiddenSize, , sequenceLength, vocabSize] = benchmarkPresets[preset];
+  const model = modelOfPreset(preset);
+  const { hiddenSize, maxPositionEmbeddings: sequenceLength, vocabularySize } = model;
   const shape = {
-    batchSize: 1,
-    sequenceLength,
-    weights: 12 * numLayers * hiddenSize ** 2,
-    attentionFeatures: numLayers * hiddenSize,
-    headWeights: vocabSize * hiddenSize,
+    ...{ batchSize: 1, sequenceLength, headWeights: vocabularySize * hiddenSize },
+    ...gptMatmuls(model),
   };
   return {
     full: modelFlops(shape) / sequenceLength,

@@ -1,20 +1,27 @@
 import { configure } from '@mtl/configuration';
 import { planRun } from '@mtl/planning';
-import { benchmarkPresets } from '../benchmark-presets.mjs';
+import { modelOfPreset } from '../benchmark-presets.mjs';
 
 /**
  * Returns the configuration of what the benchmark trains: a model of benchmark-presets.mjs, a micro-batch a
  * step, no dropout, nothing recomputed.
  */
 export function benchmarkConfiguration({ preset, microBatch, dtype = 'bfloat16' }) {
-  const [numLayers, hiddenSize, numAttentionHeads, seqLength, vocabSize] = benchmarkPresets[preset];
+  const { addBiasLinear, vocabularySize, ...model } = modelOfPreset(preset);
+  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings } = model;
+  const { groupQueryAttention, numQueryGroups, normalization, swiglu } = model;
+  const { positionEmbeddingType, rotaryBase } = model;
   return configure({
     preset: 'none',
     model: {
-      ...{ numLayers, hiddenSize, numAttentionHeads, maxPositionEmbeddings: seqLength },
-      ...{ hiddenDropout: 0, attentionDropout: 0 },
+      ...{ numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings },
+      ...{ groupQueryAttention, numQueryGroups, normalization, swiglu, positionEmbeddingType, rotaryBase },
+      ...{ disableBiasLinear: addBiasLinear === false, hiddenDropout: 0, attentionDropout: 0 },
     },
-    data: { dataPath: ['bundled'], seqLength, vocabSize, tokenizerType: 'NullTokenizer' },
+    data: {
+      ...{ dataPath: ['bundled'], seqLength: maxPositionEmbeddings },
+      ...{ vocabSize: vocabularySize, tokenizerType: 'NullTokenizer' },
+    },
     training: {
       ...{ microBatchSize: microBatch, globalBatchSize: microBatch, trainIters: 1 },
       bf16: dtype === 'bfloat16',
