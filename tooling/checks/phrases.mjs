@@ -54,6 +54,7 @@ const foldersWithSubjects = [
   'packages/configuration/',
   'packages/dashboard/',
   'packages/models/',
+  'packages/optimizer/',
   'packages/trainer/',
   'platforms/',
   'tooling/',
