@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
-import type { MemoryStatistics } from './memory-statistics.js';
 import { addon, callNative } from './native/addon.js';
+import type { MemoryStatistics } from './native/kernels-addon.js';
 
 /**
  * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
@@ -80,4 +80,28 @@ export function limitMemory(device: Device, bytes: number): void {
 /** Waits until the device has done everything enqueued so far. */
 export function synchronize(device: Device): void {
   callNative(() => addon().synchronize(deviceNumber(device)));
+}
+
+/**
+ * Runs `body` as a named range in the picture of a profiler of the device: on `cuda` with MTL_NVTX set,
+ * NVIDIA's (nsys). Every operation also has a range of its own. Otherwise nothing is marked.
+ */
+export function deviceRange<Result>(
+  { device, name }: { device: Device; name: string },
+  body: () => Result,
+): Result {
+  callNative(() => addon().pushRange(deviceNumber(device), name));
+  const end = (): void => callNative(() => addon().popRange(deviceNumber(device)));
+  let result: Result;
+  try {
+    result = body();
+  } catch (error) {
+    end();
+    throw error;
+  }
+  if (!(result instanceof Promise)) {
+    end();
+    return result;
+  }
+  return result.finally(end) as Result;
 }

@@ -1,6 +1,6 @@
 import { KernelError, UsageError } from '@mtl/errors';
 import { describeOperand } from './checked-operation.js';
-import { outOfMemoryRemedy } from './out-of-memory-remedy.js';
+import { outOfMemoryRemedy } from './native/addon.js';
 
 /** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
 export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;

@@ -2,6 +2,7 @@ export { checkedOperation } from './checked-operation.js';
 export type { OpenCudaOptions } from './cuda/open-cuda.js';
 export {
   type Device,
+  deviceRange,
   devices,
   hasValues,
   isDeviceAvailable,
@@ -12,8 +13,7 @@ export {
   synchronize,
   trimMemory,
 } from './device.js';
-export { DeviceMark, supportsMarks } from './device-mark.js';
-export { deviceRange } from './device-range.js';
+export { DeviceMark, type PendingRead, supportsMarks } from './device-mark.js';
 export {
   bytesPerElement,
   type DType,
@@ -34,11 +34,8 @@ export {
   setMatmulLibrary,
   setNumThreads,
 } from './host.js';
-export { numLiveTensors } from './leak-detection.js';
-export type { MemoryStatistics } from './memory-statistics.js';
-export type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
+export type { MemoryStatistics, OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
-export type { PendingRead } from './pending-read.js';
 export type { ReturningOperation } from './returning-operation.js';
 export {
   countedFlops,
@@ -51,14 +48,14 @@ export {
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';
-export type { Slice } from './slice.js';
 export {
   bfloat16Bits,
   bfloat16Value,
   float16Bits,
   float16Value,
+  type Slice,
   sizeOf,
   Tensor,
   type TensorOptions,
 } from './tensor.js';
-export { tidy } from './tidy.js';
+export { numLiveTensors, tidy } from './tensor-lifetimes.js';

@@ -5,20 +5,9 @@ export {
   type LearningRateScheduleOptions,
 } from './learning-rate-schedule.js';
 export { LossScaler, type LossScalerOptions } from './loss-scaler.js';
-export {
-  ModelOptimizer,
-  type ModelOptimizerOptions,
-} from './model-optimizer.js';
-export {
-  Muon,
-  type MuonOptions,
-  muonWith,
-} from './muon.js';
-export {
-  type BatchPosition,
-  type BatchSizeRampup,
-  NumMicroBatches,
-} from './num-micro-batches.js';
+export { ModelOptimizer, type ModelOptimizerOptions } from './model-optimizer.js';
+export { Muon, type MuonOptions, muonWith } from './muon.js';
+export { type BatchPosition, type BatchSizeRampup, NumMicroBatches } from './num-micro-batches.js';
 export type {
   BindOptions,
   BoundOptimizer,
@@ -29,12 +18,7 @@ export type {
   OptimizerStep,
   ParameterGroup,
 } from './optimizer.js';
-export {
-  type CreateStoresOptions,
-  createStores,
-  type StoreName,
-  stores,
-} from './store/create-stores.js';
+export { type CreateStoresOptions, createStores, type StoreName, stores } from './store/create-stores.js';
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { ownedPartsOf } from './store/flat-store.js';
 export { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';

@@ -1,10 +1,7 @@
 export { EarlyStopping } from './extensions/early-stopping.js';
 export { ExpertBalance } from './extensions/expert-balance.js';
 export { Extensions } from './extensions/extensions.js';
-export {
-  DeviceClock,
-  HostClock,
-} from './extensions/rank-clocks.js';
+export { DeviceClock, HostClock } from './extensions/rank-clocks.js';
 export { RankWatch, type RankWatchOptions } from './extensions/rank-watch.js';
 export { SpikeGuard, type SpikeGuardOptions } from './extensions/spike-guard.js';
 export { stepRecording } from './extensions/step-recording.js';
@@ -15,10 +12,7 @@ export type {
   StepVerdict,
   TrainerExtension,
 } from './extensions/trainer-extension.js';
-export {
-  ConsoleReporter,
-  type ConsoleStream,
-} from './metrics/console-reporter.js';
+export { ConsoleReporter, type ConsoleStream } from './metrics/console-reporter.js';
 export { MetricsJsonlWriter } from './metrics/metrics-jsonl-writer.js';
 export { type ModelFlopsShape, modelFlops } from './metrics/model-flops.js';
 export type {
@@ -33,22 +27,12 @@ export type {
   ValidationLoss,
 } from './metrics/training-reports.js';
 export { TrainingSummary } from './metrics/training-summary.js';
-export {
-  type RunTrainingOptions,
-  runTraining,
-  type TrainingResult,
-  trainingSteps,
-} from './run-training.js';
+export { type RunTrainingOptions, runTraining, type TrainingResult, trainingSteps } from './run-training.js';
 export type { LossKind } from './steps/losses.js';
 export { Ranks } from './steps/ranks.js';
 export { StopSignals } from './stop-signals.js';
 export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
-export {
-  optimizerTensors,
-  readTrainingState,
-  trainingState,
-  weightTensors,
-} from './training-checkpoint.js';
+export { optimizerTensors, readTrainingState, trainingState, weightTensors } from './training-checkpoint.js';
 export type { SaveSettings } from './training-saves.js';

@@ -1,6 +1,3 @@
-import type { TypedArray } from '../dtype.js';
-import type { MemoryStatistics } from '../memory-statistics.js';
-
 /** What an operation declares about itself. */
 export interface OperationSchema {
   readonly name: string;
@@ -55,8 +52,8 @@ export interface KernelsAddon {
   /** The shape and then the strides are in `callNumbers`. */
   createStridedView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
-  write(handle: number, source: TypedArray): void;
-  read(handle: number, destination: TypedArray): void;
+  write(handle: number, source: ArrayBufferView): void;
+  read(handle: number, destination: ArrayBufferView): void;
   zero(handle: number): void;
   numLiveTensors(): number;
   setPoison(enabled: boolean): void;
@@ -103,7 +100,7 @@ export interface KernelsAddon {
   supportsMarks(device: number): boolean;
   markDevice(device: number): NativePointer;
   startRead(device: number, handle: number): NativePointer;
-  readMark(device: number, mark: NativePointer, destination: TypedArray): void;
+  readMark(device: number, mark: NativePointer, destination: ArrayBufferView): void;
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /** One choice a line: problem, space, algorithm. Problems without one are timed where `timesOthers`. */
@@ -122,4 +119,16 @@ export interface KernelsAddon {
     instructionSet: 'plain' | 'avx2' | 'avx512';
     onednnVersion: string;
   };
+}
+
+/** Bytes as the caching allocator of a device counts them. */
+export interface MemoryStatistics {
+  /** In use now. */
+  readonly bytesInUse: number;
+  /** The highest `bytesInUse` since the last `resetPeakMemory`. */
+  readonly peakBytes: number;
+  /** In use and cached for reuse. */
+  readonly bytesReserved: number;
+  /** Live blocks. */
+  readonly numAllocations: number;
 }
