@@ -53,6 +53,7 @@ const foldersWithSubjects = [
   'packages/cli/',
   'packages/configuration/',
   'packages/dashboard/',
+  'packages/kernels/src/',
   'packages/models/',
   'packages/optimizer/',
   'packages/trainer/',

@@ -5,8 +5,8 @@ import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
 /**
- * Whether a device goes on with its work while the host does other things, so that it has marks, and copies
- * that are read later: `cuda` once it is open. Others have done their work when a call returns.
+ * Tells whether a device goes on with its work while the host does other things, so that it has marks, and
+ * copies that are read later: `cuda` once it is open. Others have done their work when a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
@@ -30,7 +30,7 @@ export class DeviceMark {
     this.#mark = callNative(() => create(this.#device));
   }
 
-  /** Of the device, from a mark that was enqueued before; waits for this one. */
+  /** Returns the time of the device since a mark that was enqueued before; waits for this one. */
   millisecondsSince(earlier: DeviceMark): number {
     const [later, before] = [this.pointer, earlier.pointer];
     return callNative(() => addon().millisecondsBetween(this.#device, later, before));

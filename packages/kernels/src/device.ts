@@ -4,9 +4,10 @@ import { addon, callNative } from './native/addon.js';
 import type { MemoryStatistics } from './native/kernels-addon.js';
 
 /**
- * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
- * oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no values,
- * operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda` take it.
+ * The places where a tensor can be, each with its kernels. `cpu`: vectorised and threaded; `reference`: the
+ * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no
+ * values, operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda`
+ * take it.
  */
 export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
 
@@ -25,7 +26,7 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
+/** Tells whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }
@@ -54,7 +55,7 @@ export function openDevice(device: Device, options: OpenCudaOptions = {}): void 
   if (device === 'cuda') openCuda(options);
 }
 
-/** Whether the device can be used in this process: `cuda` once it is open. */
+/** Tells whether the device can be used in this process: `cuda` once it is open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
 }

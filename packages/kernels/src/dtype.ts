@@ -46,11 +46,11 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
-/** What values on the host have to fit. */
+/** A tensor that values on the host have to fit. */
 interface OnDevice {
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** In elements. */
+  /** The number of elements. */
   readonly size: number;
 }
 

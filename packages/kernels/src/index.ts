@@ -1,5 +1,4 @@
 export { checkedOperation } from './checked-operation.js';
-export type { OpenCudaOptions } from './cuda/open-cuda.js';
 export {
   type Device,
   deviceRange,
@@ -20,29 +19,22 @@ export {
   dtypes,
   newTypedArray,
   type TypedArray,
-  type TypedArrayOf,
 } from './dtype.js';
 export { DeviceGraph, GraphMemory, supportsGraphs } from './graph-memory.js';
 export {
   type HostInformation,
   hostInformation,
-  type InstructionSet,
   instructionSets,
-  type MatmulLibrary,
-  matmulLibraries,
   setInstructionSet,
   setMatmulLibrary,
   setNumThreads,
 } from './host.js';
-export type { MemoryStatistics, OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 export * from './operations/index.js';
 export type { ReturningOperation } from './returning-operation.js';
 export {
   countedFlops,
   listOperations,
   type Operands,
-  type OperationCost,
-  type OperationObserver,
   observeOperations,
   operationStatistics,
   resetCountedFlops,

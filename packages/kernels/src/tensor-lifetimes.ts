@@ -1,8 +1,8 @@
 import { UsageError } from '@mtl/errors';
 import { addon } from './native/addon.js';
 
-/** What a scope holds: a Tensor, of which `tidy` needs no more than this. */
-export interface ScopedTensor {
+/** A member of a scope: a Tensor, of which `tidy` needs no more than this. */
+interface ScopedTensor {
   readonly handle: number;
   dispose(): void;
 }

@@ -15,7 +15,7 @@ import {
 import { addon, callNative } from './native/addon.js';
 import { adoptIntoScope } from './tensor-lifetimes.js';
 
-/** What a new tensor is. */
+/** The properties of a new tensor. */
 export interface TensorOptions {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -156,7 +156,7 @@ export class Tensor {
     return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
   }
 
-  /** The same elements in another shape, sharing memory. */
+  /** Returns a tensor of the same elements in another shape, which shares their memory. */
   reshape(shape: readonly number[]): Tensor {
     if (sizeOf(shape) !== this.size) {
       throw new UsageError('MTL_SHAPE', `cannot reshape [${this.shape.join(', ')}] to [${shape.join(', ')}]`);

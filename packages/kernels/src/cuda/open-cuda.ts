@@ -14,7 +14,7 @@ export interface CudaDevice {
   readonly memoryBytes: number;
 }
 
-/** What there is of CUDA on this machine, found without taking a device. */
+/** The state of CUDA on this machine, found without taking a device. */
 export interface CudaProbe {
   /** The file of this package's CUDA library. */
   readonly libraryPath: string;
@@ -25,24 +25,24 @@ export interface CudaProbe {
   readonly devices: readonly CudaDevice[];
 }
 
-/** What was opened. */
-export interface CudaInformation extends CudaProbe {
+/** The device and the libraries that were opened. */
+interface CudaInformation extends CudaProbe {
   readonly deviceIndex: number;
   readonly cublasLtPath: string;
   readonly cublasLtVersion: string;
 }
 
 export interface OpenCudaOptions {
-  /** As CUDA counts the devices that this process sees. Default 0. */
+  /** The number of the device, as CUDA counts those that this process sees. Default 0. */
   readonly deviceIndex?: number;
   /** float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
 }
 
 /** The streams of the open device, as pointers of the driver (CUstream). */
-export interface CudaStreams {
+interface CudaStreams {
   readonly deviceIndex: number;
-  /** Where every kernel of this package runs. */
+  /** The stream that every kernel of this package runs on. */
   readonly compute: bigint;
   readonly copy: bigint;
   readonly communication: bigint;
@@ -152,7 +152,7 @@ function subdirectories(directory: string): string[] {
   }
 }
 
-/** Where NVIDIA's wheels put the library, below a folder of Python packages. */
+/** The folders of NVIDIA's wheels that have the library, below a folder of Python packages. */
 function inWheels(packages: string): string[] {
   return ['nvidia/cu13/lib', 'nvidia/cublas/lib'].map((folder) => join(packages, folder));
 }
@@ -171,7 +171,9 @@ function inToolkit(root: string): string[] {
   ];
 }
 
-/** Where the python3 on PATH keeps its packages; a start of Python takes 20 ms, so it is asked last. */
+/**
+ * Returns the folders of packages of the python3 on PATH; a start of Python takes 20 ms, so it is asked last.
+ */
 function pythonPackages(): string[] {
   try {
     const script = 'import sysconfig;print(sysconfig.get_paths()["purelib"])';

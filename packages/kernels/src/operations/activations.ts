@@ -46,7 +46,7 @@ export const biasGeluBackward = returningOperation<BiasGeluBackwardOptions, 'inp
 );
 
 /**
- * Whether a kind of GELU is the exact one.
+ * Tells whether a kind of GELU is the exact one.
  *
  * @throws UsageError `MTL_ARGUMENT` for a kind that is none
  */

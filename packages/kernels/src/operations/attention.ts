@@ -4,10 +4,10 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
 /**
- * Which keys a query sees, and what dropout drops. S query positions, K key positions, B micro-batch, D head
- * size, A query heads of this process in G groups: the R = A / G heads of a group share one key and one value
- * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share
- * one.
+ * Options that choose the keys that a query sees, and the scores that dropout drops. S query positions, K key
+ * positions, B micro-batch, D head size, A query heads of this process in G groups: the R = A / G heads of a
+ * group share one key and one value (grouped-query attention, Ainslie et al. 2023). With G = A every head has
+ * its own, with G = 1 all share one.
  *
  * Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k, and a query sees
  * every key that no option hides. Keys that no query sees cost nothing. A call may thus compute a part of a
@@ -25,7 +25,7 @@ export interface AttentionOptions {
   readonly firstQuery?: number;
   /** Position of key 0 in the sequence; may be after that of query 0. Default: 0. */
   readonly firstKey?: number;
-  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
    * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
@@ -114,7 +114,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** What both operations take of their options; the default scale needs the query. */
+/** Returns the operands that both operations take of their options; the default scale needs the query. */
 function commonOperands(query: Tensor, options: AttentionOptions): Operands {
   const { keyStart, keyMask, packed, scale, dropout } = options;
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0 } = options;
@@ -184,7 +184,7 @@ export interface AttentionBackwardOptions extends AttentionOptions {
    * of all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
    */
   readonly rowSums: Tensor;
-  /** As in the forward call; so are `query`, `key` and `value`. */
+  /** The value of the forward call; `query`, `key` and `value` are those of it, too. */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
   readonly key: Tensor;
@@ -224,7 +224,7 @@ export interface AttentionRowSumsOptions {
    * [S, B, A, D], packed [T, A, D]: that of `attentionForward`, in float32 or the dtype of its gradient.
    */
   readonly output: Tensor;
-  /** As `output` */
+  /** [S, B, A, D], packed [T, A, D]: like `output` */
   readonly outputGradient: Tensor;
 }
 
@@ -259,9 +259,9 @@ export interface MergeAttentionOptions {
    * dimension is contiguous.
    */
   readonly logSumExp: Tensor;
-  /** As `output`: of the same queries and other keys. */
+  /** The output of the same queries and other keys, of the shape of `output`. */
   readonly partOutput: Tensor;
-  /** As `logSumExp` */
+  /** [B, A, S], packed [A, T]: like `logSumExp` */
   readonly partLogSumExp: Tensor;
 }
 
@@ -296,9 +296,9 @@ export interface AttentionCachedForwardOptions {
   readonly value: Tensor;
   /** Positions that are cached already; position + S may be M at most. */
   readonly position: number;
-  /** As that of `attentionForward`. */
+  /** The window of `attentionForward`. */
   readonly windowSize?: number | undefined;
-  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
 }
 

@@ -14,7 +14,7 @@ export interface GroupByExpertOptions {
 }
 
 /**
- * Where the rows of each expert are when all slots are sorted by expert. Rows of an expert keep their order.
+ * Finds the rows of each expert when all slots are sorted by expert. Rows of an expert keep their order.
  *
  * @param options `numExperts` where the outputs are left out: E
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that

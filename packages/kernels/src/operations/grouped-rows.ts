@@ -176,7 +176,7 @@ function activationNumber(activation: ExpertActivation): number {
   });
 }
 
-/** Whether an activation has gates, and so an input of twice the width of its output. */
+/** Tells whether an activation has gates, and so an input of twice the width of its output. */
 function isGatedActivation(activation: ExpertActivation): boolean {
   return activation === 'swiglu' || activation === 'clampedQuickGeglu';
 }
@@ -184,11 +184,11 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * Of gated activations: the most that a gate is, and a value on either side of 0. A gradient passes where
-   * it is met exactly. Default 0: none.
+   * The limit of gated activations: the most that a gate is, and a value on either side of 0. A gradient
+   * passes where it is met exactly. Default 0: none.
    */
   readonly clamp?: number | undefined;
-  /** Of gated activations: added to values. Default 0. */
+  /** The term that gated activations add to values. Default 0. */
   readonly linearOffset?: number | undefined;
 }
 

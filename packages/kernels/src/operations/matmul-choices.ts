@@ -6,8 +6,8 @@ import { Tensor } from '../tensor.js';
 import { tidy } from '../tensor-lifetimes.js';
 import { cast } from './elementwise.js';
 
-/** What an algorithm for a matmul depends on, of one tensor. */
-export interface MatmulOperand {
+/** The properties of one tensor that an algorithm for a matmul depends on. */
+interface MatmulOperand {
   readonly shape: readonly number[];
   readonly dtype: DType;
   /** The largest power of two, up to 256, that divides its address. */
@@ -15,13 +15,13 @@ export interface MatmulOperand {
 }
 
 /** An operation that cuBLASLt computes on device `cuda`, with all that its algorithm depends on. */
-export interface MatmulCall {
+interface MatmulCall {
   readonly name: string;
   readonly tensors: Readonly<Record<string, MatmulOperand>>;
   readonly attributes: Readonly<Record<string, number | boolean>>;
 }
 
-/** What cuBLASLt computes, alone or in part; the others never call it. */
+/** The operations that cuBLASLt computes, alone or in part; the others never call it. */
 const matmulOperations: readonly string[] = [
   'matmul',
   'linear_gelu_forward',
@@ -59,8 +59,8 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 }
 
 /**
- * Which of cuBLASLt's algorithms computes a matmul: by the name of a problem (sizes, types, alignments, what
- * is fused) the algorithm, both as text. Of one GPU, driver and version of cuBLASLt.
+ * The algorithms of cuBLASLt for matmuls: by the name of a problem (sizes, types, alignments, what is fused)
+ * the algorithm, both as text. They are those of one GPU, driver and version of cuBLASLt.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 

@@ -110,7 +110,7 @@ export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTable
   return Tensor.from(table, { shape, dtype: 'float32', device });
 });
 
-/** How a model is made to read more positions than it was pretrained with. */
+/** A way to make a model read more positions than it was pretrained with. */
 export type RotaryScaling =
   /** All angles divided by `factor` (position interpolation, Chen et al. 2023). */
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
@@ -137,9 +137,9 @@ export interface YarnScaling {
   readonly factor: number;
   readonly originalPositions: number;
   readonly betaFast: number;
-  /** At most `betaFast`. */
+  /** A bound below `betaFast`, or equal to it. */
   readonly betaSlow: number;
-  /** Whether the range of indices that are mixed is widened to whole ones. */
+  /** True if the range of indices that are mixed is widened to whole ones. */
   readonly roundsRange: boolean;
   /** Cosines and sines are multiplied by it, and so attention's logits by its square. */
   readonly concentration: number;
@@ -154,13 +154,13 @@ const numbersOfKinds: Readonly<Record<RotaryScaling['kind'], readonly string[]>>
 const refused = (problem: string, expected: string): UsageError =>
   new UsageError('MTL_ARGUMENT', `rotary embedding: ${problem}`, { expected });
 
-export function checkPositive(name: string, value: unknown): void {
+function checkPositive(name: string, value: unknown): void {
   if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return;
   throw refused(`${name} is ${String(value)}`, 'a finite number above 0');
 }
 
 /** @throws UsageError `MTL_ARGUMENT` */
-export function checkRotaryScaling(scaling: RotaryScaling, base: number): void {
+function checkRotaryScaling(scaling: RotaryScaling, base: number): void {
   const { kind } = scaling;
   if (!Object.hasOwn(numbersOfKinds, kind)) {
     const kinds = Object.keys(numbersOfKinds).map((name) => `'${name}'`);
@@ -200,7 +200,7 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
  *
  * @param base that the wavelengths are powers of
  */
-export function scaledFrequencies(
+function scaledFrequencies(
   wavelengths: Float32Array,
   { scaling, base }: { readonly scaling: RotaryScaling | undefined; readonly base: number },
 ): Float32Array {

@@ -5,14 +5,15 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * How a router makes scores of its logits: `sqrtsoftplus` is the square root of ln(1 + e^x).
+ * The function by which a router makes scores of its logits: `sqrtsoftplus` is the square root of ln(1 +
+ * e^x).
  */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 const scoreFunctions: readonly RouterScoreFunction[] = ['softmax', 'sigmoid', 'sqrtsoftplus'];
 
 /** The number of a score function in native code. */
-export function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
+function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
   const number = scoreFunctions.indexOf(scoreFunction);
   if (number >= 0) return number;
   throw new UsageError('MTL_ARGUMENT', `unknown score function ${String(scoreFunction)}`, {
