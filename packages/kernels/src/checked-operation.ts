@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
 
-/** What a value that JavaScript was given is, in an error. */
+/** Describes a value that JavaScript was given, for an error. */
 export function describeOperand(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (typeof value === 'string') return `the string '${value.slice(0, 40)}'`;

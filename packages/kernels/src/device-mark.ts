@@ -1,11 +1,12 @@
 import { UsageError } from '@mtl/errors';
 import { type Device, deviceNumber } from './device.js';
+import { type DType, newTypedArray, type TypedArrayOf } from './dtype.js';
 import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
 /**
- * Whether a device goes on with its work while the host does other things, so that it has marks, and copies
- * that are read later: `cuda` once it is open. Others have done their work when a call returns.
+ * Tells whether a device goes on with its work while the host does other things, so that it has marks, and
+ * copies that are read later: `cuda` once it is open. Others have done their work when a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
@@ -29,7 +30,7 @@ export class DeviceMark {
     this.#mark = callNative(() => create(this.#device));
   }
 
-  /** Of the device, from a mark that was enqueued before; waits for this one. */
+  /** Returns the time of the device since a mark that was enqueued before; waits for this one. */
   millisecondsSince(earlier: DeviceMark): number {
     const [later, before] = [this.pointer, earlier.pointer];
     return callNative(() => addon().millisecondsBetween(this.#device, later, before));
@@ -54,5 +55,37 @@ export class DeviceMark {
   protected get pointer(): NativePointer {
     if (this.#mark !== undefined) return this.#mark;
     throw new UsageError('MTL_MARK', 'a mark of a device was used after dispose()');
+  }
+}
+
+/**
+ * Elements of a tensor that its device copies to the host when it gets there, while the host goes on: what
+ * `Tensor.startRead` returns, and a mark after the copy. The tensor may be disposed of at once, and written
+ * by operations that follow.
+ */
+export class PendingRead<D extends DType = DType> extends DeviceMark {
+  readonly #values: TypedArrayOf[D];
+
+  /** @internal */
+  constructor(tensor: {
+    readonly device: Device;
+    readonly handle: number;
+    readonly dtype: DType;
+    readonly size: number;
+  }) {
+    super(tensor.device, (device) => addon().startRead(device, tensor.handle));
+    this.#values = newTypedArray(tensor.dtype, tensor.size) as TypedArrayOf[D];
+  }
+
+  /**
+   * The elements, as `Tensor.read` gives them; waits for the copy, and for nothing that was enqueued after
+   * it.
+   *
+   * @throws KernelError `MTL_INDEX` where an operation before the copy, of those since the last copy, has
+   *   read an index out of range
+   */
+  read(): TypedArrayOf[D] {
+    callNative(() => addon().readMark(this.device, this.pointer, this.#values));
+    return this.#values;
   }
 }

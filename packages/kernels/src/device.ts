@@ -1,12 +1,13 @@
 import { UsageError } from '@mtl/errors';
 import { type OpenCudaOptions, openCuda } from './cuda/open-cuda.js';
-import type { MemoryStatistics } from './memory-statistics.js';
 import { addon, callNative } from './native/addon.js';
+import type { MemoryStatistics } from './native/kernels-addon.js';
 
 /**
- * Where a tensor lives and which kernels run on it. `cpu`: vectorised and threaded; `reference`: the naive
- * oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no values,
- * operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda` take it.
+ * The places where a tensor can be, each with its kernels. `cpu`: vectorised and threaded; `reference`: the
+ * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no
+ * values, operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda`
+ * take it.
  */
 export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
 
@@ -25,7 +26,7 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
+/** Tells whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }
@@ -54,7 +55,7 @@ export function openDevice(device: Device, options: OpenCudaOptions = {}): void 
   if (device === 'cuda') openCuda(options);
 }
 
-/** Whether the device can be used in this process: `cuda` once it is open. */
+/** Tells whether the device can be used in this process: `cuda` once it is open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
 }
@@ -80,4 +81,28 @@ export function limitMemory(device: Device, bytes: number): void {
 /** Waits until the device has done everything enqueued so far. */
 export function synchronize(device: Device): void {
   callNative(() => addon().synchronize(deviceNumber(device)));
+}
+
+/**
+ * Runs `body` as a named range in the picture of a profiler of the device: on `cuda` with MTL_NVTX set,
+ * NVIDIA's (nsys). Every operation also has a range of its own. Otherwise nothing is marked.
+ */
+export function deviceRange<Result>(
+  { device, name }: { device: Device; name: string },
+  body: () => Result,
+): Result {
+  callNative(() => addon().pushRange(deviceNumber(device), name));
+  const end = (): void => callNative(() => addon().popRange(deviceNumber(device)));
+  let result: Result;
+  try {
+    result = body();
+  } catch (error) {
+    end();
+    throw error;
+  }
+  if (!(result instanceof Promise)) {
+    end();
+    return result;
+  }
+  return result.finally(end) as Result;
 }

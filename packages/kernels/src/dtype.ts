@@ -1,6 +1,6 @@
 import { KernelError, UsageError } from '@mtl/errors';
 import { describeOperand } from './checked-operation.js';
-import { outOfMemoryRemedy } from './out-of-memory-remedy.js';
+import { outOfMemoryRemedy } from './native/addon.js';
 
 /** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
 export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;
@@ -46,11 +46,11 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
-/** What values on the host have to fit. */
+/** A tensor that values on the host have to fit. */
 interface OnDevice {
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** In elements. */
+  /** The number of elements. */
   readonly size: number;
 }
 

@@ -12,7 +12,7 @@ function asCaptureError(error: unknown): unknown {
   return new KernelError('MTL_CAPTURE', error.message, { cause: error });
 }
 
-/** Whether work on an open device can be recorded and launched again as a whole: that on `cuda` can. */
+/** Tells whether work on an open device can be recorded and launched again as a whole: that on `cuda` can. */
 export function supportsGraphs(device: Device): boolean {
   return addon().supportsGraphs(deviceNumber(device));
 }

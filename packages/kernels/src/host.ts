@@ -8,13 +8,14 @@ export const instructionSets = ['plain', 'avx2', 'avx512'] as const;
 
 export type InstructionSet = (typeof instructionSets)[number];
 
-/** What the CPU backend runs on. */
+/** The processor, threads and libraries of the CPU backend. */
 export interface HostInformation {
   readonly numThreads: number;
   /** The best one of this machine. */
   readonly detectedInstructionSet: InstructionSet;
   /**
-   * Those that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that of its machine.
+   * The instruction sets that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that
+   * of its machine.
    */
   readonly compiledInstructionSets: readonly InstructionSet[];
   /**
@@ -45,12 +46,18 @@ export function setInstructionSet(name: InstructionSet): void {
   callNative(() => addon().setInstructionSet(level));
 }
 
-/** What computes the matmuls of CPUs: the faster of our kernels and oneDNN, as measured; or one of them. */
-export const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
+/**
+ * The libraries that may compute the matmuls of CPUs: the faster of our kernels and oneDNN, as measured; or
+ * one of them.
+ */
+const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
 
-export type MatmulLibrary = (typeof matmulLibraries)[number];
+type MatmulLibrary = (typeof matmulLibraries)[number];
 
-/** For tests and comparisons. What the chosen one does not compute, the other one does. */
+/**
+ * Chooses the library of matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The
+ * other one computes what the chosen one does not.
+ */
 export function setMatmulLibrary(name: MatmulLibrary): void {
   const library = matmulLibraries.indexOf(name);
   if (library < 0) throw new UsageError('MTL_ARGUMENT', `unknown library of matmuls ${name}`);

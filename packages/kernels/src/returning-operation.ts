@@ -81,7 +81,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   return names.length === 1 ? made[names[0]!] : made;
 }
 
-/** What the outputs of a call are; undefined where its inputs are not those that the operation takes. */
+/** Declares the outputs of a call; undefined where its inputs are not those that the operation takes. */
 function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
   options: Options,
   outputs: Outputs<Options, Names, Choices>,

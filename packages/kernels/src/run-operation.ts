@@ -5,10 +5,12 @@ import { addon, callNative } from './native/addon.js';
 import type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 import type { Tensor } from './tensor.js';
 
-/** What the schema of an operation declares about one operand. */
+/** The declaration of one operand in the schema of its operation. */
 interface Operand {
   readonly name: string;
-  /** Where a call reads it in `callNumbers`: tensors in the order of the schema, then attributes. */
+  /**
+   * The place at which a call reads it in `callNumbers`: tensors in the order of the schema, then attributes.
+   */
   readonly position: number;
   readonly isTensor: boolean;
   readonly isRequired: boolean;
@@ -132,11 +134,11 @@ export function runOperation(name: string, operands: Operands): void {
   }
 }
 
-/** What an operation cost. */
-export interface OperationCost {
+/** The cost of a call of an operation. */
+interface OperationCost {
   /** The time of the native call, which on a GPU only enqueues it. */
   readonly seconds: number;
-  /** As `countedFlops` adds them up. */
+  /** Floating-point operations as `countedFlops` adds them up. */
   readonly flops: number;
 }
 
@@ -173,7 +175,7 @@ export function listOperations(): OperationSchema[] {
   return callNative(() => addon().operations());
 }
 
-/** Whether a device has a kernel for an operation. */
+/** Tells whether a device has a kernel for an operation. */
 export function supportsOperation(name: string, device: Device): boolean {
   return callNative(() => addon().supports(operationNamed(name).number, deviceNumber(device)));
 }

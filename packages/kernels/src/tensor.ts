@@ -1,6 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { describeOperand } from './checked-operation.js';
 import { type Device, deviceNumber } from './device.js';
+import { PendingRead } from './device-mark.js';
 import {
   bytesPerElement,
   checkLength,
@@ -12,10 +13,9 @@ import {
   type TypedArrayOf,
 } from './dtype.js';
 import { addon, callNative } from './native/addon.js';
-import { PendingRead } from './pending-read.js';
-import { adoptIntoScope } from './tidy.js';
+import { adoptIntoScope } from './tensor-lifetimes.js';
 
-/** What a new tensor is. */
+/** The properties of a new tensor. */
 export interface TensorOptions {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -156,7 +156,7 @@ export class Tensor {
     return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
   }
 
-  /** The same elements in another shape, sharing memory. */
+  /** Returns a tensor of the same elements in another shape, which shares their memory. */
   reshape(shape: readonly number[]): Tensor {
     if (sizeOf(shape) !== this.size) {
       throw new UsageError('MTL_SHAPE', `cannot reshape [${this.shape.join(', ')}] to [${shape.join(', ')}]`);
@@ -311,4 +311,13 @@ function toNumbers(values: TypedArray, dtype: DType): number[] {
   if (dtype === 'bfloat16') return numbers.map(bfloat16Value);
   if (dtype === 'float16') return numbers.map(float16Value);
   return numbers;
+}
+
+/**
+ * The elements [start, end) of one dimension of a global (unsharded) tensor. One slice per dimension makes a
+ * box: the part of a tensor that a process holds, or that a file stores.
+ */
+export interface Slice {
+  readonly start: number;
+  readonly end: number;
 }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { reportInstructionSet } from '@mtl/tooling/report-instruction-set';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { InstructionSet } from '../src/host.js';
 import {
   hostInformation,
-  type InstructionSet,
   instructionSets,
   listOperations,
   numLiveTensors,

@@ -1,7 +1,8 @@
 import { Parameter } from '@mtl/autograd';
 import { numLiveTensors, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { AdamwOptimizer, type AdamwOptimizerOptions, ReplicatedStore } from './index.js';
+import type { AdamwOptimizerOptions } from './adamw.js';
+import { AdamwOptimizer, ReplicatedStore } from './index.js';
 
 const options: AdamwOptimizerOptions = {
   beta1: 0.9,

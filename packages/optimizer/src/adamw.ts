@@ -11,7 +11,7 @@ import type {
 import type { ParameterStore } from './store/parameter-store.js';
 
 /** The defaults are PyTorch's. */
-export interface AdamwOptions {
+interface AdamwOptions {
   /** Decay rate of the first moment. Default 0.9. */
   readonly beta1?: number | undefined;
   /** Decay rate of the second moment. Default 0.999. */

@@ -1,10 +1,10 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 
-/** How the learning rate falls from its peak, once warm-up is over. */
+/** The curve of the learning rate from its peak down, once warm-up is over. */
 export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse-square-root' | 'WSD';
 
-/** How the last phase of warm-up-stable-decay (WSD) falls. */
-export type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
+/** The curve of the last phase of warm-up-stable-decay (WSD). */
+type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
  * A schedule over steps. What a step is (an iteration or a sample) is the caller's choice, as long as all
@@ -16,7 +16,7 @@ export interface LearningRateScheduleOptions {
   readonly maxLearningRate: number;
   /** The floor that decay ends at (--min-lr); 0 unless given. */
   readonly minLearningRate?: number;
-  /** Where warm-up begins (--lr-warmup-init); 0 unless given. */
+  /** The rate at which warm-up begins (--lr-warmup-init); 0 unless given. */
   readonly initialLearningRate?: number;
   readonly decayStyle: LearningRateDecayStyle;
   /** Steps of linear warm-up; a fraction of a step is allowed (it comes from --lr-warmup-fraction). */

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** What a loss scaler must remember across a resume; plain numbers, ready for JSON. */
-export interface LossScalerState {
+/** The state that a loss scaler must remember across a resume; plain numbers, ready for JSON. */
+interface LossScalerState {
   readonly scale: number;
   /** Steps without overflow since the scale last changed or an overflow was seen. */
   readonly growthTracker: number;
@@ -81,12 +81,12 @@ export class LossScaler {
     return Math.fround(1 / this.#scale);
   }
 
-  /** Whether the scale adapts to overflows. */
+  /** True if the scale adapts to overflows. */
   get isDynamic(): boolean {
     return this.#rules !== undefined;
   }
 
-  /** Whether the scale cannot be lowered any more: an overflow now is not one of range. */
+  /** True if the scale cannot be lowered any more: an overflow now is not one of range. */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }

@@ -44,22 +44,22 @@ export interface ModelOptimizerOptions {
 
 export interface OptimizerStepOptions {
   readonly learningRate: number;
-  /** Of parameters with `ModelOptimizerOptions.isDecoupled`. Default: `learningRate`. */
+  /** The rate of parameters with `ModelOptimizerOptions.isDecoupled`. Default: `learningRate`. */
   readonly decoupledLearningRate?: number | undefined;
-  /** What the loss was multiplied with (fp16); gradients are divided by it. Default 1. */
+  /** The factor that the loss was multiplied with (fp16); gradients are divided by it. Default 1. */
   readonly lossScale?: number;
 }
 
-export interface OptimizerStepResult {
+interface OptimizerStepResult {
   /**
    * Norm of the gradients of all parameters, unscaled, before clipping. Infinite or NaN when they overflowed.
    */
   readonly gradientNorm: number;
-  /** Whether the parameters were left as they are because a gradient was not finite. */
+  /** True if the parameters were left as they are because a gradient was not finite. */
   readonly skipped: boolean;
 }
 
-export interface LaunchStepOptions extends OptimizerStepOptions {
+interface LaunchStepOptions extends OptimizerStepOptions {
   /** [1] float64: receives the norm that `finishStep` asks for. */
   readonly gradientNorm: Tensor;
 }
@@ -68,7 +68,7 @@ export interface LaunchStepOptions extends OptimizerStepOptions {
 interface UpdatedStore {
   readonly store: ParameterStore;
   readonly rules: readonly RuleOfParameters[];
-  /** By owned range, in their order. */
+  /** The runs of each owned range, in their order. */
   readonly runs: readonly (readonly RunOfParameters[])[];
   readonly partials: readonly PartialGradients[];
 }
@@ -90,7 +90,7 @@ export class ModelOptimizer {
   #isReduced = false;
   /** The square of the norm of the reduced gradients, where it has been computed. */
   #squares: Tensor | undefined;
-  /** Where the squares of this rank's own gradients are wanted. */
+  /** Receives the squares of this rank's own gradients, if they are wanted. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
   /** Steps that were taken for updates before they are finished. */
@@ -341,8 +341,8 @@ function updateOf({
 }
 
 /**
- * For each axis along which some parameter's gradient is only a part: what sums the parts. The axes over
- * which the store reduces are implied.
+ * Returns the sums of partial gradients, one for each axis along which some parameter's gradient is only a
+ * part. The axes over which the store reduces are implied.
  */
 function partialsOf(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {

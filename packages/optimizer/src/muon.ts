@@ -22,11 +22,11 @@ import type {
 import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
- * How long an update of a matrix [outputs, inputs] is, relative to singular values of 1; the names are
+ * The length of an update of a matrix [outputs, inputs], relative to singular values of 1; the names are
  * Megatron-LM's. `shape_scaling` is that of Jordan et al. 2024 (PyTorch's `original`); `spectral` with an
  * extra factor of 0.2 gives the updates the RMS of AdamW's (Liu et al. 2025, PyTorch's `match_rms_adamw`).
  */
-export const muonScales = {
+const muonScales = {
   spectral: (outputs: number, inputs: number) => Math.sqrt(Math.max(outputs, inputs)),
   unit_rms_norm: (outputs: number, inputs: number) => Math.sqrt(outputs / inputs),
   shape_scaling: (outputs: number, inputs: number) => Math.sqrt(Math.max(1, outputs / inputs)),
@@ -36,12 +36,14 @@ export interface MuonOptions {
   /** The weight of the old average of gradients. */
   readonly momentum: number;
   readonly nesterov: boolean;
+  /** `spectral`, `unit_rms_norm` or `shape_scaling`: the length of an update. */
   readonly scaleMode: keyof typeof muonScales;
   readonly extraScaleFactor: number;
+  /** `simple` or `quintic`: the polynomials of Newton-Schulz. */
   readonly coefficientType: keyof typeof newtonSchulzCoefficients;
   /** Steps of Newton-Schulz. */
   readonly numSteps: number;
-  /** Whether the matrices of queries, keys and values in one parameter are updated one by one. */
+  /** True if the matrices of queries, keys and values in one parameter are updated one by one. */
   readonly splitQkv: boolean;
   /** The dtype of the factors of Newton-Schulz's matmuls. */
   readonly dtype: 'float32' | 'bfloat16';
@@ -86,7 +88,7 @@ function shapeOf({ box }: MatrixOfParameter): [rows: number, columns: number] {
 class BoundMuon implements BoundOptimizer {
   readonly #options: MuonOptions;
   readonly #ranges: readonly OptimizerRange[];
-  /** By range. */
+  /** The parameters of each range. */
   readonly #parts: readonly (readonly MuonPart[])[];
   readonly #matrices: WholeMatrices;
   readonly #newtonSchulz: NewtonSchulz | undefined;
@@ -193,10 +195,10 @@ export const muonWith =
     parameter.matrices.length > 0 ? muon : auxiliary;
 
 /** The polynomial a x + b x^3 + c x^5 of the singular values that one step applies. */
-export type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
+type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
 
-/** What Megatron-LM calls `--muon-coefficient-type`: the polynomials of consecutive steps, over and over. */
-export const newtonSchulzCoefficients = {
+/** The polynomials of consecutive steps, over and over: Megatron-LM's `--muon-coefficient-type`. */
+const newtonSchulzCoefficients = {
   /** Jordan et al. 2024, and PyTorch's. */
   simple: [[3.4445, -4.775, 2.0315]],
   quintic: [
@@ -208,11 +210,11 @@ export const newtonSchulzCoefficients = {
   ],
 } as const satisfies Record<string, readonly NewtonSchulzCoefficients[]>;
 
-export interface NewtonSchulzOptions {
+interface NewtonSchulzOptions {
   readonly coefficients: readonly NewtonSchulzCoefficients[];
   /** 1 or more. */
   readonly numSteps: number;
-  /** Of the factors of its matmuls; sums are float32. */
+  /** The dtype of the factors of its matmuls; sums are float32. */
   readonly dtype: 'float32' | 'bfloat16';
   readonly device: Device;
   /** The shapes of the matrices, for its memory. */
@@ -226,7 +228,7 @@ const epsilon = 1e-15;
  * Brings the singular values of matrices near 1 by an odd polynomial that is applied again and again, with
  * matmuls alone (Jordan et al. 2024; Bernstein and Newhouse 2024).
  */
-export class NewtonSchulz {
+class NewtonSchulz {
   readonly #options: NewtonSchulzOptions;
   readonly #squares: Tensor;
   /** The matrix before and after a step. */

@@ -30,8 +30,8 @@ export interface BatchPosition {
   readonly consumedSamples: number;
 }
 
-/** What one step consists of. */
-export interface StepBatch {
+/** The batches of one step. */
+interface StepBatch {
   /** Samples of the step over all data-parallel ranks. */
   readonly globalBatchSize: number;
   /** Micro-batches that each data-parallel rank accumulates. */
@@ -39,7 +39,7 @@ export interface StepBatch {
 }
 
 /**
- * How a global batch is divided into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
+ * Divides a global batch into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
  * calculator: m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the
  * global batch by `increment` at equal intervals of consumed samples. Every size that is still to come is
  * checked here, before the first step, instead of when it is reached.
@@ -114,7 +114,7 @@ export class NumMicroBatches {
     return consumedSamples + (iterations - iteration) * this.#options.globalBatchSize;
   }
 
-  /** Where the steps of the ramp-up end, as far as they are to be taken. */
+  /** Returns the ends of the steps of the ramp-up, as far as they are to be taken. */
   #rampUp(
     from: BatchPosition,
     isTaken: (iteration: number, consumedSamples: number) => boolean,

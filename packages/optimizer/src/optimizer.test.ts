@@ -1,6 +1,5 @@
 import { Parameter } from '@mtl/autograd';
 import { describe, expect, it } from 'vitest';
-import { Adamw, stateBytesPerElement } from './index.js';
 import { parameterGroupOf } from './optimizer.js';
 
 const initialization = { kind: 'zeros' } as const;
@@ -23,8 +22,4 @@ describe('parameterGroupOf', () => {
       expect(parameterGroupOf(bias)).toEqual({ decays: false, kind: 'vector', fanOut: 6, fanIn: 1 });
     }
   });
-});
-
-it('AdamW keeps two float32 moments for each element', () => {
-  expect(stateBytesPerElement(Adamw)).toBe(8);
 });

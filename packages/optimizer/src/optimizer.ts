@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { bytesPerElement, type Device, type Tensor } from '@mtl/kernels';
+import type { Device, Tensor } from '@mtl/kernels';
 import type { ParameterRange } from './store/flat-layout.js';
 import type { WholeMatrices } from './whole-matrices.js';
 
@@ -31,7 +31,7 @@ export interface OptimizerRange {
   readonly gradient: Tensor;
   /** [N] each, in the order of `Optimizer.states`; zero before the first step. */
   readonly states: readonly Tensor[];
-  /** In ascending order. Padding after the last one is zero and stays zero. */
+  /** The parameters of the range in ascending order. Padding after the last one is zero and stays zero. */
   readonly segments: readonly OptimizerSegment[];
 }
 
@@ -69,7 +69,7 @@ export interface BoundOptimizer {
 export interface BindOptions {
   /** That of the ranges' tensors. */
   readonly device: Device;
-  /** For rules that need whole matrices of parameters that several ranks hold. */
+  /** The matrices, for rules that need whole matrices of parameters that several ranks hold. */
   readonly matrices: WholeMatrices;
 }
 
@@ -84,9 +84,9 @@ export interface Optimizer {
   bind(ranges: readonly OptimizerRange[], options: BindOptions): BoundOptimizer;
 }
 
-/** What an update rule needs to know of a parameter. */
+/** The properties of a parameter that update rules depend on. */
 export interface ParameterGroup {
-  /** Whether weight decay applies. */
+  /** True if weight decay applies. */
   readonly decays: boolean;
   /** A matrix multiplies activations or holds a row per token; vectors are biases and norms. */
   readonly kind: 'matrix' | 'vector';
@@ -102,9 +102,4 @@ export function parameterGroupOf({ decays, globalShape }: Parameter): ParameterG
   const size = globalShape.reduce((product, each) => product * each, 1);
   const fanIn = kind === 'matrix' ? globalShape.at(-1)! : 1;
   return { decays, kind, fanIn, fanOut: size / fanIn };
-}
-
-/** Bytes of all states of an optimizer for one element of a parameter: 8 for AdamW. */
-export function stateBytesPerElement({ states }: Pick<Optimizer, 'states'>): number {
-  return states.reduce((sum, { dtype }) => sum + bytesPerElement(dtype), 0);
 }

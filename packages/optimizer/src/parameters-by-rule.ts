@@ -21,22 +21,24 @@ export interface RunOfParameters extends FlatRange {
   readonly index: number;
   /** The parameters of which it has elements. */
   readonly ranges: readonly ParameterRange[];
-  /** Where it begins in the states of its rule, which hold nothing else. */
+  /** The place at which it begins in the states of its rule, which hold nothing else. */
   readonly stateStart: number;
 }
 
-/** How a parameter is updated. Parameters with the same value, compared by identity, are updated together. */
+/**
+ * The way a parameter is updated. Parameters with the same value, compared by identity, are updated together.
+ */
 export interface ParameterUpdate {
   readonly optimizer: Optimizer;
-  /** Whether with the decoupled learning rate of a step. */
+  /** True if it takes the decoupled learning rate of a step. */
   readonly isDecoupled: boolean;
 }
 
-export interface RunsOfRule extends ParameterUpdate {
+interface RunsOfRule extends ParameterUpdate {
   readonly runs: readonly RunOfParameters[];
   /** Elements of the runs. */
   readonly stateSize: number;
-  /** Whether it is the rule of a parameter. */
+  /** Tells whether it is the rule of a parameter. */
   readonly isRuleOf: (parameter: Parameter) => boolean;
 }
 
@@ -80,7 +82,7 @@ export function runsByRule(
 }
 
 interface Group {
-  /** Of its first parameter; absent where there is padding only. */
+  /** The rule of its first parameter; absent where there is padding only. */
   readonly rule: ParameterUpdate | undefined;
   readonly start: number;
   readonly ranges: ParameterRange[];
@@ -108,8 +110,8 @@ function groupsIn(
 }
 
 /** Part of a parameter whose state this rank holds. */
-export interface StatePart extends FlatRange {
-  /** Where it begins in the state's buffer. */
+interface StatePart extends FlatRange {
+  /** The place at which it begins in the state's buffer. */
   readonly stateStart: number;
 }
 
@@ -128,7 +130,7 @@ const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, 
 /** An update rule with the parameters of a store that it updates on this rank, and their states. */
 export class RuleOfParameters {
   readonly optimizer: BoundOptimizer;
-  /** Whether its parameters are updated with the decoupled learning rate of a step. */
+  /** True if its parameters are updated with the decoupled learning rate of a step. */
   readonly isDecoupled: boolean;
   readonly states: readonly OptimizerStateTensor[];
   readonly matrices: WholeMatrices;

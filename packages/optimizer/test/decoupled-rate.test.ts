@@ -9,8 +9,8 @@ import {
   type ModelOptimizerOptions,
   Muon,
   muonWith,
-  type OptimizerStepOptions,
 } from '../src/index.js';
+import type { OptimizerStepOptions } from '../src/model-optimizer.js';
 
 /** torch.optim.AdamW with two groups of parameters: tooling/fixtures/decoupled-rate.py. */
 interface Fixture {

@@ -34,7 +34,7 @@ async function run(layout: Layout, changes: ReadonlyArray<Partial<MuonStepsArgum
   });
 }
 
-/** By parameter and position; ranks that hold the same must agree bit for bit. */
+/** Values by parameter and position; ranks that hold the same must agree bit for bit. */
 function wholeValues(results: readonly MuonStepsResult[]): Readonly<Record<string, number[]>> {
   const whole: Record<string, number[]> = {};
   for (const { values } of results) {

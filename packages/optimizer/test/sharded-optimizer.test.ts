@@ -190,7 +190,7 @@ describe('what breaks the optimizer is seen', () => {
   });
 });
 
-/** As `differences`; infinite when ranks that must agree do not. */
+/** Returns `differences`; infinite when ranks that must agree do not. */
 function differencesOrDisagreement(ranks: readonly ShardedStepsResult[], alone: ShardedStepsResult): number {
   try {
     return differences(ranks, alone).norm;

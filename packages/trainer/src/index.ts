@@ -1,30 +1,19 @@
-export { EarlyStopping, type EarlyStoppingState } from './extensions/early-stopping.js';
-export { ExpertBalance, type ExpertBalanceOptions, type LoadOfExperts } from './extensions/expert-balance.js';
+export { EarlyStopping } from './extensions/early-stopping.js';
+export { ExpertBalance } from './extensions/expert-balance.js';
 export { Extensions } from './extensions/extensions.js';
-export type { RankClock } from './extensions/rank-clocks.js';
-export {
-  DeviceClock,
-  type DeviceClockOptions,
-  HostClock,
-  type HostClockOptions,
-} from './extensions/rank-clocks.js';
+export { DeviceClock, HostClock } from './extensions/rank-clocks.js';
 export { RankWatch, type RankWatchOptions } from './extensions/rank-watch.js';
-export type { SampleSource } from './extensions/spike-guard.js';
-export { SpikeGuard, type SpikeGuardOptions, type SpikeGuardState } from './extensions/spike-guard.js';
+export { SpikeGuard, type SpikeGuardOptions } from './extensions/spike-guard.js';
 export { stepRecording } from './extensions/step-recording.js';
-export { StepRerun, type StepRerunOptions } from './extensions/step-rerun.js';
+export { StepRerun } from './extensions/step-rerun.js';
 export type {
   MeasuredStep,
   StepSpan,
   StepVerdict,
   TrainerExtension,
 } from './extensions/trainer-extension.js';
-export {
-  ConsoleReporter,
-  type ConsoleReporterOptions,
-  type ConsoleStream,
-} from './metrics/console-reporter.js';
-export { MetricsJsonlWriter, type MetricsJsonlWriterOptions } from './metrics/metrics-jsonl-writer.js';
+export { ConsoleReporter, type ConsoleStream } from './metrics/console-reporter.js';
+export { MetricsJsonlWriter } from './metrics/metrics-jsonl-writer.js';
 export { type ModelFlopsShape, modelFlops } from './metrics/model-flops.js';
 export type {
   EvaluatedStep,
@@ -37,30 +26,13 @@ export type {
   TrainingReporter,
   ValidationLoss,
 } from './metrics/training-reports.js';
-export {
-  type SummaryTextOptions,
-  TrainingSummary,
-  type TrainingSummaryOptions,
-} from './metrics/training-summary.js';
-export {
-  type EvaluationSettings,
-  type OwnEvaluation,
-  type RunTrainingOptions,
-  runTraining,
-  type TrainingResult,
-  trainingSteps,
-} from './run-training.js';
+export { TrainingSummary } from './metrics/training-summary.js';
+export { type RunTrainingOptions, runTraining, type TrainingResult, trainingSteps } from './run-training.js';
 export type { LossKind } from './steps/losses.js';
 export { Ranks } from './steps/ranks.js';
 export { StopSignals } from './stop-signals.js';
-export { type TapeForward, type TapeLosses, TapeStage, type TapeStageOptions } from './tape-stage.js';
+export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
-export {
-  optimizerTensors,
-  readTrainingState,
-  type TrainingState,
-  trainingState,
-  weightTensors,
-} from './training-checkpoint.js';
+export { optimizerTensors, readTrainingState, trainingState, weightTensors } from './training-checkpoint.js';
 export type { SaveSettings } from './training-saves.js';

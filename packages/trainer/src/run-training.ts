@@ -13,7 +13,7 @@ import { restoreCheckpoint } from './training-checkpoint.js';
 import { type SaveSettings, TrainingSaves } from './training-saves.js';
 import { UnchangedWeights } from './unchanged-weights.js';
 
-export interface EvaluationSettings<Batch> {
+interface EvaluationSettings<Batch> {
   /** Steps between evaluations. */
   readonly interval: number;
   /** Micro-batches of one data-parallel rank. */
@@ -25,7 +25,7 @@ export interface EvaluationSettings<Batch> {
 }
 
 /** An evaluation of the caller's own, such as one of predictions. */
-export interface OwnEvaluation {
+interface OwnEvaluation {
   /** Steps between evaluations. */
   readonly interval: number;
   /** Called on all ranks; what it returns goes to the reporters. */

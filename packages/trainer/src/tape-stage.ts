@@ -3,7 +3,7 @@ import type { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 
 /** The losses of a micro-batch on its tape, such as one a token. */
-export interface TapeLosses {
+interface TapeLosses {
   readonly losses: Variable;
   /** float32, as many elements: the factor of each loss in the total, and so of its gradient. */
   readonly weights: Variable;
@@ -13,12 +13,12 @@ export interface TapeLosses {
  * Computes the losses of a micro-batch on `tape`. `lossFactor` is what a loss enters the total of the global
  * batch with: the weight of each that counts.
  */
-export type TapeForward<Batch> = (
+type TapeForward<Batch> = (
   tape: Tape,
   call: { readonly batch: Batch; readonly lossFactor: number },
 ) => TapeLosses;
 
-export interface TapeStageOptions {
+interface TapeStageOptions {
   /** The name of the loss in `TrainerOptions.losses`. Default: `lm_loss`. */
   readonly lossName?: string;
 }

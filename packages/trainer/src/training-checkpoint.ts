@@ -214,7 +214,7 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
  * The content of a checkpoint in addition to tensors and the states of extensions. Random numbers are
  * counter-based: the seed in the configuration is all.
  */
-export interface TrainingState {
+interface TrainingState {
   readonly progress: TrainingProgress;
   readonly optimizerSteps: number;
   readonly lossScaler: {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { KernelError } from '@mtl/errors';
-import { packageDirectory } from '../native/package-directory.js';
+import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 

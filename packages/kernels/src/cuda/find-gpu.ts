@@ -3,24 +3,24 @@ import { cudaLibraryPath } from './cuda-library-path.js';
 import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 
 /** The GPU that a process alone would take, or why there is none. */
-export interface FoundGpu {
+interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * Whether it is no GPU but kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
+   * True if it is no GPU but kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
    * repository): nothing to measure.
    */
   readonly isEmulated: boolean;
-  /** In a few words, where there is no device. */
+  /** The reason in a few words, if there is no device. */
   readonly problem: string | undefined;
   /** The device's name, or the problem: for titles of what is skipped without one. */
   readonly title: string;
   /** All that was found; absent where the library cannot be asked. */
   readonly probe: CudaProbe | undefined;
-  /** Why it cannot. */
+  /** The reason why the library cannot be asked. */
   readonly error: KernelError | undefined;
 }
 
-/** Whether the default library is missing; a library that is named must exist. */
+/** Tells whether the default library is missing; a library that is named must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {
@@ -32,8 +32,8 @@ function isNotBuilt(): boolean {
 }
 
 /**
- * Which GPU there is, without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For
- * everything that runs on a GPU if there is one and reports it otherwise: tests, benchmarks, diagnoses.
+ * Finds the GPU without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For everything
+ * that runs on a GPU if there is one and reports it otherwise: tests, benchmarks, diagnoses.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

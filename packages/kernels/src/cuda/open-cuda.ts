@@ -1,6 +1,8 @@
+import { execFileSync, type StdioOptions } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { KernelError } from '@mtl/errors';
 import { addon, callNative } from '../native/addon.js';
-import { cublasLtCandidates } from './cublaslt-candidates.js';
 import { cudaLibraryPath } from './cuda-library-path.js';
 
 /** A GPU as the driver describes it. */
@@ -12,7 +14,7 @@ export interface CudaDevice {
   readonly memoryBytes: number;
 }
 
-/** What there is of CUDA on this machine, found without taking a device. */
+/** The state of CUDA on this machine, found without taking a device. */
 export interface CudaProbe {
   /** The file of this package's CUDA library. */
   readonly libraryPath: string;
@@ -23,24 +25,24 @@ export interface CudaProbe {
   readonly devices: readonly CudaDevice[];
 }
 
-/** What was opened. */
-export interface CudaInformation extends CudaProbe {
+/** The device and the libraries that were opened. */
+interface CudaInformation extends CudaProbe {
   readonly deviceIndex: number;
   readonly cublasLtPath: string;
   readonly cublasLtVersion: string;
 }
 
 export interface OpenCudaOptions {
-  /** As CUDA counts the devices that this process sees. Default 0. */
+  /** The number of the device, as CUDA counts those that this process sees. Default 0. */
   readonly deviceIndex?: number;
   /** float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
 }
 
 /** The streams of the open device, as pointers of the driver (CUstream). */
-export interface CudaStreams {
+interface CudaStreams {
   readonly deviceIndex: number;
-  /** Where every kernel of this package runs. */
+  /** The stream that every kernel of this package runs on. */
   readonly compute: bigint;
   readonly copy: bigint;
   readonly communication: bigint;
@@ -138,3 +140,73 @@ export function openCuda({ deviceIndex = 0, allowTf32 = false }: OpenCudaOptions
 export function cudaStreams(): CudaStreams {
   return callNative(() => addon().cudaStreams());
 }
+
+// Versions whose interface is the one this project declares, best first.
+const names = ['libcublasLt.so.13', 'libcublasLt.so.12'];
+
+function subdirectories(directory: string): string[] {
+  try {
+    return readdirSync(directory).sort();
+  } catch {
+    return []; // not there, or not to be read: no candidates
+  }
+}
+
+/** The folders of NVIDIA's wheels that have the library, below a folder of Python packages. */
+function inWheels(packages: string): string[] {
+  return ['nvidia/cu13/lib', 'nvidia/cublas/lib'].map((folder) => join(packages, folder));
+}
+
+function inEnvironment(root: string): string[] {
+  const lib = join(root, 'lib');
+  const pythons = subdirectories(lib).filter((name) => name.startsWith('python3'));
+  return [...pythons.flatMap((python) => inWheels(join(lib, python, 'site-packages'))), lib];
+}
+
+function inToolkit(root: string): string[] {
+  const targets = join(root, 'targets');
+  return [
+    ...['lib64', 'lib'].map((folder) => join(root, folder)),
+    ...subdirectories(targets).map((target) => join(targets, target, 'lib')),
+  ];
+}
+
+/**
+ * Returns the folders of packages of the python3 on PATH; a start of Python takes 20 ms, so it is asked last.
+ */
+function pythonPackages(): string[] {
+  try {
+    const script = 'import sysconfig;print(sysconfig.get_paths()["purelib"])';
+    const stdio: StdioOptions = ['ignore', 'pipe', 'ignore'];
+    return [execFileSync('python3', ['-c', script], { encoding: 'utf8', stdio, timeout: 10_000 }).trim()];
+  } catch {
+    return []; // no Python, no wheels
+  }
+}
+
+/**
+ * Paths and names for dlopen under which NVIDIA's cuBLASLt may be, best first: the directories of
+ * MTL_CUDA_LIBS, what the dynamic linker finds (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the
+ * Python environment, the system's toolkits. Paths are those of files that exist.
+ */
+export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env): string[] {
+  const { MTL_CUDA_LIBS, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX } = environment;
+  const given = (value: string | undefined): string[] => (value ? [value] : []);
+  const filesIn = (folders: readonly string[]): string[] =>
+    folders.flatMap((folder) => names.map((name) => join(folder, name))).filter((path) => existsSync(path));
+  const installed = subdirectories('/usr/local')
+    .filter((name) => name.startsWith('cuda'))
+    .reverse()
+    .map((name) => join('/usr/local', name));
+  return [
+    ...filesIn((MTL_CUDA_LIBS ?? '').split(':').filter((folder) => folder !== '')),
+    ...names,
+    ...filesIn([...given(CUDA_HOME), ...given(CUDA_PATH)].flatMap(inToolkit)),
+    ...filesIn([...given(VIRTUAL_ENV), ...given(CONDA_PREFIX)].flatMap(inEnvironment)),
+    ...filesIn(pythonPackages().flatMap(inWheels)),
+    ...filesIn(installed.flatMap(inToolkit)),
+  ];
+}
+
+/** Device memory that cuBLASLt's matmuls of a process share, outside of the allocator. */
+export const cublasltWorkspaceBytes = 32 * 2 ** 20;

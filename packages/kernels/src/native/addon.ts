@@ -1,5 +1,4 @@
 import { KernelError } from '@mtl/errors';
-import { outOfMemoryRemedy } from '../out-of-memory-remedy.js';
 import type { KernelsAddon } from './kernels-addon.js';
 import { loadAddon } from './load-addon.js';
 
@@ -16,6 +15,10 @@ export function addonPath(): string {
   loaded ??= loadAddon();
   return loaded.path;
 }
+
+/** The remedy of `MTL_OUT_OF_MEMORY`, on a device as on the host. */
+export const outOfMemoryRemedy =
+  'dispose of tensors that are no longer needed (tidy does so at the end of a scope), or take smaller batches and shorter sequences; a limit set by limitMemory(device, bytes) is lifted by limitMemory(device, 0)';
 
 const remedies: Readonly<Record<string, string>> = {
   MTL_INDEX:
@@ -50,4 +53,12 @@ export function callNative<T>(body: () => T): T {
   } catch (error) {
     throw asKernelError(error);
   }
+}
+
+/**
+ * An external value through which another native addon reaches the memory of tensors by their handles
+ * (native/include/mtl/tensor_handle.h describes it).
+ */
+export function tensorApi(): unknown {
+  return addon().tensorApi;
 }

@@ -1,7 +1,4 @@
-import type { TypedArray } from '../dtype.js';
-import type { MemoryStatistics } from '../memory-statistics.js';
-
-/** What an operation declares about itself. */
+/** The declaration of an operation. */
 export interface OperationSchema {
   readonly name: string;
   readonly numOutputs: number;
@@ -10,23 +7,23 @@ export interface OperationSchema {
   readonly attributes: readonly string[];
 }
 
-/** How often an operation ran on this thread, how long its kernels took, and what it counted. */
+/** Calls of an operation on this thread, the time of its kernels, and what it counted. */
 export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
   readonly seconds: number;
-  /** As `countedFlops` adds them up. */
+  /** Floating-point operations as `countedFlops` adds them up. */
   readonly flops: number;
-  /** Of all inputs and of all outputs that were given; what an operation adds to counts as written. */
+  /** Bytes of all inputs and of all outputs that were given; an output that is added to counts as written. */
   readonly bytesRead: number;
   readonly bytesWritten: number;
 }
 
 /**
- * What the CUDA library found without using a device; versions as CUDA counts them (13000 for 13.0, 0: no
+ * Findings of the CUDA library without using a device; versions as CUDA counts them (13000 for 13.0, 0: no
  * driver).
  */
-export interface NativeCudaProbe {
+interface NativeCudaProbe {
   readonly driverVersion: number;
   readonly runtimeVersion: number;
   readonly devices: readonly {
@@ -45,7 +42,8 @@ export interface NativePointer {
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   /**
-   * Where calls read lists from: written just before the call, as arrays are slow to read from native code.
+   * The array that calls read lists from: written just before the call, as arrays are slow to read from
+   * native code.
    */
   readonly callNumbers: Float64Array;
 
@@ -55,8 +53,8 @@ export interface KernelsAddon {
   /** The shape and then the strides are in `callNumbers`. */
   createStridedView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
-  write(handle: number, source: TypedArray): void;
-  read(handle: number, destination: TypedArray): void;
+  write(handle: number, source: ArrayBufferView): void;
+  read(handle: number, destination: ArrayBufferView): void;
   zero(handle: number): void;
   numLiveTensors(): number;
   setPoison(enabled: boolean): void;
@@ -103,7 +101,7 @@ export interface KernelsAddon {
   supportsMarks(device: number): boolean;
   markDevice(device: number): NativePointer;
   startRead(device: number, handle: number): NativePointer;
-  readMark(device: number, mark: NativePointer, destination: TypedArray): void;
+  readMark(device: number, mark: NativePointer, destination: ArrayBufferView): void;
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /** One choice a line: problem, space, algorithm. Problems without one are timed where `timesOthers`. */
@@ -122,4 +120,16 @@ export interface KernelsAddon {
     instructionSet: 'plain' | 'avx2' | 'avx512';
     onednnVersion: string;
   };
+}
+
+/** Bytes as the caching allocator of a device counts them. */
+export interface MemoryStatistics {
+  /** Bytes in use now. */
+  readonly bytesInUse: number;
+  /** The highest `bytesInUse` since the last `resetPeakMemory`. */
+  readonly peakBytes: number;
+  /** Bytes in use and cached for reuse. */
+  readonly bytesReserved: number;
+  /** Live blocks. */
+  readonly numAllocations: number;
 }

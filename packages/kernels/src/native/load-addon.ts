@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { KernelError } from '@mtl/errors';
 import { type LoadedAddon, loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon } from './kernels-addon.js';
-import { packageDirectory } from './package-directory.js';
 
 /** OpenMP threads that spin after a parallel region starve other processes on the same cores. */
 function prepareEnvironment(): void {
@@ -57,4 +59,11 @@ export function loadAddon(): LoadedAddon<KernelsAddon> {
       exitCode: 2,
     },
   );
+}
+
+/** The folder of this package, whether its sources or its build are running. */
+export function packageDirectory(): string {
+  let directory = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
+  return directory;
 }

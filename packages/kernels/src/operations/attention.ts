@@ -1,13 +1,13 @@
 import { checkedOperation } from '../checked-operation.js';
-import { like, returningOperation } from '../returning-operation.js';
+import { like, returningOperation, statisticsOf } from '../returning-operation.js';
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
 /**
- * Which keys a query sees, and what dropout drops. S query positions, K key positions, B micro-batch, D head
- * size, A query heads of this process in G groups: the R = A / G heads of a group share one key and one value
- * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own, with G = 1 all share
- * one.
+ * Options that choose the keys that a query sees, and the scores that dropout drops. S query positions, K key
+ * positions, B micro-batch, D head size, A query heads of this process in G groups: the R = A / G heads of a
+ * group share one key and one value (grouped-query attention, Ainslie et al. 2023). With G = A every head has
+ * its own, with G = 1 all share one.
  *
  * Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k, and a query sees
  * every key that no option hides. Keys that no query sees cost nothing. A call may thus compute a part of a
@@ -25,7 +25,7 @@ export interface AttentionOptions {
   readonly firstQuery?: number;
   /** Position of key 0 in the sequence; may be after that of query 0. Default: 0. */
   readonly firstKey?: number;
-  /** Of the scores; above 0. Default: 1 / sqrt(D). */
+  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
    * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
@@ -114,7 +114,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** What both operations take of their options; the default scale needs the query. */
+/** Returns the operands that both operations take of their options; the default scale needs the query. */
 function commonOperands(query: Tensor, options: AttentionOptions): Operands {
   const { keyStart, keyMask, packed, scale, dropout } = options;
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0 } = options;
@@ -184,7 +184,7 @@ export interface AttentionBackwardOptions extends AttentionOptions {
    * of all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
    */
   readonly rowSums: Tensor;
-  /** As in the forward call; so are `query`, `key` and `value`. */
+  /** The value of the forward call; `query`, `key` and `value` are those of it, too. */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
   readonly key: Tensor;
@@ -213,5 +213,118 @@ export const attentionBackward = checkedOperation(
       accumulate,
       ...commonOperands(query, options),
     });
+  },
+);
+
+/** S positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+export interface AttentionRowSumsOptions {
+  /** [B, A, S], packed [A, T], float32 (float64 over float64) */
+  readonly rowSums: Tensor;
+  /**
+   * [S, B, A, D], packed [T, A, D]: that of `attentionForward`, in float32 or the dtype of its gradient.
+   */
+  readonly output: Tensor;
+  /** [S, B, A, D], packed [T, A, D]: like `output` */
+  readonly outputGradient: Tensor;
+}
+
+/**
+ * rowSums = the sum over the head size of output times its gradient: all that `attentionBackward` needs of
+ * the output (Dao 2023, "FlashAttention-2", algorithm 2, line 4).
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ */
+export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'rowSums'>(
+  'attentionRowSums',
+  {
+    rowSums: ({ outputGradient }) => {
+      const [rows, ...heads] = outputGradient.shape.slice(0, -1);
+      return statisticsOf(outputGradient, [...heads, rows!]);
+    },
+  },
+  ({ rowSums, output, outputGradient }) => {
+    runOperation('attention_row_sums', { rowSums, output, outputGradient });
+  },
+);
+
+/** S query positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
+export interface MergeAttentionOptions {
+  /**
+   * [S, B, A, D], packed [T, A, D], float32 (float64 on the reference): the output of the keys so far;
+   * becomes that of both parts.
+   */
+  readonly output: Tensor;
+  /**
+   * [B, A, S], packed [A, T]: becomes that of both parts. This and the part's may be strided views whose last
+   * dimension is contiguous.
+   */
+  readonly logSumExp: Tensor;
+  /** The output of the same queries and other keys, of the shape of `output`. */
+  readonly partOutput: Tensor;
+  /** [B, A, S], packed [A, T]: like `logSumExp` */
+  readonly partLogSumExp: Tensor;
+}
+
+/**
+ * Merges the results of `attentionForward` over some keys with those of the same queries over other keys, in
+ * place: the results over all of them (ring attention, Liu et al. 2023). A query without keys in one part
+ * keeps the bits of the other.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for outputs that share
+ *   memory with the part
+ */
+export const mergeAttention = checkedOperation(
+  'mergeAttention',
+  ({ output, logSumExp, partOutput, partLogSumExp }: MergeAttentionOptions): void => {
+    runOperation('merge_attention', { output, logSumExp, partOutput, partLogSumExp });
+  },
+);
+
+/** S new positions, B batch, A query heads in G groups, D head size, M positions that fit the caches. */
+export interface AttentionCachedForwardOptions {
+  /** `[B, G, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
+  readonly keyCache: Tensor;
+  /** `[B, G, M, D]` */
+  readonly valueCache: Tensor;
+  /** [S, B, A, D] */
+  readonly output: Tensor;
+  /** [S, B, A, D] or [S, B, G, R, D]: the new positions. This, key and value may be strided views. */
+  readonly query: Tensor;
+  /** [S, B, G, D] */
+  readonly key: Tensor;
+  /** [S, B, G, D] */
+  readonly value: Tensor;
+  /** Positions that are cached already; position + S may be M at most. */
+  readonly position: number;
+  /** The window of `attentionForward`. */
+  readonly windowSize?: number | undefined;
+  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
+  readonly scale?: number;
+}
+
+/** The cached positions so far, [position + S, B, G, D], without copying. */
+function positionsOf(cache: Tensor, numPositions: number): Tensor {
+  const [batch, groups, capacity, size] = cache.shape as [number, number, number, number];
+  return cache.strided({
+    shape: [numPositions, batch, groups, size],
+    strides: [size, groups * capacity * size, capacity * size, 1],
+  });
+}
+
+/**
+ * Stores the keys and values of new positions in caches, and computes causal attention of their queries over
+ * all positions so far: a step of generation.
+ */
+export const attentionCachedForward = checkedOperation(
+  'attentionCachedForward',
+  (options: AttentionCachedForwardOptions): void => {
+    const { keyCache, valueCache, key: newKey, value: newValue, position, ...call } = options;
+    runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
+    // no new positions and no queries: there is no output
+    if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
+    const numPositions = position + newKey.dim(0);
+    using key = positionsOf(keyCache, numPositions);
+    using value = positionsOf(valueCache, numPositions);
+    attentionForward({ ...call, key, value, causal: true, firstQuery: position });
   },
 );

@@ -18,7 +18,7 @@ export interface DropoutMask {
    * packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
-  /** Of a slice of the features: where it begins. Default: 0. */
+  /** The first feature of a slice of the features. Default: 0. */
   readonly firstColumn?: number | undefined;
 }
 

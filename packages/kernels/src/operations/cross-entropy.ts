@@ -3,12 +3,13 @@ import { like, returningOperation, statisticsOf } from '../returning-operation.j
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
-/** Which columns of the logits are vocabulary. */
+/** The columns of the logits that are vocabulary. */
 export interface VocabularyColumns {
   /** Global number of the first column: not 0 where the vocabulary is split over ranks. Default 0. */
   readonly firstColumn?: number;
   /**
-   * How many columns are real; the rest is padding and never enters the softmax. 0: nothing but padding here.
+   * The number of real columns; the rest is padding and never enters the softmax. 0: nothing but padding
+   * here.
    */
   readonly numColumns: number;
 }
@@ -107,7 +108,7 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly firstRow?: number;
 }
 
-/** What both operations that compute losses take. */
+/** Returns the operands that both operations that compute losses take. */
 function lossOperands(options: CrossEntropyBackwardOptions): Operands {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   const { firstColumn = 0, numColumns, firstRow = 0 } = options;

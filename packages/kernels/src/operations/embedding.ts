@@ -13,8 +13,8 @@ export interface EmbeddingForwardOptions {
   /** The global number of the table's first row, where the vocabulary is split over ranks. */
   readonly firstRow?: number;
   /**
-   * How many rows ids may choose, over all ranks: fewer than the whole table has where its end is padding.
-   * Default: up to the last row of this one.
+   * The number of rows that ids may choose, over all ranks: fewer than the whole table has where its end is
+   * padding. Default: up to the last row of this one.
    */
   readonly numRows?: number | undefined;
   /** Adds to `output`: token and position embeddings in two calls. */
@@ -44,7 +44,7 @@ export interface EmbeddingBackwardOptions {
   readonly outputGradient: Tensor;
   readonly ids: Tensor;
   readonly firstRow?: number;
-  /** As in `EmbeddingForwardOptions`. */
+  /** The number of rows, as in `EmbeddingForwardOptions`. */
   readonly numRows?: number | undefined;
 }
 

@@ -1,16 +1,39 @@
+export {
+  type BiasGeluBackwardOptions,
+  type BiasGeluForwardOptions,
+  type BiasSquaredReluBackwardOptions,
+  type BiasSquaredReluForwardOptions,
+  type BiasSwigluBackwardOptions,
+  type BiasSwigluForwardOptions,
+  biasGeluBackward,
+  biasGeluForward,
+  biasSquaredReluBackward,
+  biasSquaredReluForward,
+  biasSwigluBackward,
+  biasSwigluForward,
+  type GeluKind,
+  type TanhBackwardOptions,
+  type TanhForwardOptions,
+  tanhBackward,
+  tanhForward,
+} from './activations.js';
 export { type AdamwOptions, type AdamwScalarsOptions, adamw, adamwScalars } from './adamw.js';
 export {
   type AttentionBackwardOptions,
+  type AttentionCachedForwardOptions,
   type AttentionDropout,
   type AttentionForwardOptions,
   type AttentionOptions,
+  type AttentionRowSumsOptions,
   attentionBackward,
+  attentionCachedForward,
   attentionForward,
+  attentionRowSums,
+  type MergeAttentionOptions,
+  mergeAttention,
   type PackedQueries,
   type PackedSamples,
 } from './attention.js';
-export { type AttentionCachedForwardOptions, attentionCachedForward } from './attention-cached.js';
-export { type AttentionRowSumsOptions, attentionRowSums } from './attention-row-sums.js';
 export {
   type BiasDropoutResidualBackwardOptions,
   type BiasDropoutResidualForwardOptions,
@@ -18,25 +41,6 @@ export {
   biasDropoutResidualForward,
   type DropoutMask,
 } from './bias-dropout-residual.js';
-export {
-  type BiasGeluBackwardOptions,
-  type BiasGeluForwardOptions,
-  biasGeluBackward,
-  biasGeluForward,
-  type GeluKind,
-} from './bias-gelu.js';
-export {
-  type BiasSquaredReluBackwardOptions,
-  type BiasSquaredReluForwardOptions,
-  biasSquaredReluBackward,
-  biasSquaredReluForward,
-} from './bias-squared-relu.js';
-export {
-  type BiasSwigluBackwardOptions,
-  type BiasSwigluForwardOptions,
-  biasSwigluBackward,
-  biasSwigluForward,
-} from './bias-swiglu.js';
 export {
   type CrossEntropyBackwardOptions,
   type CrossEntropyRescaleOptions,
@@ -55,45 +59,33 @@ export {
   embeddingForward,
 } from './embedding.js';
 export {
+  type CombineRowsOptions,
+  combineRows,
+  type DropOverCapacityOptions,
+  dropOverCapacity,
+  type GroupByExpertOptions,
+  groupByExpert,
+  type PermuteRowsOptions,
+  permuteRows,
+} from './expert-groups.js';
+export {
   type ExpertActivation,
   type ExpertActivationBackwardOptions,
   type ExpertActivationForwardOptions,
   type ExpertActivationOptions,
   expertActivationBackward,
   expertActivationForward,
-} from './expert-activation.js';
-export {
-  type AddCountsOptions,
-  addCounts,
-  type UpdateExpertBiasOptions,
-  updateExpertBias,
-} from './expert-bias.js';
-export {
-  type DropOverCapacityOptions,
-  dropOverCapacity,
-  type GroupByExpertOptions,
-  groupByExpert,
-} from './expert-groups.js';
-export {
   type GroupedBiasBackwardOptions,
   type GroupedBiasForwardOptions,
+  type GroupedMatmulOptions,
   type GroupedSumRowsOptions,
+  type GroupedWeightGradientOptions,
   groupedBiasBackward,
   groupedBiasForward,
-  groupedSumRows,
-} from './grouped-bias.js';
-export {
-  type GroupedMatmulOptions,
-  type GroupedWeightGradientOptions,
   groupedMatmul,
+  groupedSumRows,
   groupedWeightGradient,
-} from './grouped-matmul.js';
-export {
-  type LayerNormBackwardOptions,
-  type LayerNormForwardOptions,
-  layerNormBackward,
-  layerNormForward,
-} from './layer-norm.js';
+} from './grouped-rows.js';
 export {
   type LinearGeluBackwardOptions,
   type LinearGeluForwardOptions,
@@ -103,9 +95,9 @@ export {
   linearGeluForward,
   linearResidualForward,
   linearWeightGradient,
-} from './linear.js';
-export { type MatmulOptions, matmul } from './matmul.js';
-export { type MergeAttentionOptions, mergeAttention } from './merge-attention.js';
+  type MatmulOptions,
+  matmul,
+} from './matmuls.js';
 export {
   type MuonMomentumOptions,
   type MuonNormalizeOptions,
@@ -117,53 +109,54 @@ export {
   muonUpdate,
 } from './muon.js';
 export {
-  type CombineRowsOptions,
-  combineRows,
-  type PermuteRowsOptions,
-  permuteRows,
-} from './permute-rows.js';
+  type LayerNormBackwardOptions,
+  type LayerNormForwardOptions,
+  layerNormBackward,
+  layerNormForward,
+  type RmsNormBackwardOptions,
+  type RmsNormForwardOptions,
+  rmsNormBackward,
+  rmsNormForward,
+} from './norms.js';
 export { type PhiloxNormalOptions, philoxNormal } from './philox-normal.js';
 export {
   type ReductionOptions,
+  type RowProductsOptions,
+  rowProducts,
   sumOfSquares,
   sumRows,
   type WeightedSumOptions,
   weightedSum,
 } from './reductions.js';
 export {
-  type RmsNormBackwardOptions,
-  type RmsNormForwardOptions,
-  rmsNormBackward,
-  rmsNormForward,
-} from './rms-norm.js';
-export { type RotaryEmbeddingOptions, rotaryEmbedding } from './rotary-embedding.js';
-export type { Llama3Scaling, RotaryScaling, YarnScaling } from './rotary-scaling.js';
-export {
+  type Llama3Scaling,
+  type RotaryEmbeddingOptions,
   type RotaryFrequenciesOptions,
+  type RotaryScaling,
   type RotaryTableOptions,
+  rotaryEmbedding,
   rotaryFrequencies,
   rotaryTable,
-} from './rotary-table.js';
+  type YarnScaling,
+} from './rotary.js';
 export {
+  type AddCountsOptions,
+  addCounts,
   type RouterBackwardOptions,
   type RouterForwardOptions,
   type RouterScoreFunction,
   type RouterScoreOptions,
-  routerBackward,
-  routerForward,
-} from './router.js';
-export {
   type RouterStatisticsBackwardOptions,
   type RouterStatisticsForwardOptions,
-  routerStatisticsBackward,
-  routerStatisticsForward,
-} from './router-statistics.js';
-export {
   type RowGateBackwardOptions,
   type RowGateForwardOptions,
+  routerBackward,
+  routerForward,
+  routerStatisticsBackward,
+  routerStatisticsForward,
   rowGateBackward,
   rowGateForward,
-} from './row-gate.js';
-export { type RowProductsOptions, rowProducts } from './row-products.js';
+  type UpdateExpertBiasOptions,
+  updateExpertBias,
+} from './router.js';
 export { queriesAndKeys, type SplitProjection, splitProjection } from './split-projection.js';
-export { type TanhBackwardOptions, type TanhForwardOptions, tanhBackward, tanhForward } from './tanh.js';

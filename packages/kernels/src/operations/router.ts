@@ -1,17 +1,19 @@
 import { UsageError } from '@mtl/errors';
+import { checkedOperation } from '../checked-operation.js';
 import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * How a router makes scores of its logits: `sqrtsoftplus` is the square root of ln(1 + e^x).
+ * The function by which a router makes scores of its logits: `sqrtsoftplus` is the square root of ln(1 +
+ * e^x).
  */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 const scoreFunctions: readonly RouterScoreFunction[] = ['softmax', 'sigmoid', 'sqrtsoftplus'];
 
 /** The number of a score function in native code. */
-export function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
+function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
   const number = scoreFunctions.indexOf(scoreFunction);
   if (number >= 0) return number;
   throw new UsageError('MTL_ARGUMENT', `unknown score function ${String(scoreFunction)}`, {
@@ -104,5 +106,169 @@ export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsG
     const scoreFunction = scoreFunctionNumber(options.scoreFunction);
     const tensors = { logitsGradient, probabilitiesGradient, logits, experts };
     runOperation('router_backward', { ...tensors, scoreFunction, preSoftmax, scalingFactor });
+  },
+);
+
+export interface RouterStatisticsForwardOptions {
+  /**
+   * `[N, E]`, of the dtype of `logits`: how often an expert is one of the `topK` of largest scores, of equal
+   * ones the lower
+   */
+  readonly counts: Tensor;
+  /** `[N, E]`, of the dtype of `logits`: sums of scores */
+  readonly scoreSums: Tensor;
+  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
+  readonly squaredLogSumExp: Tensor;
+  /** `[N]`: sums of the entropies of scores, in nats */
+  readonly entropy: Tensor;
+  /** `[..., E]` float32 (float64 on device `reference`), T rows: row t is of sequence t % N */
+  readonly logits: Tensor;
+  /** [T] float32: a row of weight 0 is padding and counts nowhere; all others count once. */
+  readonly rowWeights?: Tensor | undefined;
+  readonly topK: number;
+  /** Scores of `sigmoid` and `sqrtsoftplus` are divided by their sum. */
+  readonly scoreFunction: RouterScoreFunction;
+  /** N */
+  readonly numSequences: number;
+}
+
+/**
+ * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a
+ * bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
+ * 2202.08906).
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ */
+export const routerStatisticsForward = returningOperation<
+  RouterStatisticsForwardOptions,
+  'counts' | 'scoreSums' | 'squaredLogSumExp' | 'entropy'
+>(
+  'routerStatisticsForward',
+  {
+    counts: ({ logits, numSequences }) => like(logits, [numSequences, logits.dim(-1)]),
+    scoreSums: ({ logits, numSequences }) => like(logits, [numSequences, logits.dim(-1)]),
+    squaredLogSumExp: ({ logits, numSequences }) => like(logits, [numSequences]),
+    entropy: ({ logits, numSequences }) => like(logits, [numSequences]),
+  },
+  (options) => {
+    const { counts, scoreSums, squaredLogSumExp, entropy, logits, rowWeights } = options;
+    const { topK, numSequences } = options;
+    const tensors = { counts, scoreSums, squaredLogSumExp, entropy, logits, rowWeights };
+    const scoreFunction = scoreFunctionNumber(options.scoreFunction);
+    runOperation('router_statistics_forward', { ...tensors, topK, scoreFunction, numSequences });
+  },
+);
+
+export interface RouterStatisticsBackwardOptions {
+  /** `[..., E]` */
+  readonly logitsGradient: Tensor;
+  /** `[N, E]`; left out where nothing depends on `scoreSums` */
+  readonly scoreGradients?: Tensor | undefined;
+  /** [N]; left out where nothing depends on `squaredLogSumExp` */
+  readonly squareGradients?: Tensor | undefined;
+  /** The operand of the forward call. */
+  readonly logits: Tensor;
+  readonly rowWeights?: Tensor | undefined;
+  readonly scoreFunction: RouterScoreFunction;
+  readonly numSequences: number;
+}
+
+/**
+ * The gradient of the logits from those of `scoreSums` and `squaredLogSumExp`.
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ */
+export const routerStatisticsBackward = returningOperation<RouterStatisticsBackwardOptions, 'logitsGradient'>(
+  'routerStatisticsBackward',
+  { logitsGradient: ({ logits }) => like(logits) },
+  (options) => {
+    const { logitsGradient, scoreGradients, squareGradients, logits, rowWeights, numSequences } = options;
+    const tensors = { logitsGradient, scoreGradients, squareGradients, logits, rowWeights };
+    const scoreFunction = scoreFunctionNumber(options.scoreFunction);
+    runOperation('router_statistics_backward', { ...tensors, scoreFunction, numSequences });
+  },
+);
+
+export interface UpdateExpertBiasOptions {
+  /** [E] float32, updated */
+  readonly expertBias: Tensor;
+  /** [E] int64: the rows of each expert */
+  readonly counts: Tensor;
+  readonly rate: number;
+}
+
+/**
+ * expertBias[e] += rate * sign(mean of counts - counts[e]): balance without a loss (Wang et al. 2024, arXiv
+ * 2408.15664). The comparison is one of integers.
+ *
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ */
+export const updateExpertBias = checkedOperation(
+  'updateExpertBias',
+  ({ expertBias, counts, rate }: UpdateExpertBiasOptions): void => {
+    runOperation('update_expert_bias', { expertBias, counts, rate });
+  },
+);
+
+export interface AddCountsOptions {
+  /** [E] int64, added to */
+  readonly counts: Tensor;
+  /** `[E + 1]` int32, of `groupByExpert` */
+  readonly offsets: Tensor;
+}
+
+/**
+ * counts[e] += offsets[e + 1] - offsets[e]: the rows of each expert over many calls.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ */
+export const addCounts = checkedOperation('addCounts', ({ counts, offsets }: AddCountsOptions): void => {
+  runOperation('add_counts', { counts, offsets });
+});
+
+export interface RowGateForwardOptions {
+  /** [..., H] */
+  readonly output: Tensor;
+  /** [..., H] */
+  readonly input: Tensor;
+  /** float32 [rows] (float64 over float64) */
+  readonly logits: Tensor;
+}
+
+/**
+ * output = sigmoid(logit of the row) * input: the gate of the shared experts of Qwen2-MoE.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ */
+export const rowGateForward = returningOperation<RowGateForwardOptions, 'output'>(
+  'rowGateForward',
+  { output: ({ input }) => like(input) },
+  ({ output, input, logits }) => {
+    runOperation('row_gate_forward', { output, input, logits });
+  },
+);
+
+export interface RowGateBackwardOptions {
+  /** [..., H] */
+  readonly inputGradient: Tensor;
+  /** [rows] */
+  readonly logitsGradient: Tensor;
+  /** [..., H] */
+  readonly outputGradient: Tensor;
+  readonly input: Tensor;
+  readonly logits: Tensor;
+}
+
+/**
+ * inputGradient = sigmoid(logit) * outputGradient; logitsGradient = sigmoid'(logit) times the sum over the
+ * row of outputGradient * input.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ */
+export const rowGateBackward = returningOperation<RowGateBackwardOptions, 'inputGradient' | 'logitsGradient'>(
+  'rowGateBackward',
+  { inputGradient: ({ input }) => like(input), logitsGradient: ({ logits }) => like(logits) },
+  ({ inputGradient, logitsGradient, outputGradient, input, logits }) => {
+    runOperation('row_gate_backward', { inputGradient, logitsGradient, outputGradient, input, logits });
   },
 );

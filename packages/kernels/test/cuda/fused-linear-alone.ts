@@ -8,7 +8,7 @@ import {
   linearGeluForward,
   linearResidualForward,
   linearWeightGradient,
-} from '../../src/operations/linear.js';
+} from '../../src/operations/matmuls.js';
 
 openCuda();
 const filled = (dtype: DType, shape: number[], value: number): Tensor =>

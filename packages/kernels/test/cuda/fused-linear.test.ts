@@ -10,7 +10,7 @@ import {
   linearGeluForward,
   linearResidualForward,
   linearWeightGradient,
-} from '../../src/operations/linear.js';
+} from '../../src/operations/matmuls.js';
 
 interface Sizes {
   readonly rows: number;

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
-import { cublasLtCandidates } from '../../src/cuda/cublaslt-candidates.js';
+import { cublasLtCandidates } from '../../src/cuda/open-cuda.js';
 import { isDeviceAvailable, openDevice } from '../../src/index.js';
 import { cudaStreams, findGpu, openCuda, probeCuda } from '../../src/internal/index.js';
 import { errorOf } from '../support/refusals.js';

@@ -18,7 +18,7 @@ export type StoreName = keyof typeof stores;
 export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
   /** Writes the initial values of this seed (`ParameterStore.initialize`). Default: all are zero. */
   readonly seed?: number | undefined;
-  /** How to keep them. Default `replicated`. */
+  /** The kind of the stores. Default `replicated`. */
   readonly kind?: StoreName | StoreKind | undefined;
   /** Default: this process alone. */
   readonly groups?: ParallelGroups | undefined;

@@ -6,7 +6,7 @@ export interface FlatRange {
   readonly end: number;
 }
 
-/** Where a parameter lies in the flat buffers, in elements. */
+/** The place of a parameter in the flat buffers, in elements. */
 export interface ParameterRange extends FlatRange {
   readonly parameter: Parameter;
 }
@@ -16,16 +16,17 @@ export interface Bucket extends FlatRange {
   readonly ranges: readonly ParameterRange[];
 }
 
-export interface FlatLayout {
+interface FlatLayout {
   readonly ranges: readonly ParameterRange[];
   /**
-   * In the order in which gradients become ready: the last parameters first. Together they cover the buffers.
+   * Buckets in the order in which gradients become ready: the last parameters first. Together they cover the
+   * buffers.
    */
   readonly buckets: readonly Bucket[];
   readonly size: number;
 }
 
-export interface FlatLayoutOptions {
+interface FlatLayoutOptions {
   /** A bucket is closed once it holds this many elements. */
   readonly bucketSize: number;
   /** Data-parallel ranks: every bucket is divided into this many equal, aligned slices. */
@@ -83,7 +84,7 @@ export function sliceOf({ start, end }: FlatRange, index: number, count: number)
   return { start: start + index * length, end: start + (index + 1) * length };
 }
 
-/** What two ranges have in common, if anything. */
+/** Returns the common part of two ranges, if there is one. */
 export function intersectionOf(left: FlatRange, right: FlatRange): FlatRange | undefined {
   const [start, end] = [Math.max(left.start, right.start), Math.min(left.end, right.end)];
   return start < end ? { start, end } : undefined;

@@ -43,12 +43,12 @@ export abstract class FlatStore implements ParameterStore {
   readonly frozen: readonly Parameter[];
   readonly owned: readonly FlatRange[];
   readonly counted: readonly FlatRange[];
-  /** In the order in which their gradients become ready. */
+  /** Buckets in the order in which their gradients become ready. */
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
   readonly #gradients: Tensor;
   readonly #master: Tensor;
-  /** Where each owned range begins in the master values. */
+  /** The place at which each owned range begins in the master values. */
   readonly #masterStarts: readonly number[];
   readonly #views: Tensor[] = [];
   readonly #frozenStorage: ParameterStorage;

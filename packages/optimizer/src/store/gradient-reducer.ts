@@ -12,7 +12,7 @@ export class GradientReducer {
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #start: (bucket: Bucket) => Work;
   readonly #bucketOf = new Map<Parameter, number>();
-  /** By parameter: the number of chunks whose last backward has not made its gradient ready. */
+  /** The number of chunks whose last backward has not made the gradient of a parameter ready. */
   #numAwaited = new Map<Parameter, number>();
   /** Parameters whose gradients the last backward of a chunk has not made ready yet. */
   #running = new Set<Parameter>();

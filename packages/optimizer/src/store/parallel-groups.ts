@@ -11,7 +11,7 @@ export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, Proces
   readonly experts?: ProcessGroup | undefined;
   /** The processes that have the rows of the same sequences: along tp and cp. */
   readonly sequences?: ProcessGroup | undefined;
-  /** Of those along cp, neighbours that exchange heads, and those at the same place of all such blocks. */
+  /** The neighbours along cp that exchange heads, and the ranks at one place of all such blocks. */
   readonly cpHeads?: ProcessGroup | undefined;
   readonly cpRing?: ProcessGroup | undefined;
   /**

@@ -24,10 +24,9 @@ export interface StoreOptions {
 }
 
 /**
- * How parameters whose gradients are summed over the same processes are kept: the values that the model
- * computes with, main gradients, and the float32 master values of what this rank updates. The elements of all
- * its trained parameters lie one after the other in one flat range; views of it are the caller's to dispose
- * of.
+ * Keeps the parameters whose gradients are summed over the same processes: the values that the model computes
+ * with, main gradients, and the float32 master values of what this rank updates. The elements of all its
+ * trained parameters lie one after the other in one flat range; views of it are the caller's to dispose of.
  */
 export interface ParameterStore extends UnitKeeper {
   readonly device: Device;
@@ -35,17 +34,17 @@ export interface ParameterStore extends UnitKeeper {
   readonly dtype: DType;
   /** The processes over which gradients are summed; undefined for this process alone. */
   readonly group: ProcessGroup | undefined;
-  /** Whether each rank of the group updates a part of its own; otherwise all ranks update everything. */
+  /** True if each rank of the group updates a part of its own; otherwise all ranks update everything. */
   readonly isDivided: boolean;
   /** The parameters that are trained, in the order of their elements. */
   readonly ranges: readonly ParameterRange[];
-  /** Those that are not: they have only their values in the compute dtype. */
+  /** The parameters that are not trained: they have only their values in the compute dtype. */
   readonly frozen: readonly Parameter[];
-  /** What this rank updates, in ascending order. */
+  /** The ranges that this rank updates, in ascending order. */
   readonly owned: readonly FlatRange[];
   /**
-   * What this rank counts in the norm of the reduced gradients: all ranks' parts cover everything once,
-   * divided or not.
+   * The ranges that this rank counts in the norm of the reduced gradients: all ranks' parts cover everything
+   * once, divided or not.
    */
   readonly counted: readonly FlatRange[];
   /** Bytes of this rank: for predictions of memory. */
@@ -89,7 +88,7 @@ export interface ParameterStore extends UnitKeeper {
 /** A way to keep parameters. */
 export interface StoreKind {
   /**
-   * Whether values are there only while a unit is acquired: what reads all of them at once, such as a
+   * True if values are there only while a unit is acquired: a reader of all of them at once, such as a
    * recorded graph, is then refused.
    */
   readonly releasesValues: boolean;

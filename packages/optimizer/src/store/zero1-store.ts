@@ -65,7 +65,7 @@ export class Zero1Store extends FlatStore {
  * The gathers of parameters that are under way. A parameter waits for its bucket when it is next read, so
  * that gathers overlap with the forward pass unless `finish` is called.
  */
-export class ParameterGatherer {
+class ParameterGatherer {
   #works: Work[] = [];
 
   /** Takes the gather that fills a bucket's values. */

@@ -44,7 +44,7 @@ export interface MuonStepsArgument {
 }
 
 export interface MuonStepsResult {
-  /** By parameter: master values where this rank owns them, by position in the whole parameter. */
+  /** Master values of each parameter where this rank owns them, by position in the whole parameter. */
   readonly values: Readonly<Record<string, readonly (readonly [position: number, value: number])[]>>;
   /** Elements of this rank's states by name. */
   readonly stateSizes: Readonly<Record<string, number>>;
@@ -54,7 +54,7 @@ export interface MuonStepsResult {
 /** The dimension of each parameter that tensor-parallel ranks share. */
 const shardedDims: Readonly<Record<string, number>> = { tall: 0, wide: 1, square: 0, qkv: 0, gated: 1 };
 
-/** As tooling/fixtures/muon.py. */
+/** Returns a gradient as tooling/fixtures/muon.py computes it. */
 const fixtureValue = (step: number, parameter: number, position: number): number =>
   Math.sin(step * 1.3 + parameter * 7 + position * position * 0.37);
 

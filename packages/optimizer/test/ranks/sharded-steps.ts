@@ -6,7 +6,7 @@ import { AdamwOptimizer, createStores } from '../../src/index.js';
 import { releasing } from '../stores/releasing-store.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
-/** What a training run of some steps is to do. Fields from `lostReduction` on inject faults. */
+/** The tasks of a training run of some steps. Fields from `lostReduction` on inject faults. */
 export interface ShardedStepsArgument {
   readonly dtype: 'float32' | 'bfloat16';
   readonly tp: number;
@@ -31,7 +31,7 @@ export interface ShardedStepsArgument {
   readonly forgetPartial?: boolean;
 }
 
-/** What a rank ends with. */
+/** Results of a rank. */
 export interface ShardedStepsResult {
   readonly norms: readonly number[];
   readonly skipped: readonly boolean[];
@@ -42,7 +42,7 @@ export interface ShardedStepsResult {
   readonly gradientsAreClear: boolean;
   /** Elements of this rank's float32 master values and moments. */
   readonly stateSizes: readonly number[];
-  /** What the data-parallel group did, between 'backward', 'step' and 'forward'. */
+  /** The operations of the data-parallel group, between 'backward', 'step' and 'forward'. */
   readonly trace: Trace;
   /** Bytes that all ranks of this process hold, measured by the allocator. */
   readonly bytesInUse: number;

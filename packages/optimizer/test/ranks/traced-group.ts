@@ -3,8 +3,8 @@ import { CallbackWork } from '@mtl/comm/testing';
 import type { Tensor } from '@mtl/kernels';
 
 /**
- * What happened, in order: 'reduce starts', 'reduce is waited for', 'gather starts', 'gather is waited for',
- * marks.
+ * The events in their order: 'reduce starts', 'reduce is waited for', 'gather starts', 'gather is waited
+ * for', marks.
  */
 export type Trace = string[];
 

@@ -2,7 +2,7 @@ import type { EvaluatedStep } from '../metrics/training-reports.js';
 import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.js';
 
 /** The state of early stopping between evaluations; checkpoints keep it. */
-export type EarlyStoppingState = {
+type EarlyStoppingState = {
   /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;
   /** Evaluations since then. */

@@ -27,7 +27,7 @@ export interface LoadOfExperts {
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
 
-export interface ExpertBalanceOptions {
+interface ExpertBalanceOptions {
   /** The layers with experts of this rank. */
   readonly loads: readonly LoadOfExperts[];
   /** The names of the layers with experts of all ranks, and how many experts they have. */

@@ -16,7 +16,7 @@ export interface RankClock {
   take(): DeviceTimes;
 }
 
-export interface HostClockOptions {
+interface HostClockOptions {
   /** Seconds that this rank has waited in communication since its start. */
   readonly waitedSeconds: () => number;
   /** Milliseconds. Default: `performance.now`. */
@@ -74,7 +74,7 @@ interface LateTimes {
   read(): DeviceTimes;
 }
 
-export interface DeviceClockOptions {
+interface DeviceClockOptions {
   /** `DeviceWaits` of the world whose operations the passes wait for. */
   readonly waits: { measure(task: () => void): LateTimes };
 }

@@ -10,7 +10,7 @@ import {
 } from './trainer-extension.js';
 
 /** The origin of samples. */
-export interface SampleSource {
+interface SampleSource {
   /** The prefix of an indexed dataset, or what else the documents are numbered in. */
   readonly source: string;
   /** Numbers of its documents, ascending, from 0. */
@@ -32,7 +32,7 @@ function sourcesText(sources: readonly SampleSource[]): string {
 }
 
 /** The state of the guard between steps; checkpoints keep it. */
-export type SpikeGuardState = {
+type SpikeGuardState = {
   /** Losses of the last steps, the newest last; values that are not finite are left out. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];

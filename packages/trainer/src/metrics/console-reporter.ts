@@ -139,7 +139,7 @@ function pad(value: number, width: number): string {
 /** The part of a stream that the reporter needs; `process.stdout` is one. */
 export type ConsoleStream = TerminalStream;
 
-export interface ConsoleReporterOptions {
+interface ConsoleReporterOptions {
   readonly stream: ConsoleStream;
   readonly trainIterations: number;
   /** Steps per line (--log-interval). */

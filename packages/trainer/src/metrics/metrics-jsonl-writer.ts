@@ -25,7 +25,7 @@ import type {
 } from './training-reports.js';
 import { validationMetrics } from './training-reports.js';
 
-export interface MetricsJsonlWriterOptions {
+interface MetricsJsonlWriterOptions {
   /** The file; its folder is made when missing. */
   readonly path: string;
   /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */

@@ -2,7 +2,7 @@ import { formatBytes, formatDuration } from './format-quantities.js';
 import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './training-reports.js';
 import { validationMetrics } from './training-reports.js';
 
-export interface TrainingSummaryOptions {
+interface TrainingSummaryOptions {
   /** The text of `modelFlopsText`, which defines what a TFLOP/s counts. */
   readonly flopsFormula: string;
   /** Evaluations of the run before it was resumed. Default: none. */
@@ -10,7 +10,7 @@ export interface TrainingSummaryOptions {
 }
 
 /** Facts of a summary in addition to those of the steps. */
-export interface SummaryTextOptions {
+interface SummaryTextOptions {
   readonly checkpointPath?: string | undefined;
   readonly rows?: readonly SummaryRow[];
 }

@@ -1,6 +1,7 @@
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
 import { ProcessMesh, type World } from '@mtl/comm';
 import { Adamw, createStores, LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
+import type { StepRerunOptions } from '../../src/extensions/step-rerun.js';
 import {
   optimizerTensors,
   readTrainingState,
@@ -9,7 +10,6 @@ import {
   type SpikeGuardOptions,
   type StepMetrics,
   StepRerun,
-  type StepRerunOptions,
   Trainer,
   type TrainingProgress,
   type TrainingResult,

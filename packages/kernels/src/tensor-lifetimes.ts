@@ -1,7 +1,8 @@
 import { UsageError } from '@mtl/errors';
+import { addon } from './native/addon.js';
 
-/** What a scope holds: a Tensor, of which `tidy` needs no more than this. */
-export interface ScopedTensor {
+/** A member of a scope: a Tensor, of which `tidy` needs no more than this. */
+interface ScopedTensor {
   readonly handle: number;
   dispose(): void;
 }
@@ -52,4 +53,19 @@ export function tidy<T>(body: () => T): T {
       else tensor.dispose();
     }
   }
+}
+
+/**
+ * Tensors (views counted) that have not been disposed of: the same before and after code that
+ * leaks nothing.
+ */
+export function numLiveTensors(): number {
+  return addon().numLiveTensors();
+}
+
+/**
+ * Fills the memory of new tensors with NaN, so that a kernel that reads what it should have written is found.
+ */
+export function setPoison(enabled: boolean): void {
+  addon().setPoison(enabled);
 }

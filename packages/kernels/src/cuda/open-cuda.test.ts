@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { cublasltWorkspaceBytes } from './cublaslt-workspace-bytes.js';
+import { cublasltWorkspaceBytes } from './open-cuda.js';
 
 it('is what the native code allocates', () => {
   const source = new URL('../../native/backends/cuda/cublaslt/cublaslt.cc', import.meta.url);

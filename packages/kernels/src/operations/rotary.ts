@@ -1,6 +1,116 @@
 import { UsageError } from '@mtl/errors';
+import { checkedOperation } from '../checked-operation.js';
+import { type Device, hasValues } from '../device.js';
+import { like, returningOperation } from '../returning-operation.js';
+import { runOperation } from '../run-operation.js';
+import { Tensor } from '../tensor.js';
 
-/** How a model is made to read more positions than it was pretrained with. */
+export interface RotaryEmbeddingOptions {
+  /** The shape of `input`, and its memory or other memory. */
+  readonly output: Tensor;
+  /**
+   * [S, B, ..., D] or [T, ..., D]: heads, in any number of dimensions; a strided view or not. One call
+   * rotates the queries and keys of a packed projection with the view `queriesAndKeys` of it.
+   */
+  readonly input: Tensor;
+  /** int32 [S, B] or [T]: the position of every row of heads, from 0 to P - 1. */
+  readonly positions: Tensor;
+  /** float32 [P, R], made by `rotaryTable`; elements of a head from R on are copied. */
+  readonly table: Tensor;
+  /** Rotates elements 2i and 2i + 1 of a head instead of i and i + R / 2. Default: false. */
+  readonly interleaved?: boolean;
+  /** Rotates by the negative angles: the gradient of the input from that of the output. Default: false. */
+  readonly inverse?: boolean;
+}
+
+/**
+ * Rotary position embedding (RoPE, Su et al. 2021): the pair (a, b) of a head at position p becomes
+ * (a cos - b sin, a sin + b cos), with the angle of row p of the table.
+ *
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
+ *   the table does not have
+ */
+export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'output'>(
+  'rotaryEmbedding',
+  { output: ({ input }) => like(input) },
+  (options) => {
+    const { output, input, positions, table, interleaved = false, inverse = false } = options;
+    runOperation('rotary_embedding', { output, input, positions, table, interleaved, inverse });
+  },
+);
+
+export interface RotaryFrequenciesOptions {
+  /** R: how many elements of a head are rotated; even. */
+  readonly rotarySize: number;
+  /** Above 0: 10000 originally, 500000 in Llama 3. */
+  readonly base: number;
+  readonly scaling?: RotaryScaling | undefined;
+}
+
+export interface RotaryTableOptions extends RotaryFrequenciesOptions {
+  /** P: positions 0 to P - 1 get a row. */
+  readonly numPositions: number;
+  readonly device?: Device;
+}
+
+const round = Math.fround;
+
+/**
+ * The angles of a step of one position, in float32: frequency i of R / 2 is base^(-2i / R), then scaled.
+ *
+ * @throws UsageError `MTL_ARGUMENT` for a size that is not even, and for numbers that are not above 0
+ */
+export const rotaryFrequencies = checkedOperation(
+  'rotaryFrequencies',
+  ({ rotarySize, base, scaling }: RotaryFrequenciesOptions): Float32Array => {
+    if (!Number.isInteger(rotarySize) || rotarySize < 2 || rotarySize % 2 !== 0) {
+      throw new UsageError(
+        'MTL_ARGUMENT',
+        `rotary embedding: ${String(rotarySize)} elements of a head are rotated`,
+        { expected: 'an even number of 2 or more' },
+      );
+    }
+    checkPositive('base', base);
+    if (scaling !== undefined) checkRotaryScaling(scaling, base);
+    const wavelengths = Float32Array.from(
+      { length: rotarySize / 2 },
+      (_, i) => base ** round((2 * i) / rotarySize),
+    );
+    return scaledFrequencies(wavelengths, { scaling, base });
+  },
+);
+
+/**
+ * The table that `rotaryEmbedding` reads, float32 [P, R]: for position p the cosines of the R / 2 angles p *
+ * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to float32,
+ * as PyTorch's models round them. A new tensor, the caller's to dispose of.
+ *
+ * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
+ */
+export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTableOptions): Tensor => {
+  const { numPositions, rotarySize, device = 'cpu' } = options;
+  const frequencies = rotaryFrequencies(options);
+  if (!Number.isInteger(numPositions) || numPositions < 1) {
+    throw new UsageError('MTL_ARGUMENT', `rotary embedding: a table of ${String(numPositions)} positions`, {
+      expected: 'an integer of 1 or more',
+    });
+  }
+  const shape = [numPositions, rotarySize];
+  if (!hasValues(device)) return Tensor.empty({ shape, dtype: 'float32', device });
+  const concentration = options.scaling?.kind === 'yarn' ? options.scaling.concentration : 1;
+  const table = new Float32Array(numPositions * rotarySize);
+  for (let position = 0; position < numPositions; position++) {
+    const row = position * rotarySize;
+    frequencies.forEach((frequency, i) => {
+      const angle = round(position * frequency);
+      table[row + i] = concentration * Math.cos(angle);
+      table[row + frequencies.length + i] = concentration * Math.sin(angle);
+    });
+  }
+  return Tensor.from(table, { shape, dtype: 'float32', device });
+});
+
+/** A way to make a model read more positions than it was pretrained with. */
 export type RotaryScaling =
   /** All angles divided by `factor` (position interpolation, Chen et al. 2023). */
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
@@ -27,9 +137,9 @@ export interface YarnScaling {
   readonly factor: number;
   readonly originalPositions: number;
   readonly betaFast: number;
-  /** At most `betaFast`. */
+  /** A bound below `betaFast`, or equal to it. */
   readonly betaSlow: number;
-  /** Whether the range of indices that are mixed is widened to whole ones. */
+  /** True if the range of indices that are mixed is widened to whole ones. */
   readonly roundsRange: boolean;
   /** Cosines and sines are multiplied by it, and so attention's logits by its square. */
   readonly concentration: number;
@@ -44,13 +154,13 @@ const numbersOfKinds: Readonly<Record<RotaryScaling['kind'], readonly string[]>>
 const refused = (problem: string, expected: string): UsageError =>
   new UsageError('MTL_ARGUMENT', `rotary embedding: ${problem}`, { expected });
 
-export function checkPositive(name: string, value: unknown): void {
+function checkPositive(name: string, value: unknown): void {
   if (typeof value === 'number' && value > 0 && Number.isFinite(value)) return;
   throw refused(`${name} is ${String(value)}`, 'a finite number above 0');
 }
 
 /** @throws UsageError `MTL_ARGUMENT` */
-export function checkRotaryScaling(scaling: RotaryScaling, base: number): void {
+function checkRotaryScaling(scaling: RotaryScaling, base: number): void {
   const { kind } = scaling;
   if (!Object.hasOwn(numbersOfKinds, kind)) {
     const kinds = Object.keys(numbersOfKinds).map((name) => `'${name}'`);
@@ -84,15 +194,13 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
   if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
 }
 
-const round = Math.fround;
-
 /**
  * The frequencies of `wavelengths`, in positions per radian, after scaling; arithmetic in float32, as in the
  * models' own code.
  *
  * @param base that the wavelengths are powers of
  */
-export function scaledFrequencies(
+function scaledFrequencies(
   wavelengths: Float32Array,
   { scaling, base }: { readonly scaling: RotaryScaling | undefined; readonly base: number },
 ): Float32Array {

@@ -1,15 +1,66 @@
 import { trimMemory } from '../device.js';
-import { bytesPerElement } from '../dtype.js';
+import { bytesPerElement, type DType } from '../dtype.js';
 import { addon, callNative } from '../native/addon.js';
-import { cast } from '../operations/elementwise.js';
-import { type Operands, runOperation } from '../run-operation.js';
+import { type Operands, type OperationObserver, runOperation } from '../run-operation.js';
 import { Tensor } from '../tensor.js';
-import { tidy } from '../tidy.js';
-import type { MatmulCall } from './matmul-calls.js';
+import { tidy } from '../tensor-lifetimes.js';
+import { cast } from './elementwise.js';
+
+/** The properties of one tensor that an algorithm for a matmul depends on. */
+interface MatmulOperand {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** The largest power of two, up to 256, that divides its address. */
+  readonly alignment: number;
+}
+
+/** An operation that cuBLASLt computes on device `cuda`, with all that its algorithm depends on. */
+interface MatmulCall {
+  readonly name: string;
+  readonly tensors: Readonly<Record<string, MatmulOperand>>;
+  readonly attributes: Readonly<Record<string, number | boolean>>;
+}
+
+/** The operations that cuBLASLt computes, alone or in part; the others never call it. */
+const matmulOperations: readonly string[] = [
+  'matmul',
+  'linear_gelu_forward',
+  'linear_gelu_backward',
+  'linear_residual_forward',
+  'linear_weight_gradient',
+];
 
 /**
- * Which of cuBLASLt's algorithms computes a matmul: by the name of a problem (sizes, types, alignments, what
- * is fused) the algorithm, both as text. Of one GPU, driver and version of cuBLASLt.
+ * Listens to operations (`observeOperations`) and keeps the matmuls, each once, also those of device
+ * `meta-cuda`: for `timeMatmuls`.
+ */
+export class MatmulCalls implements Iterable<MatmulCall> {
+  readonly #calls = new Map<string, MatmulCall>();
+
+  readonly observe: OperationObserver = (name, operands) => {
+    if (!matmulOperations.includes(name)) return;
+    const tensors: Record<string, MatmulOperand> = {};
+    const attributes: Record<string, number | boolean> = {};
+    for (const [operand, value] of Object.entries(operands)) {
+      if (value === undefined) continue;
+      if (typeof value !== 'object') attributes[operand] = value;
+      else {
+        const { shape, dtype, handle } = value;
+        tensors[operand] = { shape, dtype, alignment: addon().alignmentOf(handle) };
+      }
+    }
+    const call = { name, tensors, attributes };
+    this.#calls.set(JSON.stringify(call), call);
+  };
+
+  [Symbol.iterator](): Iterator<MatmulCall> {
+    return this.#calls.values();
+  }
+}
+
+/**
+ * The algorithms of cuBLASLt for matmuls: by the name of a problem (sizes, types, alignments, what is fused)
+ * the algorithm, both as text. They are those of one GPU, driver and version of cuBLASLt.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
