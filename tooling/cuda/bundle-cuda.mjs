@@ -38,7 +38,7 @@ import { digestsOf } from './take-sources.mjs';
 import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** Of a bundle that holds everything, and of one that travels with a checkout: see bundle.test.mjs. */
+/** Limits of a bundle that holds everything, and of one that travels with a checkout (bundle.test.mjs). */
 const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
@@ -137,7 +137,9 @@ const without =
 const modules = new Set([
   // @mtl/tooling compiles the sources that tests run from; benchmarks predict steps with the planner
   ...moduleClosure({
-    ...{ root, workspace, without },
+    root,
+    workspace,
+    without,
     alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation', '@mtl/planner', '@mtl/planning'],
   }),
   // those whose tests run there: with the test runner and its configuration
@@ -191,7 +193,8 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // a window of 64 MB: some modules are there twice, for packages with other neighbours; half is machine code
+    // a window of 64 MB: some modules are there twice, for packages with other neighbours; half is machine
+    // code
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
     // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
     // there; a library of one architecture is where that of all would be

@@ -42,13 +42,28 @@ export function modelOfPreset(preset) {
     benchmarkPresets[preset];
   const [ffnHiddenSize, numQueryGroups] = llamaWidths[preset] ?? [4 * hiddenSize];
   const llama = {
-    ...{ groupQueryAttention: true, numQueryGroups, addBiasLinear: false, normalization: 'RMSNorm' },
-    ...{ swiglu: true, positionEmbeddingType: 'rope', rotaryBase: 500_000 },
+    groupQueryAttention: true,
+    numQueryGroups,
+    addBiasLinear: false,
+    normalization: 'RMSNorm',
+    swiglu: true,
+    positionEmbeddingType: 'rope',
+    rotaryBase: 500_000,
   };
   return {
-    ...{ numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings, vocabularySize },
-    ...{ makeVocabularySizeDivisibleBy: 128, tieEmbeddings: true, layerNormEpsilon: 1e-5 },
-    ...{ geluKind: 'tanh', hiddenDropout: 0, attentionDropout: 0, initMethodStd: 0.02 },
+    numLayers,
+    hiddenSize,
+    ffnHiddenSize,
+    numAttentionHeads,
+    maxPositionEmbeddings,
+    vocabularySize,
+    makeVocabularySizeDivisibleBy: 128,
+    tieEmbeddings: true,
+    layerNormEpsilon: 1e-5,
+    geluKind: 'tanh',
+    hiddenDropout: 0,
+    attentionDropout: 0,
+    initMethodStd: 0.02,
     ...(numQueryGroups === undefined ? {} : llama),
   };
 }

@@ -39,7 +39,9 @@ export function flopsPerToken(preset) {
   const model = modelOfPreset(preset);
   const { hiddenSize, maxPositionEmbeddings: sequenceLength, vocabularySize } = model;
   const shape = {
-    ...{ batchSize: 1, sequenceLength, headWeights: vocabularySize * hiddenSize },
+    batchSize: 1,
+    sequenceLength,
+    headWeights: vocabularySize * hiddenSize,
     ...gptMatmuls(model),
   };
   return {

@@ -7,23 +7,29 @@ import { modelOfPreset } from '../benchmark-presets.mjs';
  * step, no dropout, nothing recomputed.
  */
 export function benchmarkConfiguration({ preset, microBatch, dtype = 'bfloat16' }) {
-  const { addBiasLinear, vocabularySize, ...model } = modelOfPreset(preset);
-  const { numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings } = model;
-  const { groupQueryAttention, numQueryGroups, normalization, swiglu } = model;
-  const { positionEmbeddingType, rotaryBase } = model;
+  const {
+    addBiasLinear,
+    vocabularySize: vocabSize,
+    makeVocabularySizeDivisibleBy: _padding,
+    layerNormEpsilon: _epsilon,
+    geluKind: _gelu,
+    initMethodStd: _std,
+    tieEmbeddings: _tied,
+    ...model
+  } = modelOfPreset(preset);
   return configure({
     preset: 'none',
-    model: {
-      ...{ numLayers, hiddenSize, ffnHiddenSize, numAttentionHeads, maxPositionEmbeddings },
-      ...{ groupQueryAttention, numQueryGroups, normalization, swiglu, positionEmbeddingType, rotaryBase },
-      ...{ disableBiasLinear: addBiasLinear === false, hiddenDropout: 0, attentionDropout: 0 },
-    },
+    model: { ...model, disableBiasLinear: addBiasLinear === false },
     data: {
-      ...{ dataPath: ['bundled'], seqLength: maxPositionEmbeddings },
-      ...{ vocabSize: vocabularySize, tokenizerType: 'NullTokenizer' },
+      dataPath: ['bundled'],
+      seqLength: model.maxPositionEmbeddings,
+      vocabSize,
+      tokenizerType: 'NullTokenizer',
     },
     training: {
-      ...{ microBatchSize: microBatch, globalBatchSize: microBatch, trainIters: 1 },
+      microBatchSize: microBatch,
+      globalBatchSize: microBatch,
+      trainIters: 1,
       bf16: dtype === 'bfloat16',
     },
     optimizer: { lr: 1 },

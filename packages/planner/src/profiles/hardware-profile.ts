@@ -96,7 +96,9 @@ const rates = z.strictObject({
     .strictObject({
       passSeconds: z.number().nonnegative(),
       stepSeconds: z.number().nonnegative(),
-      /** To enqueue an operation, on devices that go on meanwhile. Absent: part of the times of operations. */
+      /**
+       * To enqueue an operation, on devices that go on meanwhile. Absent: part of the times of operations.
+       */
       operationSeconds: z.number().nonnegative().optional(),
     })
     .optional(),

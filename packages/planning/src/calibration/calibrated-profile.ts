@@ -96,7 +96,7 @@ const assumedOfUnknownGpus: AssumedHardware = {
 };
 
 /**
- * Returns what is not measured of GPUs: their links, what communication costs beside computation, and the
+ * Returns what is not measured of GPUs: their links, what communication costs computation, and the
  * memory of communicators. A shipped profile has them if its name begins with a word of the GPU's name.
  */
 function assumedOf({ devices }: CudaProbe): AssumedHardware {

@@ -47,7 +47,9 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     this.#delay = new DeviceDelay(options.device);
   }
 
-  /** Returns the seconds of the host for an operation, the median of passes; 0 before a step without marks. */
+  /**
+   * Returns the seconds of the host for an operation, the median of passes; 0 before a step without marks.
+   */
   get hostSecondsPerOperation(): number {
     return this.#hostSeconds.length === 0 ? 0 : medianWithSpread(this.#hostSeconds).median;
   }
