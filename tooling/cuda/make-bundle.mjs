@@ -32,6 +32,8 @@ const run = (script, given, cwd) => {
 if (!args.includes('--without-cuda')) {
   run('native/build-native.mjs', cudaBuildArguments(values.architecture), join(root, 'packages/kernels'));
 }
+// the addon may have been built before nccl.h was there
+run('native/build-native.mjs', [], join(root, 'packages/comm'));
 for (const target of ['kernels_native_tests', ...emulatedTargets]) {
   run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
 }
