@@ -31,7 +31,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { emulatedFiles } from '@mtl/cuda-emulation/libraries';
-import { cudaBuildFolder } from './cuda-build-folder.mjs';
+import { cudaBuildFolder, kernelsBuildFolder } from './cuda-build-folder.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { digestsOf } from './take-sources.mjs';
@@ -42,6 +42,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
+  '*/node_modules/zod/src/*', // its sources
   '*/node_modules/esbuild/bin/esbuild', // the command; its package of this platform has the same program
   '*/datasets-sotu/data/*.json', // the corpus is read from the texts next to them
 ];
@@ -86,31 +87,29 @@ if (peer !== undefined && !existsSync(peer)) {
 const workspace = ['packages', 'apps'].flatMap((group) =>
   readdirSync(join(root, group)).map((folder) => `${group}/${folder}`),
 );
-const kernels = 'packages/kernels/build/Release';
-const addons = [
-  `${kernels}/mtl_kernels.node`,
-  `${kernels}/kernels_native_tests`,
-  ...emulatedFiles.map((path) => relative(root, path)),
-  'packages/comm/build/Release/mtl_comm.node',
-];
+const comm = 'packages/comm/build/Release';
+const kernelsRelease = 'packages/kernels/build/Release';
 // opened at run time, where it was built: Debian's libgloo is optional
-const glooLibrary = 'packages/comm/build/Release/libmtl_comm_gloo.so';
+const glooLibrary = `${comm}/libmtl_comm_gloo.so`;
 const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
-if (engines.gloo) addons.push(glooLibrary);
-else console.log(`without the engine gloo: ${glooLibrary} is not built`);
-const cudaLibrary = `packages/kernels/${cudaBuildFolder(values.architecture)}/libmtl_cuda.so`;
-const builds = [
-  ...workspace.map((folder) => `${folder}/dist`),
-  ...addons,
-  ...(values['without-cuda'] ? [] : [cudaLibrary]),
-];
-for (const path of builds) {
+if (!engines.gloo) console.log(`without the engine gloo: ${glooLibrary} is not built`);
+/** Native programs and libraries by their place in the bundle, which is that of a checkout's, and here. */
+const natives = new Map([
+  ...[
+    `${kernelsRelease}/mtl_kernels.node`,
+    `${kernelsRelease}/kernels_native_tests`,
+    ...emulatedFiles.map((path) => relative(root, path)),
+  ].map((path) => [path, path.replace(kernelsRelease, `packages/kernels/${kernelsBuildFolder}`)]),
+  ...[`${comm}/mtl_comm.node`, ...(engines.gloo ? [glooLibrary] : [])].map((path) => [path, path]),
+]);
+if (!values['without-cuda']) {
+  const libraryIn = (folder) => `packages/kernels/${folder}/libmtl_cuda.so`;
+  natives.set(libraryIn(cudaBuildFolder()), libraryIn(cudaBuildFolder(values.architecture)));
+}
+const builds = workspace.map((folder) => `${folder}/dist`);
+for (const path of [...builds, ...natives.values()]) {
   if (existsSync(join(root, path))) continue;
-  const remedy =
-    path === cudaLibrary
-      ? 'npm run dev -- build:cuda, which needs nvcc'
-      : 'npm run dev -- bundle:cuda builds it';
-  fail(`${path} is not built`, remedy);
+  fail(`${path} is not built`, 'npm run dev -- bundle:cuda builds it; libmtl_cuda.so needs nvcc');
 }
 
 /** Tells whether the engine nccl was compiled; NCCL itself may be missing here. */
@@ -171,9 +170,11 @@ try {
     writeFileSync(join(stage, 'sources.json'), JSON.stringify(digestsOf(root, sources)));
   }
   if (peer !== undefined) put(peer, 'peer/gpt_torch.py');
-  const binaries = [...addons, ...(values['without-cuda'] ? [] : [cudaLibrary])].map((path) =>
-    join(root, path),
-  );
+  for (const [as, path] of natives) {
+    put(join(root, path), as);
+    run('strip', ['--strip-unneeded', join(stage, as)]);
+  }
+  const binaries = [...natives.values()].map((path) => join(root, path));
   for (const { soname, path, isCompatibility } of neededLibraries(binaries)) {
     put(path, isCompatibility ? `lib/compat/${soname}` : `lib/${soname}`);
   }
@@ -197,8 +198,8 @@ try {
     // code
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
     // the flags leave the targets of symbolic links alone; hard links of pnpm's store would point nowhere
-    // there; a library of one architecture is where that of all would be
-    `--transform=flags=rH;s,^\\./,,;s,^${dirname(cudaLibrary)}/,packages/kernels/${cudaBuildFolder()}/,;s,^,${name}/,`,
+    // there
+    `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
     ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),
     ...['--directory', root, '--files-from', list, '--directory', stage, '.'],

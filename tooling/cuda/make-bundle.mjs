@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 import { emulatedTargets } from '../cuda-emulation/emulated-libraries.mjs';
-import { cudaBuildArguments } from './cuda-build-folder.mjs';
+import { cudaBuildArguments, kernelsBuildArguments } from './cuda-build-folder.mjs';
 
 answerHelp(`usage: npm run dev -- bundle:cuda [FLAGS]
 
@@ -34,7 +34,7 @@ if (!args.includes('--without-cuda')) {
 }
 // the addon may have been built before nccl.h was there
 run('native/build-native.mjs', [], join(root, 'packages/comm'));
-for (const target of ['kernels_native_tests', ...emulatedTargets]) {
-  run('native/build-native.mjs', ['--target', target], join(root, 'packages/kernels'));
+for (const target of [[], ...['kernels_native_tests', ...emulatedTargets].map((one) => ['--target', one])]) {
+  run('native/build-native.mjs', [...kernelsBuildArguments, ...target], join(root, 'packages/kernels'));
 }
 run('cuda/bundle-cuda.mjs', args, process.cwd());

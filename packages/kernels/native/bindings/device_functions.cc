@@ -93,7 +93,12 @@ void choose_instruction_set(const Napi::CallbackInfo& info) {
 void choose_matmul_library(const Napi::CallbackInfo& info) {
   double library;
   if (!read_number(info, 0, &library)) return;
-  set_matmul_library(static_cast<MatmulLibrary>(static_cast<int>(library)));
+  const auto chosen = static_cast<MatmulLibrary>(static_cast<int>(library));
+  if (chosen == MatmulLibrary::kOneDnn && !onednn_is_built()) {
+    throw_status(info.Env(), error_status("MTL_UNSUPPORTED", "this build contains no oneDNN"));
+    return;
+  }
+  set_matmul_library(chosen);
 }
 
 Napi::Value host(const Napi::CallbackInfo& info) {

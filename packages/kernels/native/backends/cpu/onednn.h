@@ -7,13 +7,16 @@
 
 namespace mtl {
 
+// False in builds without it (onednn_absent.cc), in which no other function but onednn_version is called.
+bool onednn_is_built();
+
 Status onednn_matmul(const MatmulProblem& problem);
 
 // The blocks of scratch memory that `onednn_matmul` allocates at most. Of the operands only the presence of a
 // bias matters.
 Status add_onednn_scratch(const MatmulProblem& problem, ScratchBlocks* blocks);
 
-// The version that was loaded, such as "2.6.3".
+// The version that was loaded, such as "2.6.3"; "none" in builds without it.
 const char* onednn_version();
 
 }  // namespace mtl

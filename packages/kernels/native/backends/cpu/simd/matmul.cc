@@ -13,6 +13,7 @@ namespace {
 bool onednn_is_chosen(const MatmulProblem& p) {
   constexpr int64_t kFewestRows = 128, kFewestColumns = 64, kFewestInner = 64, kFewestProducts = int64_t{1} << 28;
   const bool is_float32 = p.input_dtype == DType::kFloat32;
+  if (!onednn_is_built()) return false;
   if (!is_float32 && (p.input_dtype == DType::kFloat16 || MTL_ISA_LEVEL < 2)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;
   return (is_float32 ? MTL_ISA_LEVEL < 2 || p.transpose_left : has_amx()) || p.rows < kFewestRows || p.columns < kFewestColumns || p.inner < kFewestInner ||
