@@ -1,5 +1,5 @@
 import type { PipelineRecorder, RecordedActivity, RecordedSpan } from '../measured/pipeline-recorder.js';
-import { nowNs } from './now-ns.js';
+import { nowNs } from './clock.js';
 
 /**
  * Keeps what a rank does in memory. Times are those at which this process started and finished an activity:
