@@ -1,9 +1,8 @@
-export { measureStep, type PredictStepOptions, predictStep, replayStep } from './measured/measured-step.js';
+export { type PredictStepOptions, predictStep, replayStep } from './measured/measured-step.js';
 export { mergeTraces, type RankTrace, type RecordedOperation } from './measured/merge-traces.js';
 export type { RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
 export { readTrace, type TracedPipeline } from './measured/read-trace.js';
 export { type ChromeTrace, chromeTrace, type TraceEvent } from './pictures/chrome-trace.js';
-export { describeSimulation, type SimulationDescription } from './pictures/describe-simulation.js';
 export { formatTimeline, timelineLegend } from './pictures/format-timeline.js';
 export { comparisonSvg, timelineSvg } from './pictures/timeline-svg.js';
 export { formatScheduleCsv, parseScheduleCsv } from './schedule-csv.js';
