@@ -1,4 +1,4 @@
-/** How a router chooses, and what one has chosen for a token. */
+/** The rules by which a router chooses, and its choice for a token. */
 export interface TokenChoice {
   readonly experts: ArrayLike<number>;
   readonly logits: ArrayLike<number>;
@@ -11,7 +11,7 @@ export interface TokenChoice {
   };
 }
 
-/** How near the decision between the experts of a token and others was. */
+/** Returns how near the decision between the experts of a token and others was. */
 export function gapOf(choice: TokenChoice, others: ArrayLike<number>): number;
 
 /** A step in which tokens go to other experts. */
@@ -22,7 +22,7 @@ export interface Flip {
 }
 
 /**
- * The steps in which tokens of a run go to other experts than in the reference, by
+ * Returns the steps in which tokens of a run go to other experts than in the reference, by
  * `iteration/router/sample/position`.
  */
 export function flipsOf(

@@ -54,7 +54,8 @@ export function recordRouting() {
 }
 
 /**
- * The choices of a run by token: its experts in the order of choice, and the logits. Empty without experts.
+ * Returns the choices of a run by token: its experts in the order of choice, and the logits. Empty without
+ * experts.
  */
 export function readRoutings(directory) {
   const byToken = new Map();
@@ -83,8 +84,8 @@ const nearTie = 1e-5;
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * How much the scores, or sums of scores, differ that decided between the experts of a token and others: of
- * experts that changed places, or of groups where those of a group came in.
+ * Returns how much the scores, or sums of scores, differ that decided between the experts of a token and
+ * others: of experts that changed places, or of groups where those of a group came in.
  */
 export function gapOf({ experts, logits, selection }, others) {
   const { topK, scoreFunction, numGroups, groupTopK, bias } = selection;
@@ -116,9 +117,10 @@ export function gapOf({ experts, logits, selection }, others) {
 }
 
 /**
- * The steps in which tokens go to other experts than in the reference, in their order, and the largest gap
- * between the scores of experts that changed places: `isNearTie` where rounding explains it. In each sample
- * the first layer counts in which tokens do: what they become may send others elsewhere in the next ones.
+ * Returns the steps in which tokens go to other experts than in the reference, in their order, and the
+ * largest gap between the scores of experts that changed places: `isNearTie` where rounding explains it. In
+ * each sample the first layer counts in which tokens do: what they become may send others elsewhere in the
+ * next ones.
  */
 export function flipsOf(run, reference) {
   if (run.size !== reference.size) return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false }];

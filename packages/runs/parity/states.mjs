@@ -54,7 +54,7 @@ export function followStates({ optimizer }, directory) {
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
-/** The values that one process had, of the same boxes. */
+/** Returns the values that one process had, of the same boxes. */
 async function keptBoxes(tensors, path) {
   const checkpoint = await Checkpoint.open(path);
   const own = new Set(tensors.map(({ name }) => name));
@@ -87,8 +87,8 @@ function squares(own, kept, before) {
 const rounding = 2 ** -23;
 
 /**
- * By step, how far the state after it is from that of one process, relative to what the step changed of the
- * tensor that is farthest. One rounding of each value is no difference: late steps change little more.
+ * Returns by step how far the state after it is from that of one process, relative to what the step changed
+ * of the tensor that is farthest. One rounding of each value is no difference: late steps change little more.
  * The states before the first step must be the same bits.
  */
 export function readStates(directory) {
@@ -106,7 +106,7 @@ export function readStates(directory) {
     const allowed = iteration === 0 ? 0 : rounding * Math.sqrt(norm);
     const excess = Math.max(0, Math.sqrt(difference) - allowed);
     const ratio = excess === 0 ? 0 : excess / Math.sqrt(change);
-    // what is no number is as wrong as can be
+    // a value that is no number is as wrong as can be
     const relative = Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : ratio;
     if (relative >= (steps[iteration]?.difference ?? 0)) steps[iteration] = { difference: relative, name };
   }
