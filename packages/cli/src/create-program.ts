@@ -4,7 +4,7 @@ import { newCommand } from './command-line/new-command.js';
 import { calibrateCommand } from './commands/calibrate.js';
 import { chatCommand } from './commands/chat.js';
 import { checkpointCommand } from './commands/checkpoint.js';
-import { completionCommand } from './commands/completion/completion.js';
+import { completionCommand } from './commands/completion.js';
 import { convertCommand } from './commands/convert.js';
 import { dataCommand } from './commands/data/data.js';
 import { doctorCommand } from './commands/doctor.js';

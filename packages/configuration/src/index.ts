@@ -1,5 +1,4 @@
-export { type ArchitectureField, type ModelKind, modelKinds } from './architecture/architecture-field.js';
-export { architectureFields } from './architecture/architecture-fields.js';
+export { type ModelKind, modelKinds } from './architecture/architecture-field.js';
 export { pickFields } from './architecture/fields-of.js';
 export { bertModelOf, bertOf, gptModelOf } from './architecture/models-of-configuration.js';
 export { type FlagOfProgram, flagsOfProgram } from './command-line/flags-of-program.js';
@@ -17,33 +16,24 @@ export {
   configureFineTuning,
   fineTuningConfiguration,
 } from './fine-tuning/configure-fine-tuning.js';
-export {
-  type FineTuningConfiguration,
-  type FineTuningTaskName,
-  fineTuningTaskNames,
-  type SpanConfiguration,
-  type StartConfiguration,
-  type TaskDataConfiguration,
+export type {
+  FineTuningConfiguration,
+  FineTuningTaskName,
+  SpanConfiguration,
+  StartConfiguration,
+  TaskDataConfiguration,
 } from './fine-tuning/fine-tuning-configuration.js';
 export {
   type FineTuningOptions,
   fineTuningFlags,
   missingFineTuningFlags,
 } from './fine-tuning/fine-tuning-flags.js';
-export {
-  type FineTuningPreset,
-  type FineTuningPresetName,
-  type FineTuningPresetTask,
-  fineTuningPreset,
-  fineTuningPresetNames,
-} from './fine-tuning/fine-tuning-presets.js';
 export { checkpointFlags } from './flags/checkpoint-flags.js';
 export { bundledCorpus } from './flags/data-flags.js';
 export { loggingFlags } from './flags/logging-flags.js';
 export { configure, flagsOfOptions } from './options/configure.js';
 export { inWordsOfOptions, optionsOfFlags } from './options/option-names.js';
 export type { ModelOptions, OptionsOf, OptionTopic, RunOptions } from './options/run-options.js';
-export { presetNames } from './presets/gpt-presets.js';
 export { presetsOf } from './presets/presets.js';
 export type {
   BertConfiguration,
@@ -65,7 +55,6 @@ export {
   differingFlags,
   flagsOfHuggingFace,
   type KindOfModel,
-  weightFlagNames,
   withAskedPositions,
 } from './saved/flags-of-model.js';
 export { type LearningDifference, learningDifferences } from './saved/learning-differences.js';
@@ -88,12 +77,7 @@ export {
   tokenizerFiles,
   tokenizerFlagsOf,
 } from './saved/saved-tokenizer.js';
-export {
-  defaultOfSchema,
-  describeFlag,
-  describeSchema,
-  type FlagDescription,
-} from './schema/describe-flag.js';
+export { defaultOfSchema, describeSchema, type FlagDescription } from './schema/describe-flag.js';
 export {
   configFileJsonSchema,
   type FlagName,
@@ -102,10 +86,8 @@ export {
   type ParallelFlags,
   parallelFlagNames,
   type RecomputeFlags,
-  recomputeFlagNames,
   type TrackingFlags,
   tokenizerFlagNames,
-  trackingFlagNames,
 } from './schema/flag-schema.js';
 export { type GivenValue, readFlagValue } from './schema/flag-value.js';
 export { conversionFlags, inferenceFlags, sharingFlags, tokenizerFlags } from './schema/inference-flags.js';
@@ -116,15 +98,13 @@ export {
 } from './strategies/pipeline-schedule.js';
 export {
   type AxisSizes,
-  axesOfRun,
   groupsOfRun,
   layoutText,
   meshOfRun,
   type PlannedGroup,
   type StrategyConfiguration,
-  strategies,
 } from './strategies/strategies.js';
-export type { AxisSize, FlagFragment, Strategy, StrategyCall } from './strategies/strategy.js';
+export type { FlagFragment } from './strategies/strategy.js';
 export { checkRequiredFlags, missingFlags, tokenizerAdvice } from './validation/check-required-flags.js';
 export {
   conversationConfiguration,

@@ -23,16 +23,12 @@ export type { LayerLosses, LossVariables } from './blocks/losses.js';
 export type { MatmulCost } from './blocks/matmul-cost.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norms.js';
-export { type PositionTable, PositionTables } from './blocks/position-tables.js';
+export type { PositionTable, PositionTables } from './blocks/position-tables.js';
 export { type RecomputableModule, type Recomputation, recomputableModules } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
-export type {
-  AttentionCall,
-  OwnRows,
-  SequencePartition,
-} from './blocks/sequence-partition.js';
+export type { AttentionCall, OwnRows, SequencePartition } from './blocks/sequence-partition.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {
   type BlockVariants,
@@ -52,7 +48,7 @@ export {
   type RouterScoreFunction,
   type TokenDropPolicy,
 } from './experts/experts-specification.js';
-export { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
+export type { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
 export {
   type GptModelConfiguration,
@@ -114,4 +110,4 @@ export {
   type ModelBlocksOptions,
   registerModelBlocks,
 } from './stages/block-specification.js';
-export { TransformerBlock, type TransformerBlockOptions } from './stages/transformer-block.js';
+export type { TransformerBlock } from './stages/transformer-block.js';

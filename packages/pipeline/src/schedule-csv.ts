@@ -1,6 +1,10 @@
 import { ConfigurationError } from '@mtl/errors';
-import { formatAction } from './schedules/format-action.js';
-import type { PassKind, PipelineSchedule, ScheduleAction } from './schedules/pipeline-schedule.js';
+import {
+  formatAction,
+  type PassKind,
+  type PipelineSchedule,
+  type ScheduleAction,
+} from './schedules/pipeline-schedule.js';
 import { checkSchedule } from './simulator/check-schedule.js';
 
 /**

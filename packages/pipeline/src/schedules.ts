@@ -1,23 +1,18 @@
-export { measureStep } from './measured/measure-step.js';
-export { mergeTraces } from './measured/merge-traces.js';
+export { type PredictStepOptions, predictStep, replayStep } from './measured/measured-step.js';
+export { mergeTraces, type RankTrace, type RecordedOperation } from './measured/merge-traces.js';
 export type { RecordedActivity, RecordedSpan } from './measured/pipeline-recorder.js';
-export { type PredictStepOptions, predictStep } from './measured/predict-step.js';
-export type { RankTrace, RecordedOperation } from './measured/rank-trace.js';
 export { readTrace, type TracedPipeline } from './measured/read-trace.js';
-export { replayStep } from './measured/replay-step.js';
 export { type ChromeTrace, chromeTrace, type TraceEvent } from './pictures/chrome-trace.js';
-export { describeSimulation, type SimulationDescription } from './pictures/describe-simulation.js';
 export { formatTimeline, timelineLegend } from './pictures/format-timeline.js';
 export { comparisonSvg, timelineSvg } from './pictures/timeline-svg.js';
 export { formatScheduleCsv, parseScheduleCsv } from './schedule-csv.js';
-export { breadthFirst } from './schedules/breadth-first.js';
+export { breadthFirst, gpipe } from './schedules/all-forward-all-backward.js';
 export {
   buildSchedule,
   type ScheduleName,
   type ScheduleNameOrOther,
   scheduleNames,
 } from './schedules/build-schedule.js';
-export { gpipe } from './schedules/gpipe.js';
 export { interleaved } from './schedules/interleaved.js';
 export { oneForwardOneBackward } from './schedules/one-forward-one-backward.js';
 export { oneStage } from './schedules/one-stage.js';
@@ -37,6 +32,7 @@ export {
   type PerChunk,
   peakActivations,
 } from './simulator/peak-activations.js';
+export { waitingTensors } from './simulator/plan-messages.js';
 export type { TimedPass } from './simulator/run-in-order.js';
 export {
   type PassTimes,
@@ -45,4 +41,3 @@ export {
   type Simulation,
   simulateSchedule,
 } from './simulator/simulate-schedule.js';
-export { waitingTensors } from './simulator/waiting-tensors.js';

@@ -29,7 +29,7 @@ export interface NewTrainerOptions {
   readonly flopsPerSample: number;
 }
 
-/** The loop of a training run over this rank's micro-batches. */
+/** Returns the loop of a training run over this rank's micro-batches. */
 export function newTrainer(parts: NewTrainerOptions): Trainer<NumberedBatch> {
   const { configuration, part, optimizer, lossScaler, losses, lossesOfAbsentRanks = [], batches } = parts;
   const { progress, extensions } = parts;

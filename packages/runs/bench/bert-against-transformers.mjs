@@ -44,11 +44,14 @@ const plans = {
   128: { samples: 16, microBatches: [4, 8, 16] },
   512: { samples: 4, microBatches: [1, 2, 4] },
 };
-/** How far both sides' losses and gradient norms may differ: the design's bounds against PyTorch. */
+/**
+ * The bounds within which both sides' losses and gradient norms may differ: the design's bounds against
+ * PyTorch.
+ */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } };
 const threads = Number(values.threads);
 
-/** A batch as transformers takes it: sample after sample, cut where its longest sample ends. */
+/** Returns a batch as transformers takes it: sample after sample, cut where its longest sample ends. */
 function forPeer({
   batchSize,
   tokens,
@@ -77,7 +80,7 @@ function forPeer({
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const timeOf = (result) => result[values.by];
 
-/** The micro-batches of a step, in both sides' forms. */
+/** Returns the micro-batches of a step, in both sides' forms. */
 function stepsOf(dataset, { samples }) {
   return (step, microBatch) => {
     const batches = Array.from({ length: samples / microBatch }, (_, index) =>
@@ -106,7 +109,7 @@ async function checkLosses({ peer, dtype, sequenceLength, directory, stepOf, mic
   side.dispose();
 }
 
-/** The micro-batch with the shortest step. */
+/** Returns the micro-batch with the shortest step. */
 async function bestMicroBatch(microBatches, run) {
   if (microBatches.length === 1) return (await run(microBatches[0])) && microBatches[0];
   const times = [];

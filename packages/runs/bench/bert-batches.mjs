@@ -14,9 +14,9 @@ import { defaultCorpusFiles } from '@mtl/run-parts';
 const vocabularySize = 8192;
 
 /**
- * BERT samples with the padding that they have in a training run. `corpus`: a text file whose documents are
- * its paragraphs, so short that most samples end early; default: the addresses, which fill all samples but
- * those that the mapping draws short.
+ * Opens BERT samples with the padding that they have in a training run. `corpus`: a text file whose documents
+ * are its paragraphs, so short that most samples end early; default: the addresses, which fill all samples
+ * but those that the mapping draws short.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
   const files = corpus === undefined ? defaultCorpusFiles() : [corpus];
@@ -47,7 +47,7 @@ export async function openBertSamples({ directory, sequenceLength, numSamples, c
   });
 }
 
-/** The samples [start, start + batchSize) as a micro-batch. */
+/** Returns the samples [start, start + batchSize) as a micro-batch. */
 export function batchOf(dataset, { start, batchSize }) {
   const batch = dataset.createBatch(batchSize);
   for (let row = 0; row < batchSize; row++) dataset.fillRow({ sample: start + row, batch, row });

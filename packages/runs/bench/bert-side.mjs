@@ -4,7 +4,7 @@ import { operationStatistics } from '@mtl/kernels';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
-/** bert-base, with the layer norms where transformers has them. */
+/** Returns bert-base, with the layer norms where transformers has them. */
 export function bertBase({ sequenceLength, dropout }) {
   return {
     numLayers: 12,
@@ -50,7 +50,10 @@ export class BertSide {
     await writeHuggingFaceBert({ directory, model: this.model, tensors });
   }
 
-  /** One step on the micro-batches of a global batch. Seconds of the clock and of the processors. */
+  /**
+   * Takes one step on the micro-batches of a global batch. Returns seconds of the clock and of the
+   * processors.
+   */
   step(batches) {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const lossFactors = {

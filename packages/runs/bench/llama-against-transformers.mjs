@@ -39,7 +39,10 @@ const goals = {
   speed: model.numExperts === undefined ? { float32: 1.3, bfloat16: 1.4 }[dtype] : 1.5,
   memory: 0.8,
 };
-/** How far losses and gradient norms of the first step may differ: the design's bounds against PyTorch. */
+/**
+ * The bounds within which losses and gradient norms of the first step may differ: the design's bounds against
+ * PyTorch.
+ */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } }[dtype];
 const [threads, loraRank] = [Number(values.threads), Number(values['lora-rank'])];
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];

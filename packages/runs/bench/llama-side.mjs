@@ -48,7 +48,7 @@ const qwenMoe = {
   moeFfnHiddenSize: 256,
 };
 
-/** The same without experts, with feed-forward networks of the FLOPs that its tokens have there. */
+/** Its counterpart without experts, with feed-forward networks of the FLOPs that its tokens have there. */
 const { numExperts: _, moeRouterTopk: __, moeFfnHiddenSize: ___, ...qwenDense } = qwenMoe;
 
 export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qwenDense };
@@ -96,7 +96,7 @@ export class LlamaSide {
     }
   }
 
-  /** One step on one micro-batch. Seconds of the clock and of the processors. */
+  /** Takes one step on one micro-batch. Returns seconds of the clock and of the processors. */
   step(batch) {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const factor = 1 / batch.labels.length;
@@ -117,7 +117,7 @@ export class LlamaSide {
   }
 }
 
-/** Random tokens [B, S + 1] of a step, and the batch that they are here. */
+/** Returns random tokens [B, S + 1] of a step, and the batch that they are here. */
 export function randomStep({ step, batchSize, sequenceLength, vocabularySize }) {
   let state = 12_345 + step;
   const next = () => {

@@ -17,7 +17,7 @@ export class PeerProcess {
     this.#child.on('error', () => {}); // no such program: there will be no answers
   }
 
-  /** What is there; undefined without torch and transformers. */
+  /** Returns the versions that are installed; undefined without torch and transformers. */
   async versions() {
     const { value, done } = await this.#answers.next();
     return done ? undefined : JSON.parse(value);

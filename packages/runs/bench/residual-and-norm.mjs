@@ -1,5 +1,5 @@
-// What the residual sums of a Llama of SmolLM-135M's size cost next to its RMSNorms, and as a share of the
-// forward pass and of the training step: the most that a kernel of both could save. The operations are
+// Measures what the residual sums of a Llama of SmolLM-135M's size cost next to its RMSNorms, and as a share
+// of the forward pass and of the training step: the most that a kernel of both could save. The operations are
 // compared with their formulas first.
 //   npm run bench:residual -w @mtl/runs -- [--threads 2] [--dtype float32] [--seq-length 1024] [--rounds 5]
 import { parseArgs } from 'node:util';
@@ -37,7 +37,7 @@ function random(of, seed) {
   return Tensor.from(values, { shape: of, dtype });
 }
 
-/** Tensors of one layer: the output of a sublayer, the residual, their sum and its norm. */
+/** Returns tensors of one layer: the output of a sublayer, the residual, their sum and its norm. */
 function operands(seed) {
   return {
     input: random(shape, seed),

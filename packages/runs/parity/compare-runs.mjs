@@ -5,8 +5,8 @@ import { flipsOf, readRoutings } from './routing.mjs';
 import { readStates } from './states.mjs';
 
 /**
- * What a run left: its losses and gradient norms by step, the gradients of its first step by name, and which
- * experts its tokens went to; and its states, where it followed those of one process.
+ * Reads what a run left: its losses and gradient norms by step, the gradients of its first step by name, and
+ * which experts its tokens went to; and its states, where it followed those of one process.
  */
 export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
@@ -27,12 +27,12 @@ export async function readRun({ metrics, gradients }) {
 }
 
 /**
- * The largest relative differences between two runs, of losses and norms up to the step in which a token goes
- * to another expert, and that step.
+ * Returns the largest relative differences between two runs, of losses and norms up to the step in which a
+ * token goes to another expert, and that step.
  */
 export function compareRuns(run, reference) {
   const [flip] = flipsOf(run.routings, reference.routings);
-  // what a token that goes elsewhere changes is no rounding
+  // a token that goes elsewhere changes more than rounding does
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
     Math.max(0, ...comparable.map((step, index) => relative(run.steps[index]?.[name], step[name])));
@@ -46,13 +46,13 @@ export function compareRuns(run, reference) {
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
-/** The names of lm_loss, and where a model has several of the others and their total. */
+/** Returns the names of lm_loss, and where a model has several of the others and their total. */
 const lossesOf = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
 
 /**
- * The largest relative differences between steps that a layout and one process take from the same states: of
- * losses, of norms, and of what the steps make of the states. Without the steps in which a token goes
- * to another expert, which are returned.
+ * Returns the largest relative differences between steps that a layout and one process take from the same
+ * states: of losses, of norms, and of what the steps make of the states. Without the steps in which a token
+ * goes to another expert, which are returned.
  */
 export function compareSteps(run, reference) {
   const flips = flipsOf(run.routings, reference.routings);
@@ -84,7 +84,7 @@ const nothing = { difference: Number.POSITIVE_INFINITY, name: 'not compared' };
 
 function relative(value, expected) {
   const difference = Math.abs(value - expected) / Math.abs(expected);
-  // what is missing or no number is as wrong as can be
+  // a value that is missing or no number is as wrong as can be
   return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
 }
 

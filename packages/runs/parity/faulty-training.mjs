@@ -195,7 +195,7 @@ function afterReduction(optimizer, after, before = () => {}) {
   };
 }
 
-/** The weight of the head, where the last stage is. */
+/** Returns the weight of the head, where the last stage is. */
 function headOf({ stages }) {
   return [...stages.values()].find(({ isLast }) => isLast)?.outputWeight;
 }
@@ -203,7 +203,7 @@ function headOf({ stages }) {
 const storeOf = ({ stores }, parameter) =>
   stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
 
-/** The sum of squares of what this rank has reduced of a parameter's gradient. */
+/** Returns the sum of squares of what this rank has reduced of a parameter's gradient. */
 function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
   const store = storeOf(optimizer, parameter);

@@ -3,8 +3,8 @@ import { Tensor } from '@mtl/kernels';
 const done = { wait: () => {}, isDone: true };
 
 /**
- * A world whose groups make one mistake, the same on all ranks, so that nothing hangs. For the mutation suite
- * only.
+ * Returns a world whose groups make one mistake, the same on all ranks, so that nothing hangs. For the
+ * mutation suite only.
  */
 export function faultyWorld(world, fault) {
   const wrap = (group) => faultyGroup(group, fault);
@@ -67,7 +67,7 @@ function shrinkCount(tensor) {
   if (values[1] > 1) tensor.write(values.map((value, at) => (at === 1 ? value - 7 : value)));
 }
 
-/** A way of receiving in which what arrives is thrown away: the block is 0. */
+/** Returns a way of receiving in which what arrives is thrown away: the block is 0. */
 function receiveNothing(group) {
   return (tensor, options) => {
     const { shape, dtype, device } = tensor;
@@ -86,7 +86,7 @@ function receiveNothing(group) {
   };
 }
 
-/** A way of sending in which the first two messages change places. */
+/** Returns a way of sending in which the first two messages change places. */
 function swapTwoMessages(group) {
   let numSent = 0;
   let held;

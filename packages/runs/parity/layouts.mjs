@@ -28,7 +28,7 @@ const otherSizeOptions = {
   etp: 'expertTensorParallelSize',
 };
 
-/** What a layout can do in addition to having sizes, and the options that ask for it. */
+/** The things that a layout can do in addition to having sizes, and the options that ask for it. */
 export const traits = {
   'sequence parallel': { layout: { sequenceParallel: true } },
   'distributed optimizer': {
@@ -126,7 +126,8 @@ function layout(sizes, with_ = [], precision = 'fp32') {
 }
 
 /**
- * A layout of BERT, whose two losses have counts of their own and whose padding is left out of the matmuls.
+ * Returns a layout of BERT, whose two losses have counts of their own and whose padding is left out of the
+ * matmuls.
  */
 const bert = (layoutOfGpt) => ({
   ...layoutOfGpt,
@@ -156,7 +157,7 @@ const llamaBlocks = {
     untieEmbeddingsAndOutputWeights: true,
   },
 };
-/** A layout of a GPT with blocks of Llama. The run that it is compared with has them too. */
+/** Returns a layout of a GPT with blocks of Llama. The run that it is compared with has them too. */
 const llama = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'llama',
@@ -208,7 +209,7 @@ const withExperts = (model, name, options) => (layoutOfGpt) => ({
 });
 const qwen = withExperts('qwen-moe', 'Qwen-MoE', qwenExperts);
 const deepseek = withExperts('deepseek', 'DeepSeek', deepseekExperts);
-/** What distinguishes models; a run without processes needs it too. */
+/** The options that distinguish models; a run without processes needs it too. */
 export const modelOptions = {
   gpt: {},
   bert: { model: { kind: 'bert' } },
@@ -305,9 +306,10 @@ const contextLayouts = [
 ];
 
 /**
- * What the command runs unless told otherwise. In float32, where the bounds are sharp, each two of mesh,
- * sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is there, and
- * each two of the others meet. What takes three to go wrong is for `allLayouts`. A test counts the pairs.
+ * The layouts that the command runs unless told otherwise. In float32, where the bounds are sharp, each two
+ * of mesh, sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is
+ * there, and each two of the others meet. Faults that need three are for `allLayouts`. A test counts the
+ * pairs.
  *
  * @type {readonly ParityLayout[]}
  */
@@ -397,7 +399,10 @@ export const allLayouts = [
   ...contextLayouts,
 ];
 
-/** Every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with all. */
+/**
+ * Returns every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with
+ * all.
+ */
 function pipelinesOf(meshes) {
   return meshes.flatMap((sizes) => {
     const numMicroBatches = 8 / (sizes.dp ?? 1);

@@ -73,10 +73,10 @@ const numAtOnce = 2;
 const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
-/** Of layouts with documents that end within sequences. */
+/** The corpus of layouts with documents that end within sequences. */
 let corpusOfDocuments;
 
-/** Where a training run leaves what it has measured, and how it is told to. */
+/** Returns the options of a training run, and the files in which it leaves what it has measured. */
 function plan({ model, numLayers, options, precision, traits = [], fault, keeps, follows }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
@@ -144,7 +144,7 @@ function trainAll(cases) {
   });
 }
 
-/** Which bounds a comparison of runs exceeds. */
+/** Returns the bounds that a comparison of runs exceeds. */
 function exceeded({ loss, gradientNorm, gradients, flip }, bounds) {
   return [
     ...(loss <= bounds.loss ? [] : ['loss']),
@@ -154,7 +154,7 @@ function exceeded({ loss, gradientNorm, gradients, flip }, bounds) {
   ];
 }
 
-/** Which bounds a comparison of single steps exceeds. */
+/** Returns the bounds that a comparison of single steps exceeds. */
 const exceededByOneStep = ({ flips, ...worst }) => [
   ...Object.entries(boundsOfOneStep).flatMap(([kind, bound]) =>
     worst[kind].difference <= bound ? [] : [kind],
@@ -162,7 +162,7 @@ const exceededByOneStep = ({ flips, ...worst }) => [
   ...(flips.every(({ isNearTie }) => isNearTie) ? [] : ['routing']),
 ];
 
-/** The run of one process that a layout is compared with. */
+/** Returns the run of one process that a layout is compared with. */
 const referenceOf = ({ model, precision, numLayers, traits }) =>
   [`${model.toUpperCase()} of ${numLayers} layers in ${precision}`, ...shared(traits)].join(', ');
 
@@ -177,7 +177,7 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
   return `${label} ${scientific(loss)} ${scientific(gradientNorm)} ${worst.padEnd(58)} ${verdict}`;
 }
 
-/** The run of one process that layouts of a kind are compared with. */
+/** Returns the run of one process that layouts of a kind are compared with. */
 function alone({ model, precision, numLayers, traits }) {
   const options = mergeOptions(modelOptions[model], ...shared(traits).map((trait) => optionsOfTraits[trait]));
   return { name: 'one process', numProcesses: 1, model, options, precision, numLayers, traits };
@@ -225,9 +225,9 @@ async function compareWhole(cases, references) {
 }
 
 /**
- * Whether the steps of a layout are taken again, each by itself: where its norms differ by more than their
- * bound while all else is in bounds, which may be rounding of earlier steps that the model has amplified, and
- * where a tie has ended the comparison.
+ * Returns whether the steps of a layout are taken again, each by itself: where its norms differ by more than
+ * their bound while all else is in bounds, which may be rounding of earlier steps that the model has
+ * amplified, and where a tie has ended the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;
@@ -281,7 +281,7 @@ function judgeSteps(result, comparison) {
   Object.assign(result, { eachStep: comparison, brokenSteps, isGood });
 }
 
-/** One process computes the same bits twice, or it has no states to compare with. */
+/** Checks that one process computes the same bits twice, or it has no states to compare with. */
 function checkSameSteps(key, { once, again }) {
   const numbersOf = ({ steps }) =>
     JSON.stringify(steps.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]));

@@ -71,7 +71,8 @@ export function recordRouting() {
 }
 
 /**
- * The choices of a run by token: its experts in the order of choice, and the logits. Empty without experts.
+ * Returns the choices of a run by token: its experts in the order of choice, and the logits. Empty without
+ * experts.
  */
 export function readRoutings(directory) {
   const byToken = new Map();

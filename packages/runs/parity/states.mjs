@@ -54,7 +54,7 @@ export function followStates({ optimizer }, directory) {
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
-/** The values that one process had, of the same boxes. */
+/** Returns the values that one process had, of the same boxes. */
 async function keptBoxes(tensors, path) {
   const checkpoint = await Checkpoint.open(path);
   const own = new Set(tensors.map(({ name }) => name));
@@ -109,7 +109,7 @@ export function readStates(directory) {
     const allowed = iteration === 0 ? 0 : rounding * Math.sqrt(norm);
     const excess = Math.max(0, Math.sqrt(difference) - allowed);
     const ratio = excess === 0 ? 0 : excess / Math.sqrt(change);
-    // what is no number is as wrong as can be
+    // a value that is no number is as wrong as can be
     const relative = Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : ratio;
     if (relative >= (steps[iteration]?.difference ?? 0)) steps[iteration] = { difference: relative, name };
   }

@@ -125,9 +125,9 @@ interface ChooseSaveDirectoryOptions {
 }
 
 /**
- * Where a run saves: --save; without it the directory of --load, whose training run it continues; or a new
- * one, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step a run does not continue at the newest
- * checkpoint of the directory of --load, and its own would take that one's place.
+ * Chooses where a run saves: --save; without it the directory of --load, whose training run it continues; or
+ * a new one, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step a run does not continue at the
+ * newest checkpoint of the directory of --load, and its own would take that one's place.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;
@@ -138,7 +138,7 @@ export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string
   return join('runs', `${preset}-${time}-${processId}`);
 }
 
-/** Where a run saves, and what it continues. */
+/** The directory in which a run saves, and the one that it continues. */
 interface RunPlaces {
   readonly save?: string | undefined;
   readonly load?: string | undefined;
@@ -161,7 +161,7 @@ export async function refuseOtherRuns(
     remedy: isLoaded
       ? `choose another directory with --save: --finetune starts at iteration 0, and ${save} would hold checkpoints of two runs`
       : `continue that training run with --load ${save}, or choose another directory`,
-    // what an earlier attempt of this job saved
+    // an earlier attempt of this job may have saved there
     exceptJob: job.restartCount > 0 ? job.id : undefined,
   });
 }

@@ -17,7 +17,7 @@ const rotary: RunOptions = {
 };
 
 let runs: TrainingRuns;
-/** What one process wrote. */
+/** The run of one process. */
 let alone: string;
 beforeAll(async () => {
   // evaluations of several micro-batches

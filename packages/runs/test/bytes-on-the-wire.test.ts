@@ -38,7 +38,7 @@ const recipe: RunOptions = {
   layout: { threads: 1 },
 };
 
-/** What training runs differ in, and where they are compared. */
+/** The options in which training runs differ, and where they are compared. */
 const kinds = {
   float32: {},
   bfloat16: { training: { bf16: true } },
@@ -53,14 +53,14 @@ const noCount = { calls: 0, sentBytes: 0 };
 
 interface LayerAndWhole {
   readonly layer: Counts;
-  /** Of one micro-batch with a model of two layers. */
+  /** The counts of one micro-batch with a model of two layers. */
   readonly whole: Counts;
 }
 
 interface Counted {
-  /** Of a layer, by tensor-parallel ranks and kind of training run. */
+  /** The counts of a layer, by tensor-parallel ranks and kind of training run. */
   readonly layers: ReadonlyMap<number, ReadonlyMap<Kind, LayerAndWhole>>;
-  /** Of every rank, two training runs of a pipeline. */
+  /** The results of every rank, in two training runs of a pipeline. */
   readonly pipelines: readonly TrainGptResult[][];
 }
 
@@ -74,10 +74,10 @@ const training = (t: number, options: RunOptions, p = 1): TrainGptArgument => {
 };
 
 /**
- * What the engine of four ranks counts: processes take longer to start than these models to train. What a
- * layer of one micro-batch takes is the difference between training runs of four and of two layers, which
- * have embedding, head, loss and norm in common. Every rank must count the same. Ranks that are not needed
- * for tensor parallelism are data-parallel, which has a group of its own.
+ * Returns what the engine of four ranks counts: processes take longer to start than these models to train.
+ * What a layer of one micro-batch takes is the difference between training runs of four and of two layers,
+ * which have embedding, head, loss and norm in common. Every rank must count the same. Ranks that are not
+ * needed for tensor parallelism are data-parallel, which has a group of its own.
  */
 async function countOn(engine: 'local' | 'gloo'): Promise<Counted> {
   const ofLayers = tensorSizes.flatMap((t) =>
@@ -136,7 +136,7 @@ describe.each([
   describe.each(tensorSizes)('a layer that trains on %i tensor-parallel processes', (t) => {
     const countsOf = (kind: Kind): LayerAndWhole => counted.layers.get(t)!.get(kind)!;
     const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
-    /** Of a collective over `bytes`, what a rank sends at best. */
+    /** Returns what a rank sends at best in a collective over `bytes`. */
     const share = (bytes: number): number => (bytes * (t - 1)) / t;
 
     it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {

@@ -33,7 +33,7 @@ async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)):
   return directory;
 }
 
-/** What one process prints of a training run. */
+/** Returns what one process prints of a training run. */
 async function outputOf(training: Training): Promise<string> {
   const [results] = await runs.run(1, [training]);
   return results![0]!.output;
@@ -62,7 +62,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
         options: mergeOptions(post, first, { checkpoint: { load: runs.pathOf(run), finetune: true } }),
       },
     ]);
-    // the same weights, data and layout: the same bits
+    // equal weights, data and layout give equal bits
     expect(numbersOf(runs.metricsOf(`${run}-converted`))).toEqual(numbersOf(runs.metricsOf(`${run}-itself`)));
   });
 

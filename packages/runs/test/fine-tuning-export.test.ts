@@ -40,7 +40,7 @@ function configurationOf(
   };
 }
 
-/** What a model that is read from a directory says of the sets, unchanged but for rates that are nothing. */
+/** Evaluates a model that is read from a directory on the sets, unchanged but for rates that are nothing. */
 async function evaluate(task: Task, directory: string) {
   const heard: string[] = [];
   const { start, optimizer } = tasks.configuration(task);

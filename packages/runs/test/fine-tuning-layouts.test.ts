@@ -63,7 +63,7 @@ interface Layout {
   readonly name: string;
   readonly worldSize: number;
   readonly parallel: Parallel;
-  /** Those that all tasks run on; the first one runs on all. */
+  /** True for layouts that all tasks run on; the first task runs on all. */
   readonly isForAll?: true;
 }
 
@@ -245,7 +245,7 @@ describe('fine-tuning on several processes', () => {
           [FineTuningReport],
           [FineTuningReport],
         ];
-        // what was pretrained makes a difference
+        // pretrained weights make a difference
         expect(Math.abs(fresh.median.dev!.loss! / alone.median.dev!.loss! - 1)).toBeGreaterThan(1e-4);
         const sharded = await onRanks(2, [
           argument(stages),

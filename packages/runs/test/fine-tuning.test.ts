@@ -69,12 +69,12 @@ describe('fineTune', () => {
       seeds: [1],
       onMessage,
     });
-    // of four options the right one is always the same word
+    // the right one of four options is always the same word
     expect(race.median.dev!.accuracy).toBe(100);
     expect(Object.keys(race.median.dev!)).toEqual(['loss', 'accuracy', 'accuracy_high']);
     const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 12 });
     const squad = await fineTune({ configuration, seeds: [1], onMessage });
-    // the same answer for all would give 82 %: 9 of 11 questions have it
+    // one answer for all would give 82 %: 9 of 11 questions have it
     expect(squad.median['dev-v2.0']!.f1).toBe(100);
     const [answers, probabilities] = squad.seeds[0]!.predictions.map(
       (path) => JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>,

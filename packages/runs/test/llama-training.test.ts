@@ -22,7 +22,7 @@ interface Curve {
 
 type Name = 'llama' | 'qwen2' | 'qwen3';
 
-/** What tooling/fixtures/llama.py wrote. */
+/** The fixture that tooling/fixtures/llama.py wrote. */
 const fixture = JSON.parse(readFileSync(`${directory}/training.json`, 'utf8')) as {
   readonly recipe: Readonly<
     Record<
@@ -38,7 +38,7 @@ const fixture = JSON.parse(readFileSync(`${directory}/training.json`, 'utf8')) a
       number
     >
   >;
-  /** Of each step [B, S + 1]. */
+  /** The tokens of each step [B, S + 1]. */
   readonly batches: readonly (readonly (readonly number[])[])[];
 } & Readonly<Record<Name, Curve>>;
 

@@ -20,7 +20,7 @@ import { withoutFlags } from './support/without-flags.js';
 
 const words = (line: string): readonly string[] => line.trim().split(/\s+/);
 
-/** What Megatron-LM's example for Llama 3 8B on 8 GPUs passes to its training program: every flag. */
+/** Every flag that Megatron-LM's example for Llama 3 8B on 8 GPUs passes to its training program. */
 const script = words(`
   --use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
   --group-query-attention --num-query-groups 8 --kv-channels 128 --seq-length 8192
@@ -44,7 +44,7 @@ const script = words(`
 /** The flags of the script that no training run here can have: FP8. */
 const leftOut = ['--fp8-format', '--fp8-amax-history-len', '--fp8-amax-compute-algo', '--fp8-param-gather'];
 
-/** Those that it can have, and that have no effect. */
+/** The flags that it can have, and that have no effect. */
 const withoutEffect = [
   ...['--use-mcore-models', '--attention-backend', '--apply-layernorm-1p', '--grad-reduce-in-bf16'],
   ...['--cross-entropy-loss-fusion', '--calculate-per-token-loss', '--manual-gc'],
@@ -55,7 +55,7 @@ const withoutEffect = [
 
 const accepted = withoutFlags(script, leftOut);
 
-/** What the flags of the script mean that have an effect. */
+/** The options that the flags of the script with an effect mean. */
 const example: RunOptions = {
   model: {
     numLayers: 32,
@@ -158,7 +158,8 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
 
   it('is a model of 8 billion parameters, of which a dry run counts the memory of a rank', async () => {
     const { numParameters, ranks } = await dryRun(configuration);
-    // those of Llama 3, and the biases of LayerNorm, which the script does not replace with RMSNorm
+    // counts the parameters of Llama 3, and the biases of LayerNorm, which the script does not replace with
+    // RMSNorm
     expect(numParameters).toBe(8_030_261_248 + 65 * 4096);
     expect(ranks.length).toBe(1);
     expect(ranks[0]!.numParameters).toBe(numParameters);

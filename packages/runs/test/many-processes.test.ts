@@ -12,7 +12,7 @@ import {
 } from './support/training-runs.js';
 
 let runs: TrainingRuns;
-/** What one process wrote. */
+/** The runs of one process. */
 const written = { alone: '', 'alone-bf16': '', 'alone-12': '' };
 /**
  * A dozen steps: mistakes of a layout all show by then (parity.mjs), and its own processes train for longer.
@@ -69,7 +69,7 @@ describe('a GPT on data-parallel ranks', () => {
         const difference = runs.differences(name, alone);
         expect(difference.loss).toBeLessThan(tolerances[precision].loss);
         expect(difference.norm).toBeLessThan(tolerances[precision].norm);
-        // the same sums in the same order, whenever and wherever they are made
+        // sums are made in one order, whenever and wherever they are made
         expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
       }
       for (const [index, [first, ...others]] of results.entries()) {
@@ -221,7 +221,7 @@ describe('checkpoints', () => {
       { name: 'never-saved', options: { training: { trainIters: 1 } }, isRestart: true },
     ]);
     expect(begun![0]!.output).toContain('training begins again');
-    // what another job saved is neither taken nor mixed with its own
+    // a checkpoint of another job is neither taken nor mixed with its own
     const other = { name: 'restarted', isRestart: true, job: 'another job' };
     await expect(runs.run(1, [other])).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_EXISTS' });
   });

@@ -25,9 +25,9 @@ const moves: readonly {
   readonly worldSize: number;
   readonly layout: Pick<MoveCheckpointsArgument, 'tensorParallelSize' | 'distributed'>;
   readonly directory: string;
-  /** What may be held at a time, of boxes of this rank and of whole tensors. */
+  /** Returns what may be held at a time, of boxes of this rank and of whole tensors. */
   readonly bound: (sizes: MeasuredMove) => number;
-  /** What would be held by a move that does it all at once. */
+  /** Returns what would be held by a move that does it all at once. */
   readonly all: (sizes: MeasuredMove) => number;
 }[] = [
   {

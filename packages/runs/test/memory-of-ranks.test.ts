@@ -155,7 +155,10 @@ const cases = [
 const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
 
-/** What waits at a sender whose receiver is slow, at most: the output of each of six micro-batches. */
+/**
+ * Returns the bytes that wait at a sender whose receiver is slow, at most: the output of each of six
+ * micro-batches.
+ */
 function waitingBytes(name: Name): number {
   const { layout, training }: RunOptions = cases.find((each) => each.name === name)!.options;
   if (layout?.pipelineModelParallelSize === undefined) return 0;

@@ -108,7 +108,7 @@ interface RankOn {
   readonly device: 'cpu' | 'meta';
 }
 
-/** What is on a rank. */
+/** Returns the pieces of the model that are on a rank. */
 function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }: RankOn) {
   const { dtype = 'float32', recomputation = { granularity: 'none' }, bert } = each;
   const perChunk = sizes.numLayers / placement.length;

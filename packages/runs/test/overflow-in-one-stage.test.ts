@@ -60,13 +60,13 @@ describe('an overflow in one stage of a pipeline', () => {
     { worldSize: 2, stage: 0, options: mergeOptions(stages(2), schedule('1f1b')) },
     { worldSize: 2, stage: 1, options: mergeOptions(stages(2), schedule('zb-v')) },
     { worldSize: 4, stage: 2, options: mergeOptions(stages(4), schedule('zb-h2')) },
-    // of one tensor-parallel rank alone
+    // overflows on one tensor-parallel rank alone
     {
       worldSize: 4,
       stage: 1,
       options: mergeOptions(stages(2), { layout: { tensorModelParallelSize: 2, sequenceParallel: true } }),
     },
-    // of one data-parallel rank, and then of the slice of the one that sums
+    // overflows on one data-parallel rank, and then in the slice of the one that sums
     {
       worldSize: 4,
       stage: 0,

@@ -80,7 +80,7 @@ describe('a model with blocks of its own', () => {
       const { ranks } = await dryRun(validateConfiguration(flags));
       return ranks[0]!.numParameters;
     };
-    // of each of two layers: a matrix before and after 128 features more, without the biases of both layers
+    // each of two layers has a matrix before and after 128 features more, without the biases of both layers
     const more = 2 * (2 * 32 * 128 - 128 - 32);
     expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
   });

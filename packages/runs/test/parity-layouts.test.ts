@@ -15,7 +15,7 @@ function pairsOf(layout: ParityLayout): readonly string[] {
   return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
 }
 
-// of tensor and data parallelism; pipelines have lists of their own
+// layouts of tensor and data parallelism; pipelines have lists of their own
 const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
   model === 'gpt' &&
   Object.keys(sizes).length > 0 &&

@@ -7,7 +7,7 @@ const sigmoid = (score: number): number => Math.log(score / (1 - score));
 it('a tie of experts is one of their logits', () => {
   const choice = { experts: [2, 0], logits: [1, 0.75, 3, -1], selection: softmax };
   expect(gapOf(choice, [2, 1])).toBeCloseTo(0.25, 12);
-  // of equal ones the order may change
+  // equal ones may change their order
   expect(gapOf({ ...choice, logits: [3, 0, 3, -1] }, [0, 2])).toBe(0);
 });
 

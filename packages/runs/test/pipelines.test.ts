@@ -287,7 +287,7 @@ describe('checkpoints of pipelines', () => {
 
   it('are written for and read from Hugging Face where layers are sharded as well', async () => {
     const sharded = mergeOptions(stages(2), tensor(2), { layout: { sequenceParallel: true } });
-    // the same weights, written by one process and by the ranks of a pipeline of sharded layers
+    // these are the same weights, written by one process and by the ranks of a pipeline of sharded layers
     const [fromOne, fromMany] = [runs.pathOf('hf-of-one'), runs.pathOf('hf-of-many')];
     // nothing is left to train: what is saved is what was loaded
     const write: RunOptions = {

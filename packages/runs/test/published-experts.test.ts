@@ -20,7 +20,7 @@ const mixtral = `
   --lr-decay-style cosine --min-lr 1.0e-5 --weight-decay 0.1 --lr-warmup-iters 500 --clip-grad 1.0 --bf16
   --tensor-model-parallel-size 1 --pipeline-model-parallel-size 4 --expert-model-parallel-size 8
   --use-distributed-optimizer --sequence-parallel --device cuda --vocab-size 32000`;
-/** Those of the model in its conf/Qwen of post_training/modelopt, with a layout. */
+/** The flags of the model in its conf/Qwen of post_training/modelopt, with a layout. */
 const qwen3 = `
   --disable-bias-linear --seq-length 4096 --max-position-embeddings 40960 --num-layers 48 --hidden-size 2048
   --ffn-hidden-size 6144 --num-attention-heads 32 --group-query-attention --num-query-groups 4
@@ -67,7 +67,7 @@ describe.each([
     expect(stages).toHaveLength(p);
     const { numExperts, numLayers, hiddenSize, moeFfnHiddenSize, ffnHiddenSize } = configuration.model;
     const expert = 3 * hiddenSize * (moeFfnHiddenSize ?? ffnHiddenSize);
-    // of the experts of each layer a rank has one of e parts
+    // a rank has one of e parts of the experts of each layer
     const elsewhere = numLayers * numExperts! * expert * (1 - 1 / e!);
     expect(stages.reduce((sum, { numParameters }) => sum + numParameters, 0)).toBe(count - elsewhere);
     const text = formatDryRun(configuration, run);
@@ -170,7 +170,7 @@ describe('at 1/64 of their width on four ranks', () => {
     await runs.run(1, [{ name: `${name} alone`, options: whole }]);
     expect(spread![0]!.output).toMatch(/GPT of [\d,]+ parameters, [\d,]+ of them active/);
     const { loss, norm } = runs.differences(name, `${name} alone`);
-    // those of parity between layouts (packages/runs/parity/layouts.mjs)
+    // tolerances of parity between layouts (packages/runs/parity/layouts.mjs)
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
     const losses = runs.metricsOf(name).map(({ lm_loss }) => lm_loss);

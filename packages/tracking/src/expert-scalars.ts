@@ -8,10 +8,11 @@ export interface ExpertScalar {
 }
 
 /**
- * The numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert, relative to
- * an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy` (of the
- * router's scores, in nats) over all layers: the largest, and two means; and the same of layer N under
- * `experts/layer_N/`, of at most 16 layers, so that there are at most 51. Empty for a record of another form.
+ * Returns the numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert,
+ * relative to an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy`
+ * (of the router's scores, in nats) over all layers: the largest, and two means; and the same of layer N
+ * under `experts/layer_N/`, of at most 16 layers, so that there are at most 51. Empty for a record of another
+ * form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;
@@ -39,7 +40,7 @@ function scalarsOf(prefix: string, values: Readonly<Record<string, number>>): re
   );
 }
 
-/** The largest of some counts, relative to their mean. */
+/** Returns the largest of some counts, relative to their mean. */
 function maxLoad(counts: unknown): number {
   if (!Array.isArray(counts) || !counts.every((count) => typeof count === 'number')) return Number.NaN;
   return Math.max(...counts) / mean(counts);
@@ -53,7 +54,7 @@ const numberAt = (values: unknown, index: number): number => {
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** At most `most` of the numbers below `size`, evenly spread, with the first and the last. */
+/** Returns at most `most` of the numbers below `size`, evenly spread, with the first and the last. */
 const spread = (size: number, most: number): readonly number[] =>
   Array.from({ length: Math.min(size, most) }, (_, index) =>
     size <= most ? index : Math.round((index * (size - 1)) / (most - 1)),

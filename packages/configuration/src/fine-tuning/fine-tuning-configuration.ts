@@ -18,7 +18,7 @@ export interface TaskDataConfiguration {
 }
 
 /** The architecture of a model that starts from scratch. */
-export interface ScratchConfiguration {
+interface ScratchConfiguration {
   readonly numLayers: number;
   readonly hiddenSize: number;
   readonly numAttentionHeads: number;

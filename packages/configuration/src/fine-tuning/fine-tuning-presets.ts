@@ -1,14 +1,14 @@
 import type { FineTuningTaskName } from './fine-tuning-configuration.js';
 
 /** The hyper-parameters that the paper varied. */
-export interface FineTuningPreset {
+interface FineTuningPreset {
   readonly globalBatchSize: number;
   readonly learningRate: number;
   readonly epochs: number;
 }
 
 /** A row of the paper's table; SQuAD has one for each version. */
-export type FineTuningPresetTask = Exclude<FineTuningTaskName, 'squad'> | 'squad-1.1' | 'squad-2.0';
+type FineTuningPresetTask = Exclude<FineTuningTaskName, 'squad'> | 'squad-1.1' | 'squad-2.0';
 
 type Row = readonly [globalBatchSize: number, learningRate: number, epochs: number];
 
@@ -43,7 +43,7 @@ const rows: Readonly<Record<FineTuningPresetTask, readonly [Row, Row, Row]>> = {
 
 /** The models of the paper's table 6. */
 export const fineTuningPresetNames = ['megatron-336m', 'megatron-1.3b', 'megatron-3.9b'] as const;
-export type FineTuningPresetName = (typeof fineTuningPresetNames)[number];
+type FineTuningPresetName = (typeof fineTuningPresetNames)[number];
 
 /** Returns the settings that the paper fine-tuned a model with (Shoeybi et al. 2019, table 6). */
 export function fineTuningPreset(name: FineTuningPresetName, task: FineTuningPresetTask): FineTuningPreset {

@@ -1,7 +1,6 @@
 import type { Flags } from '../schema/flag-schema.js';
-import { expertPresets } from './expert-presets.js';
-import { llamaAndQwenPresets } from './llama-and-qwen-presets.js';
 import { presetTable } from './preset-table.js';
+import { expertPresets, llamaAndQwenPresets } from './published-presets.js';
 
 /**
  * The recipe that the GPT-2 and Megatron-LM presets share: batch 512, 300,000 steps with 3,000 of warm-up and

@@ -21,7 +21,7 @@ export interface KindOfModel {
 }
 
 /** Flags that decide which weights a model has and what it computes with them, in the order of help. */
-export const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
+const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
  * Returns the flags that describe a model: all of its architecture but the vocabulary, which is the
@@ -40,7 +40,7 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
 }
 
 /** The flags of the architecture in which two models of a kind differ, as command lines have them. */
-export interface DifferingFlags {
+interface DifferingFlags {
   readonly one: string;
   readonly other: string;
   /**
@@ -73,7 +73,7 @@ export function differingFlags(
   return { one: textOf(one), other: textOf(other), toGetOne: actions.join(', ') };
 }
 
-export interface CheckSameArchitectureOptions {
+interface CheckSameArchitectureOptions {
   readonly kind: ModelKind;
   /** The model of the checkpoint. */
   readonly saved: TransformerConfiguration;
@@ -199,7 +199,7 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
   return Object.fromEntries([...kept, ...stated]) as unknown as Model;
 }
 
-export interface FlagsOfHuggingFaceOptions extends KindOfModel {
+interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
   /** Undefined where the user names one, or the directory has none. */
   readonly tokenizer: TokenizerOptions | undefined;

@@ -68,7 +68,7 @@ export type AxisSizes = Pick<
 >;
 
 /** Returns the axes that work is split along, in the order of `strategies`. */
-export function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
+function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
   return all.flatMap((each) => axesOf(each, parallel));
 }
 

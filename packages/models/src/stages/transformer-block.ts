@@ -11,7 +11,7 @@ import type { ExpertLoad } from '../routing/expert-load.js';
 import { attentions, feedForwards, norms } from './block-kinds.js';
 import type { BlockSpecification } from './block-specification.js';
 
-export interface TransformerBlockOptions {
+interface TransformerBlockOptions {
   /** Global index of the layer. */
   readonly layer: number;
   /** Prefix of the names of layers, as in Megatron-Core. Default `decoder`. */

@@ -7,9 +7,8 @@ import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
 import { type MessagePlan, type PlannedAction, planMessages } from '../simulator/plan-messages.js';
 import type { LossFactors, Stage, StageForward, StageLoss } from '../stage.js';
-import { agreeOnPlacement } from './agree-on-placement.js';
+import { agreeOnPlacement, compareSteps } from './agreement.js';
 import { BoundaryTransfers } from './boundary-transfers.js';
-import { compareSteps } from './compare-steps.js';
 
 export interface PipelineOptions<Batch> {
   /**

@@ -1,6 +1,6 @@
 import { DataError } from '@mtl/errors';
 import type { Simulation } from '../simulator/simulate-schedule.js';
-import { measureStep } from './measure-step.js';
+import { measureStep } from './measured-step.js';
 import { traceFormat } from './merge-traces.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 

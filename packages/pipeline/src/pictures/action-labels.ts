@@ -1,5 +1,4 @@
-import { chunkRounds } from '../schedules/chunk-rounds.js';
-import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
+import { chunkRounds, type PipelineSchedule, type ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
  * Returns a function that names the actions of a schedule for people: `B3`, or with several chunks on a rank

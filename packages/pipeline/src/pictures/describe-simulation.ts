@@ -1,7 +1,7 @@
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 
 /** The words of every picture of a schedule. */
-export interface SimulationDescription {
+interface SimulationDescription {
   /** `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
   readonly title: string;
   /** `step 57, bubble 18.8 % of the work`. */

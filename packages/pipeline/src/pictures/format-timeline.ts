@@ -1,4 +1,4 @@
-import { chunkRounds } from '../schedules/chunk-rounds.js';
+import { chunkRounds } from '../schedules/pipeline-schedule.js';
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 import { actionLabels } from './action-labels.js';
 import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';

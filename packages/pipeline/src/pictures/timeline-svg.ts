@@ -1,5 +1,4 @@
-import { chunkRounds } from '../schedules/chunk-rounds.js';
-import type { PassKind } from '../schedules/pipeline-schedule.js';
+import { chunkRounds, type PassKind } from '../schedules/pipeline-schedule.js';
 import type { Simulation } from '../simulator/simulate-schedule.js';
 import { describeSimulation, formatPercent, idleShare } from './describe-simulation.js';
 

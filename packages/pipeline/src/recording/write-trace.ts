@@ -2,11 +2,9 @@ import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { ProcessGroup, TraceEntry } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
-import { mergeTraces } from '../measured/merge-traces.js';
+import { mergeTraces, type RankTrace } from '../measured/merge-traces.js';
 import type { RecordedSpan } from '../measured/pipeline-recorder.js';
-import type { RankTrace } from '../measured/rank-trace.js';
-import { clockOffset } from './clock-offset.js';
-import { nowNs } from './now-ns.js';
+import { clockOffset, nowNs } from './clock.js';
 
 export interface WriteTraceOptions {
   /** The file that the group's first rank writes. */

@@ -1,6 +1,5 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
-import { breadthFirst } from './breadth-first.js';
-import { gpipe } from './gpipe.js';
+import { breadthFirst, gpipe } from './all-forward-all-backward.js';
 import { interleaved } from './interleaved.js';
 import { oneForwardOneBackward } from './one-forward-one-backward.js';
 import type { PipelineSchedule, ScheduleFunction, ScheduleSize } from './pipeline-schedule.js';

@@ -1,7 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
+import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize } from './check-size.js';
-import { forwardThenPairs } from './forward-then-pairs.js';
-import { loopedPlacement } from './looped-placement.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /** A pass without its direction: `round` is the chunk's place among those of its rank. */

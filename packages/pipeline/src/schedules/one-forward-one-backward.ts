@@ -1,6 +1,5 @@
+import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize, oneChunk } from './check-size.js';
-import { forwardThenPairs } from './forward-then-pairs.js';
-import { loopedPlacement } from './looped-placement.js';
 import type { PipelineSchedule, ScheduleSize } from './pipeline-schedule.js';
 
 /**

@@ -52,3 +52,23 @@ export interface ScheduleSize {
  * A schedule for every size; throws a ConfigurationError with the nearest valid values where there is none.
  */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;
+
+/**
+ * Formats an action as schedule files and messages write it, chunk, kind, micro-batch: `3F0` is micro-batch 0
+ * forward on chunk 3.
+ */
+export function formatAction({ chunk, kind, microBatch }: ScheduleAction): string {
+  return `${chunk}${kind}${microBatch}`;
+}
+
+/**
+ * Returns for each chunk its place among the chunks of its rank, in the order of the model: 0 for the first.
+ */
+export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
+  const numSeen = new Map<number, number>();
+  return placement.map((rank) => {
+    const round = numSeen.get(rank) ?? 0;
+    numSeen.set(rank, round + 1);
+    return round;
+  });
+}

@@ -7,7 +7,7 @@ import {
   scheduleNames,
   simulateSchedule,
 } from '../schedules.js';
-import { chunkRounds } from './chunk-rounds.js';
+import { chunkRounds } from './pipeline-schedule.js';
 
 /** Writes the order of a rank as the papers do: F0a is micro-batch 0 forward on the rank's first chunk. */
 function orderOf(schedule: PipelineSchedule, rank: number): string {

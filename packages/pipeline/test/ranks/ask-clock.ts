@@ -1,6 +1,5 @@
 import type { World } from '@mtl/comm';
-import { clockOffset } from '../../src/recording/clock-offset.js';
-import { nowNs } from '../../src/recording/now-ns.js';
+import { clockOffset, nowNs } from '../../src/recording/clock.js';
 
 /**
  * Returns the offset of a clock that is fast by a given time, and the offset where clocks are declared to be

@@ -1,7 +1,8 @@
 import { deepStrictEqual } from 'node:assert';
 import { constants, setPriority } from 'node:os';
 import type { World } from '@mtl/comm';
-import { ActivityRecorder, Pipeline, type RecordedSpan } from '../../src/index.js';
+import { Pipeline, type RecordedSpan } from '../../src/index.js';
+import { ActivityRecorder } from '../../src/recording/step-profiler.js';
 import { affineBatches, affineChain } from '../support/affine-chain.js';
 import { AffineStage } from '../support/affine-stage.js';
 import { type ChainCase, lossFactor, scheduleOf } from './run-affine-chain.js';

@@ -1,7 +1,8 @@
 import { runLocalRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { RecordedSpan } from '../../src/index.js';
-import { measureStep, type Simulation, simulateSchedule } from '../../src/schedules.js';
+import { measureStep } from '../../src/measured/measured-step.js';
+import { type Simulation, simulateSchedule } from '../../src/schedules.js';
 import { scheduleOf } from '../ranks/run-affine-chain.js';
 import type { TimedCase, TimedCases } from '../ranks/time-passes.js';
 import { ofEveryChunk } from './of-every-chunk.js';

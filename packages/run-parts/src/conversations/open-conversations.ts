@@ -116,8 +116,8 @@ function notesOf(counts: ConversationCounts, long: ConversationConfiguration['lo
 }
 
 /**
- * The samples of a run that learns from conversations, filled up with empty ones to whole global batches: an
- * epoch has every conversation once.
+ * Returns the samples of a run that learns from conversations, filled up with empty ones to whole global
+ * batches: an epoch has every conversation once.
  *
  * @throws UsageError MTL_CONVERSATIONS where they were not read
  */

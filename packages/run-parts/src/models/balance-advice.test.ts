@@ -4,7 +4,7 @@ import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './chunk-layers.js';
 
-/** What is reported of a training run of gpt2-124m with 8 micro-batches. */
+/** Returns the advice for a training run of gpt2-124m with 8 micro-batches. */
 function adviceOf(numStages: number, options: RunOptions = {}, vocabularySize = 50_257): string | undefined {
   const run: RunOptions = {
     preset: 'gpt2-124m',

@@ -23,7 +23,7 @@ import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 
-/** How a BERT is trained. */
+/** The parts with which a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
@@ -91,7 +91,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     readHuggingFaceBert({
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
-      // where the flags ask for the head, the directory decides
+      // the directory decides where the flags ask for the head
       ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
@@ -102,7 +102,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
   show: async (options) => await filledMasks(options),
 };
 
-/** Every layer must know where the packed samples begin and end. */
+/** Returns the outline of a sample: every layer must know where the packed samples begin and end. */
 function outlineOf(
   dataset: SampleDataset<MaskedStageBatch>,
 ): ((samples: readonly number[]) => MaskedStageBatch) | undefined {
@@ -149,7 +149,7 @@ async function filledMasks(
   const { shown, tried } = isBrief ? numMasksOfBrief : numMasks;
   const all: Filled[] = [];
   for (let number = 0; number < dataset.length && all.length < tried; number++) {
-    // what datasets give is never only an outline
+    // datasets never give only an outline
     const batch = dataset.sample(number) as MaskedTokenBatch;
     const index = loneliestMask(batch, mask);
     if (index === undefined) continue;
@@ -164,7 +164,7 @@ async function filledMasks(
   return { label, text: `${label}:\n${lines.join('\n')}` };
 }
 
-/** The masks with the largest pointwise mutual information of word and context, the largest first. */
+/** Returns the masks with the largest pointwise mutual information of word and context, the largest first. */
 function mostTold(all: readonly Filled[], count: number): readonly Filled[] {
   const told = ({ batch, index, probabilities }: Filled): number => {
     const word = batch.maskedLabels[index]!;
@@ -183,7 +183,9 @@ function lineOf({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): 
   return `... ${textAround(batch, { index, tokenizer })} ...\n    ${best.join(', ')} (it was: ${truth})`;
 }
 
-/** The token that really shows `[MASK]` farthest from others that do and from the ends of the sample. */
+/**
+ * Returns the token that really shows `[MASK]` farthest from others that do and from the ends of the sample.
+ */
 function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
   const positions = batch.maskedPositions.subarray(0, batch.numMasked);
   const shown = Array.from(positions.keys()).filter((index) => batch.tokens[positions[index]!] === mask);
@@ -213,7 +215,7 @@ function wordOf(tokenizer: Tokenizer, token: number): string {
   return tokenizer.decode([token]);
 }
 
-/** [V] */
+/** Returns probabilities [V]. */
 function softmax(logits: Float32Array): Float32Array {
   const largest = logits.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
   const weights = logits.map((value) => Math.exp(value - largest));
@@ -221,7 +223,7 @@ function softmax(logits: Float32Array): Float32Array {
   return weights.map((value) => value / total);
 }
 
-/** The tokenizer settings of a BERT in a Hugging Face directory. */
+/** Returns the tokenizer settings of a BERT in a Hugging Face directory. */
 export function bertTokenizerSettings({
   options,
   padId,

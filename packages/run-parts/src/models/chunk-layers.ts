@@ -14,7 +14,7 @@ interface BalanceAdviceOptions {
 }
 
 /**
- * A message about layers split evenly where balanced ones would make a step notably faster, by
+ * Returns a message about layers split evenly where balanced ones would make a step notably faster, by
  * the simulator.
  */
 export function balanceAdvice(
@@ -59,7 +59,7 @@ interface StepOptions {
 const costOf = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 
-/** Time of a step whose chunks' layers cost so much, in forward passes of a layer. */
+/** Returns the time of a step whose chunks' layers cost so much, in forward passes of a layer. */
 function stepTime(costs: readonly number[], { schedule, work, recomputes }: StepOptions): number {
   const last = costs.length - 1;
   const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
@@ -78,7 +78,7 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
   return makespan;
 }
 
-/** The layers of each chunk of a pipeline, in the order of the model, as the flags say. */
+/** Returns the layers of each chunk of a pipeline, in the order of the model, as the flags say. */
 export function layersOfChunks(
   { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {

@@ -13,7 +13,7 @@ export interface DescriptionOfRunOptions {
   readonly train: { readonly length: number };
 }
 
-/** The lines at the start of a run: what is trained, and a note where nothing is left to train. */
+/** Returns the lines at the start of a run: what is trained, and a note where nothing is left to train. */
 export function descriptionOfRun(
   { kind, training }: PretrainingConfiguration,
   { iteration, numParameters, numActive, numAdapted, tokenizer, train }: DescriptionOfRunOptions,

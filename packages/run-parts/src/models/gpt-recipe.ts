@@ -30,7 +30,7 @@ import { endAtSentence, samplePrompt, splitContinuation } from '../samples/sampl
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 
-/** How a GPT is trained. */
+/** The parts with which a GPT is trained. */
 export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
   kind: 'gpt',
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
@@ -83,7 +83,7 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   show: gptSample,
 };
 
-/** Where attention stops at documents, every layer must know where they end. */
+/** Returns the outline of a sample: every layer must know where documents end when attention stops there. */
 function outlineOf(
   dataset: SampleDataset<StageBatch>,
 ): ((samples: readonly number[]) => StageBatch) | undefined {
@@ -166,8 +166,8 @@ const meansOver = {
 } as const;
 
 /**
- * The losses that the routers of a model make, each a mean over its layers and over what it is of; together
- * they count by their sum over layers, as in Megatron-LM, which reports such a mean as well.
+ * Returns the losses that the routers of a model make, each a mean over its layers and over what it is of;
+ * together they count by their sum over layers, as in Megatron-LM, which reports such a mean as well.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];
@@ -191,6 +191,6 @@ export function expertLosses(model: GptModelConfiguration): readonly LossKind<Si
   }));
 }
 
-/** The global indices of the layers with experts; none of a model that has none. */
+/** Returns the global indices of the layers with experts; none of a model that has none. */
 export const layersWithExperts = (model: TransformerConfiguration & ExpertVariants): readonly number[] =>
   Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) => hasExperts(model, layer));

@@ -15,8 +15,8 @@ export function checkHuggingFaceTarget(directory: string, flag: 'save-hf' | 'sav
 }
 
 /**
- * Several processes hold shards of a model: --save-hf and --save-lora are written from the checkpoint, which
- * is complete.
+ * Refuses flags by which several processes, which hold shards of a model, would export it: --save-hf and
+ * --save-lora are written from the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save
  */

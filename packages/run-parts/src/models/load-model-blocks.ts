@@ -29,7 +29,7 @@ async function blocksOfModule(path: string): Promise<ModelBlocks> {
   try {
     loaded = await import(pathToFileURL(resolve(path)).href);
   } catch (error) {
-    // of a package that the module calls
+    // a package that the module calls has thrown it
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }

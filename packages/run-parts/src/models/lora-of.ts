@@ -9,7 +9,7 @@ import {
 
 type MaybeAdapted = { readonly lora?: LoraConfiguration | undefined };
 
-/** The adapters that a run trains, in its model; undefined where it trains the model itself. */
+/** Returns the adapters that a run trains, in its model; undefined where it trains the model itself. */
 export function loraOf(
   { lora }: MaybeAdapted,
   model: TransformerConfiguration,
@@ -18,7 +18,7 @@ export function loraOf(
   return lora && loraSpecificationOf(lora, model as GptModelConfiguration);
 }
 
-/** How many parameters the adapters of a run have; undefined where it trains the model itself. */
+/** Returns the number of parameters of the adapters of a run; undefined where it trains the model itself. */
 export function numAdapterParameters(
   configuration: MaybeAdapted,
   model: TransformerConfiguration,
@@ -26,7 +26,7 @@ export function numAdapterParameters(
   return adaptersOf(configuration, model)?.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** How many of them a token is multiplied with: of those of experts as many as it is sent to. */
+/** Returns how many of them a token is multiplied with: it passes only the experts that it is sent to. */
 export function numActiveAdapterParameters(
   configuration: MaybeAdapted,
   model: TransformerConfiguration & ExpertVariants,

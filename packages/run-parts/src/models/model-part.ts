@@ -171,7 +171,7 @@ function graphedStages<Batch>(
     readonly onRefusal: (text: string) => void;
   },
 ): ReadonlyMap<number, GraphedStage<Batch>> {
-  // of each chunk the same
+  // all chunks report the same
   const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
   return new Map(
     [...stages].map(([chunk, stage]) => [
@@ -237,7 +237,7 @@ export function recordsPasses(options: RecordsPassesOptions): boolean {
   return false;
 }
 
-/** How a run keeps its parameters. */
+/** Returns the store in which a run keeps its parameters. */
 export function storeOf({
   useDistributedOptimizer,
 }: Pick<ParallelConfiguration, 'useDistributedOptimizer'>): StoreName {

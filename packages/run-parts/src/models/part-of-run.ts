@@ -32,8 +32,8 @@ interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, neve
 }
 
 /**
- * This rank's stages of a run's model, and the pipeline that runs them with those of the others. All ranks
- * call it.
+ * Returns this rank's stages of a run's model, and the pipeline that runs them with those of the others. All
+ * ranks call it.
  */
 export function partOfRun(
   { configuration, processes, onMessage }: PartedRun,
@@ -51,7 +51,7 @@ export function partOfRun(
   });
 }
 
-/** Memory of the parameters of a rank's part with initial values, and the optimizer of them. */
+/** Returns memory of the parameters of a rank's part with initial values, and the optimizer of them. */
 export function optimizerOfRun(
   { configuration, processes }: Omit<PartedRun, 'onMessage'>,
   { part }: { readonly part: PartOfRun },
@@ -100,7 +100,7 @@ export function optimizerOfPart<Batch>(
   return trainingOptimizer({ ...options, parameters, units, chunks });
 }
 
-/** Memory of the parameters with their initial values, and the optimizer that the flags describe. */
+/** Returns memory of the parameters with their initial values, and the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
   const { parameters, chunks, units, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training, checkpoint } = options.configuration;
@@ -139,8 +139,8 @@ function updateRule(
 }
 
 /**
- * bfloat16 for models in 16 bits where the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A model in
- * float32 keeps the precision that makes layouts comparable.
+ * Returns bfloat16 for models in 16 bits where the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A
+ * model in float32 keeps the precision that makes layouts comparable.
  */
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';

@@ -8,7 +8,7 @@ import type { AnyModelRecipe } from './model-recipe.js';
 
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
 
-/** How the model of a configuration is trained. */
+/** Returns the recipe by which the model of a configuration is trained. */
 export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
   return recipes[kind];
 }

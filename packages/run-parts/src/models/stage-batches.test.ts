@@ -96,7 +96,7 @@ describe('what stages between the ends of a pipeline get', () => {
         sampleNumbers,
       })),
     );
-    // of an outline nothing counts: the last stage tells
+    // nothing in an outline is counted: the last stage tells
     const [{ count }] = bertRecipe.losses({ sentenceOrderHead: false } as never) as unknown as [
       { count: (batch: MaskedStageBatch) => number },
     ];

@@ -16,8 +16,8 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
 }
 
 /**
- * The micro-batches of a data-parallel rank as a stage needs them: stages between the first and the last read
- * no data.
+ * Returns the micro-batches of a data-parallel rank as a stage needs them: stages between the first and the
+ * last read no data.
  *
  * @param outlineOf what stages between the ends get of some samples; undefined where every layer must know
  *   the data

@@ -27,8 +27,8 @@ export async function openHuggingFace(
 }
 
 /**
- * The architecture to train: that of the flags, which have it from --load or --load-hf where one is read,
- * with the vocabulary of that model or of the tokenizer.
+ * Returns the architecture to train: that of the flags, which have it from --load or --load-hf where one is
+ * read, with the vocabulary of that model or of the tokenizer.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
@@ -95,7 +95,7 @@ function refuseOtherSizes(
 export function checkTokenizerFits(options: {
   readonly tokenizer: { readonly name?: string; readonly vocabularySize: number };
   readonly model: { readonly vocabularySize: number };
-  /** Where the model is from. */
+  /** The source of the model. */
   readonly from: string | undefined;
 }): void {
   const { tokenizer, model, from } = options;

@@ -10,7 +10,7 @@ import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 
 export interface JoinProcessesOptions {
-  /** Where launchers say what they started: process.env. */
+  /** The variables in which launchers say what they started: process.env. */
   readonly variables: Variables;
   /** --distributed-timeout-minutes */
   readonly timeoutMinutes: number | undefined;
@@ -59,13 +59,13 @@ export async function joinProcesses(options: JoinProcessesOptions): Promise<Join
 export interface Job {
   /** Name of the job at every restart; undefined where the launcher has no name for it. */
   readonly id: string | undefined;
-  /** How often the launcher has started it again after a failure. */
+  /** The number of times that the launcher has started it again after a failure. */
   readonly restartCount: number;
 }
 
 /**
- * The job that this process belongs to: `mtl run` names it, Slurm numbers jobs and steps, and torchrun's
- * agent, which starts its processes again, has a run id, a port and a process id.
+ * Returns the job that this process belongs to: `mtl run` names it, Slurm numbers jobs and steps, and
+ * torchrun's agent, which starts its processes again, has a run id, a port and a process id.
  */
 export function readJob(
   variables: Variables,

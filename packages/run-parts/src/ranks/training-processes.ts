@@ -93,7 +93,7 @@ export class TrainingProcesses {
   }
 }
 
-/** The groups of a process that its run's strategies need, made by all in the same order. */
+/** Returns the groups of a process that its run's strategies need, made by all in the same order. */
 function groupsAlong(
   world: World,
   {

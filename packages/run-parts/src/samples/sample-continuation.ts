@@ -48,5 +48,8 @@ export async function sampleContinuation(options: SampleContinuationOptions): Pr
   return { tokens: tokens.filter((token) => !stopTokens.includes(token)), isEnded: finishReason === 'stop' };
 }
 
-/** How a text is continued unless other sampling is asked for: at the end of a run, and by `mtl generate`. */
+/**
+ * The sampling that continues a text unless other sampling is asked for: at the end of a run, and by
+ * `mtl generate`.
+ */
 export const defaultSampling = { temperature: 0.8, topP: 0.95 } as const satisfies Sampling;

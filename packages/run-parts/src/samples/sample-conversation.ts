@@ -11,7 +11,9 @@ export interface ConversationPrompt {
   readonly stopTokens: readonly number[];
 }
 
-/** The first conversation of a file up to its first answer, as a prompt; undefined where none has any. */
+/**
+ * Returns the first conversation of a file up to its first answer, as a prompt; undefined where none has any.
+ */
 export async function sampleConversation(
   path: string,
   tokenizer: Tokenizer,

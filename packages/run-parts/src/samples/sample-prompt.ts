@@ -18,9 +18,9 @@ interface SamplePromptOptions {
 }
 
 /**
- * The tokens that a sample of a trained model begins with, from the first sample of the data: the start of a
- * document, else of a line or a sentence, else of the sample, whichever leaves room for a prompt. Undefined
- * where there is nothing to take.
+ * Returns the tokens that a sample of a trained model begins with, from the first sample of the data: the
+ * start of a document, else of a line or a sentence, else of the sample, whichever leaves room for a prompt.
+ * Undefined where there is nothing to take.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
@@ -37,7 +37,7 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
   return prompt.length === 0 ? undefined : prompt;
 }
 
-/** Where a line or else a sentence begins; 0 where none does. */
+/** Returns the index at which a line or else a sentence begins; 0 where none does. */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';
   let sentence = 0;
@@ -52,7 +52,7 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   return sentence;
 }
 
-/** Without what is left of characters whose other bytes are in tokens outside. */
+/** Returns the tokens without what is left of characters whose other bytes are in tokens outside. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
   const textOf = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
@@ -67,8 +67,8 @@ interface ContinuedTokens {
 }
 
 /**
- * The text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some tokenizers
- * decode the first one of a text without the space before it.
+ * Returns the text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some
+ * tokenizers decode the first one of a text without the space before it.
  */
 export function splitContinuation(
   tokenizer: Pick<Tokenizer, 'decode'>,
@@ -84,11 +84,11 @@ export function splitContinuation(
 const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』）]*)/gu;
 
 /**
- * A text that was cut off somewhere, up to its last whole sentence; with an ellipsis where that would leave
- * less than a third of it, as in texts that have no sentences.
+ * Returns a text that was cut off somewhere, up to its last whole sentence; with an ellipsis where that would
+ * leave less than a third of it, as in texts that have no sentences.
  */
 export function endAtSentence(text: string): string {
-  // what is left of a character whose other bytes were not generated
+  // removes the rest of a character whose other bytes were not generated
   const whole = text.replace(/\uFFFD+$/u, '').trimEnd();
   const ends = [...whole.matchAll(sentenceEnds)].map((match) => match.index + match[0].length);
   const last = ends.at(-1) ?? 0;

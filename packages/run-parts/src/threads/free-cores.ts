@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
 interface MeasureFreeCoresOptions {
-  /** Where MTL_FREE_CORES is looked for: process.env. */
+  /** The variables in which MTL_FREE_CORES is looked for: process.env. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Cores that this process may use. */
   readonly cores: number;
@@ -64,7 +64,7 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
   return { idle, own: (user + system) / 1e6, ms: now() };
 }
 
-/** From `Cpus_allowed_list: 0-3,8`; undefined where it is not known. */
+/** Returns the cores in `Cpus_allowed_list: 0-3,8`; undefined where it is not known. */
 function allowedCores(status: string | undefined): ReadonlySet<number> | undefined {
   const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(status ?? '')?.[1];
   if (list === undefined) return undefined;
@@ -82,7 +82,7 @@ export function coresOfProcess(read: (path: string) => string | undefined = read
   return Math.max(1, Math.min(availableParallelism(), Math.floor(quota ?? Number.POSITIVE_INFINITY)));
 }
 
-/** Cores' worth of time that the control group may use; undefined for no limit. */
+/** Returns the cores' worth of time that the control group may use; undefined for no limit. */
 function quotaOf(read: (path: string) => string | undefined): number | undefined {
   const root = '/sys/fs/cgroup';
   const [limit, period] = read(`${root}/cpu.max`)?.split(/\s+/) ?? [

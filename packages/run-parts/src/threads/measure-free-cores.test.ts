@@ -20,7 +20,7 @@ describe('measureFreeCores', () => {
   }
 
   it('adds what cores were idle to what this process used', async () => {
-    // what this process really uses meanwhile is little of ten seconds
+    // this process really uses little of the ten seconds meanwhile
     expect(await measure([1, 0.5, 0, 0], '0-3', 4)).toBeCloseTo(1.5, 1);
   });
 

@@ -41,8 +41,8 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Model FLOPs that a rank's threads compute of a micro-batch. Kernels of a GPU are not the host's work: its
- * threads do the rest of a step, as many as there are cores.
+ * Returns the model FLOPs that a rank's threads compute of a micro-batch. Kernels of a GPU are not the host's
+ * work: its threads do the rest of a step, as many as there are cores.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -54,7 +54,7 @@ export function flopsPerMicroBatch(
   return (flopsPerSample * training.microBatchSize) / shares;
 }
 
-/** The threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */
+/** Returns the threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */
 function recordedThreads({ state }: Checkpoint): number | undefined {
   const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
   return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
@@ -76,13 +76,13 @@ export interface ChooseThreadsOptions {
   /** Cores that this process may use: its share of the host's. */
   readonly cores: number;
   /**
-   * How many of them other processes leave free, measured only where it matters; undefined where it cannot be
-   * measured.
+   * Measures how many of them other processes leave free, only where it matters; undefined where it
+   * cannot be measured.
    */
   readonly measureFreeCores: () => Promise<number | undefined>;
 }
 
-/** How many threads the kernels of a process get, and why. */
+/** The number of threads that the kernels of a process get, and why. */
 export interface ThreadChoice {
   readonly count: number;
   /** Completes the sentence `threads 1: ...`. */
@@ -110,7 +110,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   }
   const free = await measureFreeCores();
   if (free !== undefined && free < cores - toleratedLoad) {
-    // of a core that others use a fifth of, a thread has enough
+    // a core that others use a fifth of is enough for a thread
     const usable = Math.max(1, Math.floor(free + toleratedLoad));
     const count = Math.min(worthwhile, usable);
     return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
@@ -127,7 +127,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
 /** The part of a core that others may use while it counts as free. */
 const toleratedLoad = 0.2;
 
-/** A process's share of the cores of its host. */
+/** Returns a process's share of the cores of its host. */
 const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
 
 /** Gives the kernels of a process their threads: as many as asked, or its share of the host's cores. */

@@ -50,7 +50,7 @@ describe('threadsOfTraining', () => {
   });
 
   it('gives a tiny model one thread, and a small rank of a large one', async () => {
-    // of micro-batches of 2
+    // for micro-batches of 2
     const flopsPerSample = flopsPerThread - 1;
     expect(await choose({ flopsPerSample })).toMatch(onSeveralCores('threads 1: more would slow down'));
     const layout = { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 };

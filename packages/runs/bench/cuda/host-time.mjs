@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * What the host needs for a micro-batch of a GPT on device cuda, with and without graphs: on the emulation
- * with kernels and matmuls that do nothing, so that all that is left is TypeScript, the addon and the calls
- * of the CUDA runtime (whose own time is not in it: on a GPU a launch costs the driver some 2 to 4
- * microseconds more). The device needs its own time for the same micro-batch: the host is never behind where
- * that is longer.
+ * Measures the time that the host needs for a micro-batch of a GPT on device cuda, with and without graphs:
+ * on the emulation with kernels and matmuls that do nothing, so that all that is left is TypeScript, the
+ * addon and the calls of the CUDA runtime (whose own time is not in it: on a GPU a launch costs the driver
+ * some 2 to 4 microseconds more). The device needs its own time for the same micro-batch: the host is never
+ * behind where that is longer.
  *   node bench/cuda/host-time.mjs [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
  *     [--recompute]
  * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that change no number of calls are

@@ -130,7 +130,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // what is in a folder the first rank sees: others may have it on storage of their own
+  // the first rank looks into the folder: others may have it on storage of their own
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -271,8 +271,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * The file of metrics in the folder of a seed, and the one that a flag names: where there are several seeds,
- * one for each, such as `metrics.seed-2.jsonl`.
+ * Opens the file of metrics in the folder of a seed, and the one that a flag names: where there are several
+ * seeds, one for each, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -292,7 +292,7 @@ async function openMetrics(
   });
 }
 
-/** How many sequences have no room left: those of more tokens were truncated. */
+/** Says how many sequences have no room left: longer ones were truncated. */
 function fullSequences({ train }: OpenedTask): string {
   const { offsets, sequenceLength } = train.description;
   let numFull = 0;
@@ -342,7 +342,7 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
   );
 }
 
-/** A folder with results is gone on with, or left alone. */
+/** Checks that a folder with results is continued, or left alone. */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
   if (save === undefined) {
@@ -441,8 +441,8 @@ function stepReporter(options: {
 }
 
 /**
- * The services that a fine-tuning's run of a seed reports to: a run of its own there, called as --save is
- * unless a flag names it, and after its seed where there are several.
+ * Returns the services that a fine-tuning's run of a seed reports to: a run of its own there, called as
+ * --save is unless a flag names it, and after its seed where there are several.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

@@ -13,7 +13,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 
-/** How the processes of a fine-tuning share a model and its data. */
+/** The layout in which the processes of a fine-tuning share a model and its data. */
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
@@ -26,7 +26,7 @@ export interface FineTuningLayout {
 }
 
 /**
- * The layout and the recomputation that the flags ask for, by the rules of pretraining.
+ * Returns the layout and the recomputation that the flags ask for, by the rules of pretraining.
  *
  * @throws ConfigurationError those of `parallelConfiguration`, `recomputeConfiguration` and schedules,
  *   MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans

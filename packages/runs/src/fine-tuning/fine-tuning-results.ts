@@ -4,7 +4,7 @@ import { writeFileAtomically } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { TaskMetrics } from './tasks.js';
 
-/** How a model did on one set. */
+/** The result of a model on one set. */
 export interface SetResult extends TaskMetrics {
   /** Mean over the samples, in nats. */
   readonly loss: number;
@@ -28,11 +28,11 @@ export interface SeedResult {
   readonly isDone: boolean;
 }
 
-/** The results of a seed that an interrupted run left behind; undefined where there are none. */
+/** Returns the results of a seed that an interrupted run left behind; undefined where there are none. */
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {
-    // of a model that has diverged JSON keeps no NaN
+    // JSON keeps no NaN, which a model that has diverged gives
     return JSON.parse(readFileSync(path, 'utf8'), (_, value: unknown) => value ?? Number.NaN) as SeedResult;
   } catch (cause) {
     throw new CheckpointError('MTL_FINE_TUNING_RESULT', `${path} is not what a fine-tuning wrote`, {
@@ -50,8 +50,8 @@ export function writeResult(path: string, result: unknown): void {
 }
 
 /**
- * For every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al. 2019, table
- * 5). Of seeds that were not finished nothing counts.
+ * Returns for every score the median over the seeds' last epochs, as the paper reports it (Shoeybi et al.
+ * 2019, table 5). Of seeds that were not finished nothing counts.
  */
 export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<string, TaskMetrics>> {
   const last = seeds.filter(({ isDone }) => isDone).flatMap(({ epochs }) => epochs.at(-1) ?? []);
@@ -74,8 +74,8 @@ function median(values: readonly number[]): number {
   return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }
 
-/** The folder with the checkpoints and results of a seed. */
+/** Returns the folder with the checkpoints and results of a seed. */
 export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
 
-/** The file with the results of a seed. */
+/** Returns the file with the results of a seed. */
 export const resultPath = (directory: string): string => join(directory, 'result.json');

@@ -123,7 +123,7 @@ export class HuggingFaceExports {
   }
 }
 
-/** Where the first rank notes what it has written of a seed. */
+/** Returns the file in which the first rank notes what it has written of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
 /** Returns one note from whatever directory the run is resumed with. */

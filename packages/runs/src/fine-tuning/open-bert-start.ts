@@ -103,14 +103,14 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // what flags say comes first: these files need not say all
+    // flags come first: these files need not say all
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };
 }
 
-/** The shape of the original BERT, as large as the flags say. */
+/** Returns the shape of the original BERT, as large as the flags say. */
 function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
   return {

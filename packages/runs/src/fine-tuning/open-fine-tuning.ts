@@ -181,7 +181,8 @@ function partOfTask(options: OpenFineTuningOptions): TaskPart {
 }
 
 /**
- * Weights that the start has; the head of a task, and what else it has not got, keep their initial values.
+ * Loads the weights that the start has; the head of a task, and what else it has not got, keep their initial
+ * values.
  */
 async function loadStart(
   optimizer: ModelOptimizer,
@@ -191,7 +192,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // of the whole model, on whichever ranks they are
+  // counts the whole model, on whichever ranks its parts are
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -325,11 +326,11 @@ async function savedConfiguration(
 ): Promise<JsonObject> {
   const tokenizer = await saveTokenizer(directory, start.tokenizer);
   const saved = { [savedModelKeys.bert]: model, fineTuning: resumable(configuration), ...tokenizer };
-  // what is undefined JSON leaves out
+  // JSON leaves out what is undefined
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
-/** Steps of an epoch: whole global batches. */
+/** Returns the steps of an epoch: whole global batches. */
 export function stepsOfEpoch(
   { length }: Pick<TaskDataset, 'length'>,
   { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,

@@ -24,7 +24,7 @@ interface TaskEvaluationsOptions {
   readonly directory: string | undefined;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
-  /** How a set goes through the model. */
+  /** The options with which a set goes through the model. */
   readonly evaluate: Omit<EvaluateTaskSetOptions, 'set' | 'processes'>;
   /** True where the seed continues from what is in its folder. */
   readonly resume: boolean;
@@ -85,7 +85,7 @@ export class TaskEvaluations {
     return evaluateTaskSet({ ...evaluate, set, processes });
   }
 
-  /** The files that the first rank wrote. */
+  /** Writes predictions on the first rank, and returns the files; others return none. */
   #write(set: TaskSet, predictions: Parameters<TaskSet['write']>[0]): readonly string[] {
     const { directory: folder, processes } = this.#options;
     if (folder === undefined || !processes.isFirst) return [];
@@ -154,7 +154,7 @@ async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<Evaluat
   };
 }
 
-/** The predictions of the rank with the head; others have no logits, and return none. */
+/** Returns the predictions of the rank with the head; others have no logits, and return none. */
 async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): Promise<PartOfSet> {
   const { set, pipeline, microBatchSize, numMicroBatches } = options;
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
@@ -249,8 +249,8 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * This data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by
- * their place in the training run, so that dropout does not repeat itself every epoch.
+ * Returns this data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are
+ * numbered by their place in the training run, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;
@@ -275,8 +275,8 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
 }
 
 /**
- * A micro-batch cut to its longest row, so that a head with a logit for every token computes none for padding
- * (layers never do). Tokens lie sequence first: nothing is copied.
+ * Returns a micro-batch cut to its longest row, so that a head with a logit for every token computes none for
+ * padding (layers never do). Tokens lie sequence first: nothing is copied.
  */
 function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
   const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);

@@ -117,7 +117,7 @@ function setName(path: string): string {
   return basename(path).replace(/\.(tsv|json)$/, '');
 }
 
-/** The examples, all of which must have labels. @throws DataError MTL_DATA_TASK_UNLABELLED */
+/** Returns the examples, all of which must have labels. @throws DataError MTL_DATA_TASK_UNLABELLED */
 function labelledExamples<Example>(
   examples: readonly Example[],
   { path, hasLabel }: { readonly path: string; readonly hasLabel: (example: Example) => boolean },
@@ -130,7 +130,9 @@ function labelledExamples<Example>(
   });
 }
 
-/** MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and counted aloud. */
+/**
+ * Opens MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and counted aloud.
+ */
 function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): OpenedTask {
   const { data, tokenizer, sequenceLength } = options;
   const notices: string[] = [];
@@ -190,14 +192,14 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
   }
 }
 
-/** RACE from its folders of passages. */
+/** Opens RACE from its folders of passages. */
 function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): OpenedTask {
   const encode = (examples: ReturnType<typeof readRaceDirectory>) =>
     encodeMultipleChoice({
       examples,
       tokenizer,
       sequenceLength,
-      // of a short sequence half at most
+      // at most half of a short sequence
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
   const setOf = (path: string): TaskSet<number> => {
@@ -251,7 +253,7 @@ function raceSetName(path: string): string {
 /** The best answer to a question, and how likely there is none. */
 type SpanPrediction = [text: string, noAnswerProbability: number];
 
-/** SQuAD, 1.1 or 2.0 as its files say. */
+/** Opens SQuAD, 1.1 or 2.0 as its files say. */
 function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptions): OpenedTask {
   const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
   const encode = ({ examples }: SpanExamples) =>
@@ -316,7 +318,7 @@ const byId = <Value>({ examples }: SpanExamples, at: (index: number) => Value): 
 const textsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => predictions[index]![0]);
 
-/** '' where "no answer" scores higher than the best answer: BERT's threshold of 0. */
+/** Returns '' where "no answer" scores higher than the best answer: BERT's threshold of 0. */
 const decidedTextsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
   byId(file, (index) => (predictions[index]![1] > 0.5 ? '' : predictions[index]![0]));
 
@@ -324,8 +326,8 @@ const probabilitiesOf = (file: SpanExamples, predictions: readonly SpanPredictio
   byId(file, (index) => predictions[index]![1]);
 
 /**
- * F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among the best
- * answers.
+ * Returns F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among
+ * the best answers.
  */
 function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {
@@ -349,7 +351,7 @@ function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[
   };
 }
 
-/** The index of the largest value, the first of equals. */
+/** Returns the index of the largest value, the first of equals. */
 function largestOf(values: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;

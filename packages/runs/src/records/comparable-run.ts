@@ -38,7 +38,7 @@ const notCompared = new Set([
 /** Flags of the weights at first: a resumed run is given its checkpoint in their place. */
 const ofFirstStart = ['load-hf', 'load-lora', 'finetune'];
 
-/** The flags among `flags` that tell one training run from another. */
+/** Returns the flags among `flags` that tell one training run from another. */
 export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }
@@ -64,7 +64,7 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
   };
 }
 
-/** Values with a key; what has no value is left out. */
+/** Returns values with a key; those that are undefined are left out. */
 function comparableValues(
   values: Readonly<Record<string, unknown>>,
   keyOf: (name: string) => string | undefined,

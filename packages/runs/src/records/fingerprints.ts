@@ -47,7 +47,7 @@ function hashSamples(hash: Hash, path: string): number {
   }
 }
 
-/** Where blocks start, from 0 to `last`, each once. */
+/** Returns the offsets at which blocks start, from 0 to `last`, each once. */
 function blockStarts(last: number): ReadonlySet<number> {
   return new Set(
     Array.from({ length: numBlocks }, (_, index) => Math.floor((last * index) / (numBlocks - 1))),
@@ -58,9 +58,10 @@ function blockStarts(last: number): ReadonlySet<number> {
 const numSampledFiles = 64;
 
 /**
- * Tells the data of a task apart. Of a file: a checksum of its size and of 64 blocks of 4 KiB, which is all
- * of it up to 256 KiB. Of a folder: of the names and sizes of all its files, and of blocks of 64 of them,
- * spread evenly. A change elsewhere is not noticed. A pipe, which can be read once only, has no checksum.
+ * Tells the data of a task apart. For a file: a checksum of its size and of 64 blocks of 4 KiB, which is all
+ * of it up to 256 KiB. For a folder: one of the names and sizes of all its files, and of blocks of 64 of
+ * them, spread evenly. A change elsewhere is not noticed. A pipe, which can be read once only, has no
+ * checksum.
  */
 export function taskDataFingerprint(path: string): TaskDataRecord {
   const status = statSync(path);
@@ -82,7 +83,7 @@ export function taskDataFingerprint(path: string): TaskDataRecord {
   return { path, bytes, sampledSha256: hash.digest('hex') };
 }
 
-/** The files of a folder and its folders, always in the same order. */
+/** Returns the files of a folder and its folders, always in the same order. */
 function filesIn(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile())

@@ -23,7 +23,10 @@ const blockBytes = 1 << 20;
 /** An evaluation further from the end of a file is not looked for. */
 const mostBytes = 16 << 20;
 
-/** The last step and the last evaluation of a metrics.jsonl, from its end; neither where there is no file. */
+/**
+ * Returns the last step and the last evaluation of a metrics.jsonl, from its end; neither where there is no
+ * file.
+ */
 export function lastMetrics(path: string): LastMetrics {
   const file = open(path);
   if (file === undefined) return { step: undefined, validation: undefined };
@@ -34,7 +37,7 @@ export function lastMetrics(path: string): LastMetrics {
   }
 }
 
-/** As `lastMetrics`, of an open file. */
+/** Does as `lastMetrics`, for an open file. */
 export function lastMetricsIn(file: number): LastMetrics {
   const { size } = fstatSync(file);
   for (let bytes = blockBytes; ; bytes *= 4) {
@@ -49,7 +52,7 @@ export function lastMetricsIn(file: number): LastMetrics {
   }
 }
 
-/** All records of a metrics.jsonl; none where there is no file. */
+/** Reads all records of a metrics.jsonl; none where there is no file. */
 export function readMetricsRecords(path: string): MetricsRecord[] {
   const file = open(path);
   if (file === undefined) return [];
@@ -81,7 +84,7 @@ function recordsIn(text: string): MetricsRecord[] {
   });
 }
 
-/** The file of metrics in a run folder. */
+/** Returns the file of metrics in a run folder. */
 export const metricsPath = (directory: string): string => join(directory, 'metrics.jsonl');
 
 /** The loss of an evaluation; NaN where it was not finite. */
@@ -94,11 +97,11 @@ interface Evaluation {
 const fewest = 5;
 /** Share of all steps so far, after the best one, without which nothing is said. */
 const leastShare = 0.1;
-/** How far above the best loss the last one is, as a share of it: below it the loss is level. */
+/** The least share of the best loss by which the last one is above it: with less the loss is level. */
 const leastRise = 0.01;
 
 /**
- * In words, that the validation loss of a run has been rising for long; undefined where it has not.
+ * Says in words that the validation loss of a run has been rising for long; undefined where it has not.
  *
  * It has been where at least five evaluations and a tenth of all steps follow the best one, the last loss is
  * more than 1 % above it, and the later half of those that follow is above the earlier one.

@@ -61,11 +61,11 @@ function bytesOnDisk(path: string): number {
   }
 }
 
-/** Where runs are that name no directory. */
+/** The directory of runs that name none. */
 export const runsDirectory = 'runs';
 
 /**
- * The runs in a directory by name, or the one that it is.
+ * Lists the runs in a directory by name, or the one that it is.
  *
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
@@ -78,7 +78,7 @@ export async function listRuns(directory: string): Promise<RunInformation[]> {
 }
 
 /**
- * The folder of a run that a word names: a path, or a name in `runs`.
+ * Returns the folder of a run that a word names: a path, or a name in `runs`.
  *
  * @throws ConfigurationError MTL_RUN_NONE
  */
@@ -89,8 +89,8 @@ export function runDirectoryOf(name: string): string {
 }
 
 /**
- * The directory that a word names: a path, or the folder of a run by its name in `runs`. What does not exist
- * stays as it is.
+ * Returns the directory that a word names: a path, or the folder of a run by its name in `runs`. What does
+ * not exist stays as it is.
  */
 export function directoryOfRuns(word: string): string {
   const named = join(runsDirectory, word);

@@ -42,7 +42,7 @@ export interface StartRunOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** How a start of a run ended. */
+/** The end of a start of a run. */
 type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
 /** Keeps run.json: only rank 0 has one. */
@@ -113,7 +113,7 @@ export class RunLog {
     }
   }
 
-  /** As `end` for an error, which must not be hidden by one of writing the record. */
+  /** Does as `end` for an error, which must not be hidden by one of writing the record. */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
     const what = MtlError.isInstance(error) ? `${error.code}: ${error.message}` : formatError(error);
     try {
@@ -175,8 +175,8 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
 }
 
 /**
- * The commit of the git checkout that holds a directory, with `-dirty` where tracked files were changed; null
- * outside a checkout and where git is not installed.
+ * Returns the commit of the git checkout that holds a directory, with `-dirty` where tracked files were
+ * changed; null outside a checkout and where git is not installed.
  */
 function checkoutCommit(directory: string): string | null {
   const argv = ['-C', directory, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];

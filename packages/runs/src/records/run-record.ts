@@ -101,11 +101,11 @@ export type DatasetRecord = z.infer<typeof datasetSchema>;
 /** A file or folder of a task in a record. */
 export type TaskDataRecord = z.infer<typeof taskDataSchema>;
 
-/** The record in a run folder. */
+/** Returns the path of the record in a run folder. */
 export const runRecordPath = (directory: string): string => join(directory, 'run.json');
 
 /**
- * The record of a run; undefined where its folder has none.
+ * Returns the record of a run; undefined where its folder has none.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for one that cannot be read
  */
@@ -122,7 +122,7 @@ export function readRunRecord(directory: string): RunRecord | undefined {
 }
 
 /**
- * The record of a run in the text of its run.json.
+ * Returns the record of a run in the text of its run.json.
  *
  * `path`: what errors call it
  *
@@ -174,7 +174,7 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
  */
 export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** The state that the record of a run tells, where no process owns its folder. */
+/** Returns the state that the record of a run tells, where no process owns its folder. */
 export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'running'> {
   if (record === undefined) return 'unknown';
   const reason = record.starts.at(-1)!.end?.reason;

@@ -290,7 +290,7 @@ describe('compareRuns of a resumed run', () => {
     start(name, { configuration: { ...configuration, resolved }, iteration });
   }
 
-  /** What a checkpoint gives of a model, as options. */
+  /** The part of a model that a checkpoint gives, as options. */
   const ofCheckpoint: RunOptions = {
     model: { kvChannels: 16, ffnHiddenSize: 256, numQueryGroups: 4, gelu: 'tanh' },
     training: { globalBatchSize: 2, exitInterval: 5 },

@@ -7,7 +7,7 @@ import { trackedRun } from './run-record.js';
 export interface SendRunOptions {
   /** The run folder. */
   readonly directory: string;
-  /** Where keys are. */
+  /** The variables in which keys are. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly onMessage: (text: string) => void;
 }

@@ -82,7 +82,7 @@ export async function beginReports(
   return { log, threads, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
 }
 
-/** The reporters, and one that compares the steps with the plan of the run. */
+/** Returns the reporters, and one that compares the steps with the plan of the run. */
 function withPlan(
   reporters: TrainingReporters,
   { plan, processes: { groups } }: OpenedRun,
@@ -101,8 +101,8 @@ interface ResolvedFlagsOptions {
 }
 
 /**
- * The flags of a run with the values in force, also of those that follow from others and of those that a
- * checkpoint gives: equal for runs that train alike, however they were started.
+ * Returns the flags of a run with the values in force, also of those that follow from others and of those
+ * that a checkpoint gives: equal for runs that train alike, however they were started.
  */
 export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
   const { configuration, model, tokenizer } = options;

@@ -32,8 +32,8 @@ export async function joinJob(
 }
 
 /**
- * The flags with what --load or --load-hf knows, which the first rank reads for all; the blocks that flags
- * name are there from now on.
+ * Returns the flags with what --load or --load-hf knows, which the first rank reads for all; the blocks that
+ * flags name are there from now on.
  */
 export async function withFlagsOfLoad(
   flags: ParsedFlags,
@@ -48,7 +48,7 @@ export async function withFlagsOfLoad(
 /** The training run of a job's processes, before anything of it is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
-  /** Where the run learns from conversations. */
+  /** The conversations of a run that learns from them. */
   readonly conversations: OpenedConversations | undefined;
 }
 

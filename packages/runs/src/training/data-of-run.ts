@@ -68,8 +68,8 @@ export function fingerprintsOf(
 }
 
 /**
- * This rank's micro-batches, from the first sample that is not yet consumed. They are read by a thread of
- * their own, and lie sequence first.
+ * Returns this rank's micro-batches, from the first sample that is not yet consumed. They are read by a
+ * thread of their own, and lie sequence first.
  */
 export function batchesOfRun(
   { configuration, processes }: OpenedRun,
@@ -91,7 +91,7 @@ export function batchesOfRun(
   });
 }
 
-/** Which samples this rank's micro-batches are made of. */
+/** Returns the sampler of this rank's micro-batches. */
 export function samplerOf(
   { training, parallel }: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },

@@ -9,7 +9,10 @@ import type { TrainingProgress } from '@mtl/trainer';
 import type { OpenedRun } from './open-run.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 
-/** Where a run begins: at its first step with the weights that it found, or where a checkpoint stopped. */
+/**
+ * The start of a run: its first step with the weights that it found, or the step at which a checkpoint
+ * stopped.
+ */
 export interface StartOfRun {
   /** The configuration in force: that of the run, with what its checkpoint keeps. */
   readonly configuration: PretrainingConfiguration;
@@ -79,8 +82,8 @@ export async function loadStart(
 }
 
 /**
- * A configuration with the steps that its run takes from where it really goes on: the flags know that of the
- * checkpoint of --load alone, while a run that is restarted goes on from what it has saved itself.
+ * Returns a configuration with the steps that its run takes from where it really goes on: the flags know that
+ * of the checkpoint of --load alone, while a run that is restarted goes on from what it has saved itself.
  */
 function goingOnFrom(
   configuration: PretrainingConfiguration,

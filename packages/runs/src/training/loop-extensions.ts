@@ -25,7 +25,7 @@ import {
 } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
 
-/** How often ranks tell what they compute, and are compared. Default: as in every run. */
+/** The times at which ranks tell what they compute, and are compared. Default: as in every run. */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
@@ -96,7 +96,7 @@ export function spikeGuardOf(
   });
 }
 
-/** The samples that all data-parallel ranks together read in a step. */
+/** Returns the samples that all data-parallel ranks together read in a step. */
 export function samplesOfStep(
   sampler: MicroBatchSamplerOptions,
   step: { readonly consumedSamples: number; readonly globalBatchSize: number },
@@ -144,7 +144,7 @@ export function expertBalanceOf(
 /** Longest name that is gathered: what Linux allows (HOST_NAME_MAX). */
 const mostBytes = 64;
 
-/** The names of the hosts of all members of a group, by rank. All of them call it. */
+/** Returns the names of the hosts of all members of a group, by rank. All of them call it. */
 export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
   if (group === undefined) return [name];
   const bytes = new Uint8Array(mostBytes);

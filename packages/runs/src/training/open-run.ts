@@ -17,7 +17,7 @@ import { planToCompare } from './plan-comparison.js';
 
 export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
-  /** Where the bundled corpus is prepared. */
+  /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /** Progress and messages, which rank 0 writes. Default: standard output. */
   readonly stream?: ConsoleStream;
@@ -38,7 +38,7 @@ export interface OpenTrainingOptions {
   readonly conversations?: OpenedConversations | undefined;
   /** Extensions of the training loop next to the run's own, the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
-  /** How often ranks are compared to find slow ones: more often in tests. */
+  /** The times at which ranks are compared to find slow ones: more often in tests. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 

@@ -72,7 +72,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   return pretraining(run, { ...parts, trainer });
 }
 
-/** The run with its evaluations, checkpoints, samples and exports, ready for its steps. */
+/** Returns the run with its evaluations, checkpoints, samples and exports, ready for its steps. */
 export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
@@ -97,7 +97,7 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
     });
     return isFirstReplica ? sample : undefined;
   };
-  /** A short sample of the model as it is; at the end there is a longer one. */
+  /** Shows a short sample of the model as it is; at the end there is a longer one. */
   const afterwards = async (): Promise<void> => {
     const { isDone, progress } = trainer;
     if (isDone || checkpoint.save === undefined) return;
@@ -152,7 +152,7 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
   });
 }
 
-/** How the run is evaluated; undefined without data that were held out. */
+/** Returns the evaluation of the run; undefined without data that were held out. */
 function evaluationOf(
   { processes }: OpenedRun,
   {
@@ -184,8 +184,8 @@ const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
   mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);
 
 /**
- * The architecture that a run trains, checked against what it is to be written as; with --time-matmuls its
- * matmuls are timed. All ranks call it.
+ * Returns the architecture that a run trains, checked against what it is to be written as; with
+ * --time-matmuls its matmuls are timed. All ranks call it.
  *
  * @throws those of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */

@@ -79,7 +79,7 @@ export class PlanComparison implements TrainingReporter {
     if (this.#steps.length === numSteadySteps) this.#options.write(this.text());
   }
 
-  /** The comparison of all steady steps so far. */
+  /** Returns the comparison of all steady steps so far. */
   text(): string {
     if (this.#steps.length === 0) return `plan: no step after the first ${numWarmUpSteps} to compare with it`;
     const { plan } = this.#options;
@@ -126,8 +126,8 @@ interface ComparedPart {
 }
 
 /**
- * By kind of operation; of a pipeline, whose stages differ, what the first rank computes and how long it
- * waits.
+ * Returns rows by kind of operation; of a pipeline, whose stages differ, what the first rank computes and how
+ * long it waits.
  */
 function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
   const { bubble } = breakdown;
@@ -162,7 +162,7 @@ export interface ComparisonTextOptions {
   readonly plannedBytes: number;
 }
 
-/** The comparison as lines of text; parts add up to the step. */
+/** Returns the comparison as lines of text; parts add up to the step. */
 export function comparisonText({
   numSteps,
   rows,

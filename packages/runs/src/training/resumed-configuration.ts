@@ -163,7 +163,8 @@ function refusal(
 }
 
 /**
- * Where only the length of the decay followed --train-iters, the flag for it; else the checkpoint's values.
+ * Returns the flag for the length of the decay, where only that followed --train-iters; else the checkpoint's
+ * values.
  */
 function remedyOfKeeping(options: {
   readonly changes: readonly Difference[];
@@ -191,10 +192,10 @@ const stepFlags = {
   samples: { warmup: 'lr-warmup-samples', decay: 'lr-decay-samples', wsdDecay: 'lr-wsd-decay-samples' },
 } as const;
 
-/** The flag for the length of the decay. */
+/** Returns the flag for the length of the decay. */
 const decayFlagOf = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
-/** The values of a schedule, those that have no effect left out. */
+/** Returns the values of a schedule, those that have no effect left out. */
 function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
   const { learningRate, decoupledLearningRate, weightDecay } = schedule;
   const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
@@ -230,7 +231,10 @@ const replaced: readonly FlagName[] = [
   ...Object.values(stepFlags).flatMap((flags) => Object.values(flags)),
 ];
 
-/** Flags of a run whose schedule was replaced by another one: what is saved makes that schedule again. */
+/**
+ * Returns the flags of a run whose schedule was replaced by another one: what is saved makes that schedule
+ * again.
+ */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));
   const settings = scheduleSettings(schedule).map(({ flag, value }) => [flag, value] as const);

@@ -38,7 +38,7 @@ export interface RunTrainingProgramOptions {
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**
- * A whole training program: reads flags, joins the processes of its job, opens the run and hands it to
+ * Runs a whole training program: reads flags, joins the processes of its job, opens the run and hands it to
  * `body`; with --dry-run it only prints what the run would take. An error is printed and ends the process
  * with its exit code.
  *
@@ -180,6 +180,6 @@ export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): v
   }
 }
 
-/** A word as a shell reads it back. */
+/** Returns a word as a shell reads it back. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -27,7 +27,7 @@ interface TimeMatmulsOptions {
 }
 
 /**
- * With --time-matmuls: makes all ranks use the same algorithms for the matmuls of the run. The first rank
+ * Makes, with --time-matmuls, all ranks use the same algorithms for the matmuls of the run. The first rank
  * finds the matmuls of every kind of rank in a dry run and times those without a choice in the file, alone on
  * its GPU and before anything of the run is there: the memory that it takes is given back, and no graph is
  * recorded yet. All ranks call it.
@@ -87,7 +87,7 @@ export function listenerFor(calls: MatmulCalls): DryRunListener {
   };
 }
 
-/** The matmuls of a step of every kind of rank. */
+/** Returns the matmuls of a step of every kind of rank. */
 async function matmulsOfRun(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,
@@ -202,7 +202,7 @@ export class MatmulChoiceFile {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
-/** Undefined for text that is no choice. */
+/** Returns a choice that was read; undefined for text that is none. */
 function parsed(text: string): Line | undefined {
   try {
     const { problem, algorithm, check } = JSON.parse(text) as Partial<Line>;
@@ -232,7 +232,7 @@ function matmulPlatform(): MatmulPlatform {
   return { gpu: name, computeCapability, numMultiprocessors, driver, cublasLt: cublasLtVersion };
 }
 
-/** The version of NVIDIA's kernel module, 580.65.06. */
+/** Returns the version of NVIDIA's kernel module, 580.65.06. */
 function ownVersion(): string | undefined {
   try {
     return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];

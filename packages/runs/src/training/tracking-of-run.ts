@@ -29,7 +29,7 @@ const defaultWandbUrl = 'https://api.wandb.ai';
 const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
- * The services that a run reports to; undefined where it reports to none. Of the environment it reads
+ * Returns the services that a run reports to; undefined where it reports to none. Of the environment it reads
  * WANDB_MODE, WANDB_BASE_URL, and whether there is a WANDB_API_KEY.
  *
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL

@@ -31,7 +31,7 @@ async function lossesOf(training: Pretraining): Promise<Readonly<Record<number, 
   return losses;
 }
 
-/** The same run from a command line. */
+/** Returns the losses of the run when a command line starts it. */
 async function lossesOfLine(): Promise<Readonly<Record<number, number>>> {
   await using training = await openTraining({
     configuration: validateConfiguration(parseFlags(tinyLine.split(' '))),

@@ -22,8 +22,8 @@ export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer'
 }
 
 /**
- * The loop of a run over this rank's micro-batches, with the extensions that its flags ask for and their
- * states where it goes on.
+ * Returns the loop of a run over this rank's micro-batches, with the extensions that its flags ask for and
+ * their states where it goes on.
  */
 export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;

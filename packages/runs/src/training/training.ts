@@ -135,12 +135,12 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.#parts.optimizer;
   }
 
-  /** How the run ended; undefined before, and after an error. */
+  /** The result of the run; undefined before, and after an error. */
   get result(): TrainingResult | undefined {
     return this.#result;
   }
 
-  /** The weights, as far as this rank holds them. */
+  /** Returns the weights, as far as this rank holds them. */
   weights(): readonly LogicalTensor[] {
     return weightTensors(this.optimizer);
   }
@@ -162,7 +162,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     }
     this.#hasBegun = true;
     const { log, ownWorld } = this.#parts;
-    // where a consumer leaves the loop
+    // stays so where a consumer leaves the loop
     let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
     try {
       const result = yield* this.#steps([...this.reporters.all, ...reporters]);

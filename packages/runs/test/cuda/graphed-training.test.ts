@@ -128,7 +128,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
         copiesToDevice: 7 * numMicroBatches,
         memoryCalls: 0,
       });
-      // of a micro-batch: seven copies, each in two parts, two graphs and the sum of its losses
+      // a micro-batch takes seven copies, each in two parts, two graphs and the sum of its losses
       const perMicroBatch = 7 * 2 + 2 + 1;
       const ofUpdate = after.enqueued - numMicroBatches * perMicroBatch;
       // norm, scalars, update, and the copy of the metrics
@@ -151,7 +151,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
     expect(graphed.norms).toEqual(plain.norms);
     expect(graphed.said).toEqual([used]);
     const launches = graphed.counts.map(({ graphLaunches }) => graphLaunches);
-    // of 16 all but the first; of 8 in the fourth step: recorded and launched
+    // every 16 but the first is launched, and the 8 of the fourth step, which is recorded there
     if (hasEmulationCounts) expect(launches).toEqual([2, 2, 4, 4, 4]);
   });
 
@@ -187,7 +187,7 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
       expect(graphed.losses).toEqual(plain.losses);
       expect(graphed.norms).toEqual(plain.norms);
       expect(graphed.evaluated).toEqual(plain.evaluated);
-      expect(graphed.said).toEqual([used, used]); // of each chunk
+      expect(graphed.said).toEqual([used, used]); // each chunk says so
       const launches = graphed.counts.at(-1)?.graphLaunches;
       // passes of two chunks over four micro-batches
       if (hasEmulationCounts && halves === 'together') expect(launches).toBe(2 * 2 * 4);

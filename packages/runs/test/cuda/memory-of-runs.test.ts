@@ -60,7 +60,7 @@ describe.skipIf(problem !== undefined)(`the memory of a training run on device c
     const run = metaRun(configuration);
     expect(run.configuration.parallel.device).toBe('meta-cuda');
     const counted = await dryRunRank(run, rank);
-    // the same rank with values: other ranks are played as on device meta-cuda
+    // runs this rank with values: other ranks are played as on device meta-cuda
     const parallel = { ...run.configuration.parallel, device: 'cuda' as const };
     const measured = await dryRunRank({ ...run, configuration: { ...run.configuration, parallel } }, rank);
     expect(counted.peakBytes).toBe(measured.peakBytes);

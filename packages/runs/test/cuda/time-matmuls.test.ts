@@ -99,7 +99,7 @@ describe.skipIf(problem !== undefined)(`--time-matmuls on device cuda (${title})
   it('refuses a rank whose GPU is another one than that of the first rank', async () => {
     const { configuration, model } = await configured();
     const processes = new TrainingProcesses({ world: undefined, parallel: configuration.parallel });
-    // what the first rank would say
+    // the answer that the first rank would give
     processes.agree = <Value>(value: Value): Value => ({ ...value, gpu: 'NVIDIA H200' });
     const refused = timeMatmulsOfRun(configuration, {
       model,

@@ -19,13 +19,13 @@ export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
   readonly lengthOf?: (microBatch: number) => number;
   /** In the place of the model's stages. */
   readonly wrap?: (stage: Chunk) => Stage<Batch>;
-  /** Of chunks that all lie here; default: the whole model, one micro-batch after the other. */
+  /** The schedule of chunks that all lie here; default: the whole model, one micro-batch after the other. */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** Evaluates so many micro-batches after every step. */
   readonly numEvaluated?: number;
   /** Told the parameters as a step that failed has left them. */
   readonly onError?: (parameters: readonly Parameter[]) => void;
-  /** Of each update, by those before. */
+  /** Returns the learning rate of an update, by the number of those before. */
   readonly learningRate?: (numUpdates: number) => number;
   /** Reads the metrics of steps late, except of those that it names; default: of none. */
   readonly waitsAfter?: (iteration: number) => boolean;
@@ -39,13 +39,13 @@ export interface TinyTraining {
   readonly losses: readonly number[];
   readonly norms: readonly number[];
   readonly evaluated: readonly number[];
-  /** What each step asked of an emulated device that counts; else empty. */
+  /** The counts of each step on an emulated device that counts; else empty. */
   readonly counts: readonly EmulationCounts[];
-  /** Of the device, after each step. */
+  /** The memory of the device in use after each step. */
   readonly bytesInUse: readonly number[];
 }
 
-/** What trains a tiny model with dropout. */
+/** Returns a trainer of a tiny model with dropout. */
 export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrainingOptions<Batch, Chunk>) {
   const { model, device, numMicroBatches, dtype = 'float32', steps = 4 } = options;
   const { sequenceLength, microBatchSize, losses: trained } = model;

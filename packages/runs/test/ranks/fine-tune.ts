@@ -2,7 +2,7 @@ import type { World } from '@mtl/comm';
 import { type FineTuneOptions, type FineTuningReport, fineTune } from '../../src/index.js';
 
 export interface FineTuneArgument extends Pick<FineTuneOptions, 'configuration' | 'seeds'> {
-  /** What is not the first rank has this for its --save: storage of its own. */
+  /** The --save of all ranks but the first: storage of their own. */
   readonly saveElsewhere?: string;
 }
 

@@ -4,15 +4,15 @@ import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, tri
 import { type CommunicationScope, type DryRunRank, dryRunRank, metaRun } from '@mtl/planning';
 import { openTraining, type Pretraining } from '../../src/index.js';
 
-/** What this rank took, and what a dry run counts. */
+/** The memory that this rank took, and the counts of a dry run. */
 export interface MeasuredMemory {
   /** The allocator's peak over a training from building the model on, in bytes. */
   readonly peak: number;
-  /** Of a step, as operations count them. */
+  /** The FLOPs of a step, as operations count them. */
   readonly flops: number;
   /** Bytes that the rank sent in a step, by what engines count, of each group by its scopes: `dp+ep`. */
   readonly sentBytes: Readonly<Record<string, number>>;
-  /** The same training on device meta. */
+  /** The training on device meta. */
   readonly dry: DryRunRank;
 }
 
@@ -26,7 +26,7 @@ export default (world: World, all: readonly RunOptions[]): Promise<MeasuredMemor
 async function measure(world: World, options: RunOptions): Promise<MeasuredMemory> {
   const configuration = configure(options, { worldSize: world.size });
   const { trainIterations: numSteps } = configuration.training;
-  // what is cached decides which blocks are reused
+  // the cache decides which blocks are reused
   trimMemory('cpu');
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');

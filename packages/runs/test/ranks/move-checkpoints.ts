@@ -22,7 +22,7 @@ export type Move = 'save' | 'load' | 'export' | 'export from checkpoint' | 'impo
 export interface MeasuredMove {
   /** Resident memory of the process at its peak, above what it had before, whatever allocated it. */
   readonly resident: number;
-  /** Of that the allocator of tensors. */
+  /** The part of it that the allocator of tensors has. */
   readonly allocator: number;
   /** The largest box that this rank holds of a tensor, and the largest tensor of the model. */
   readonly largestBox: number;

@@ -11,14 +11,14 @@ export interface OverflowCase {
   readonly stage: number;
 }
 
-/** What a rank saw of a step. */
+/** A step as a rank saw it. */
 export interface ObservedStep {
   readonly iteration: number;
   readonly skipped: boolean;
   readonly lossScale: number;
   readonly loss: number;
   readonly gradientNorm: number;
-  /** Whether this rank's parameters are other than before the step. */
+  /** True where this rank's parameters are other than before the step. */
   readonly changed: boolean;
 }
 
@@ -48,7 +48,8 @@ async function observe(
     const backwardInput = stage!.backwardInput.bind(stage);
     stage!.backwardInput = (call) => {
       const happens = iterations.includes(trainer.progress.iteration + 1) && call.microBatch === 0;
-      // of a layer's own weight, so that no other stage holds it and no boundary tensor carries it
+      // the gradient is of a layer's own weight, so that no other stage holds it and no boundary tensor
+      // carries it
       const gradient = stage!.blocks[0]!.parameters[0]!.mainGradient;
       if (happens && pp === where && tp === 0 && dp === 0) {
         gradient.write(new Float32Array(gradient.size).fill(Number.POSITIVE_INFINITY));

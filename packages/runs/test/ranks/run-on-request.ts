@@ -2,16 +2,16 @@ import { BroadcastChannel } from 'node:worker_threads';
 import type { World } from '@mtl/comm';
 
 export interface RunOnRequestArgument {
-  /** Of the broadcast channel. */
+  /** The name of the broadcast channel. */
   readonly channel: string;
   /** Its default export runs for every request: (world, argument) to a result, both cloneable. */
   readonly module: string;
 }
 
-/** What ranks are sent: what to run with, or that there is no more. */
+/** A request to ranks: what to run with, or that there is no more. */
 export type RankRequest = { readonly argument: unknown } | 'end';
 
-/** What a rank replies: the result of the last request, none yet when it has begun to listen. */
+/** The reply of a rank: the result of the last request, none yet when it has begun to listen. */
 export interface RankReply {
   readonly rank: number;
   readonly result?: unknown;

@@ -8,7 +8,7 @@ import { openTraining, type Pretraining } from '../../src/index.js';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;
-  /** Of single ranks, in place of those of all. */
+  /** The options of single ranks, in place of those of all. */
   readonly optionsOfRank?: Readonly<Record<number, RunOptions>>;
   readonly isRestart?: boolean;
   /** Default: the same for all training runs. */
@@ -24,10 +24,10 @@ export interface TrainGptArgument {
 export interface TrainGptResult {
   readonly reason: string;
   readonly checkpointPath: string | undefined;
-  /** What this rank wrote for people to read. */
+  /** The output that this rank wrote for people to read. */
   readonly output: string;
   readonly sample: string | undefined;
-  /** What the tensor-parallel group has counted by the end of the training run. */
+  /** The counts of the tensor-parallel group by the end of the training run. */
   readonly tensorParallel: ReturnType<ProcessGroup['statistics']> | undefined;
   /** And the pipeline's group. */
   readonly pipeline: ReturnType<ProcessGroup['statistics']> | undefined;

@@ -4,7 +4,7 @@ import type { World } from '@mtl/comm';
 import { TrainingProcesses } from '@mtl/run-parts';
 
 export interface WaitForOthersArgument {
-  /** How long rank 0 prepares. */
+  /** The time for which rank 0 prepares. */
   readonly preparingMs: number;
   readonly intervalMs: number;
   /** The task of this rank fails. */
@@ -14,7 +14,7 @@ export interface WaitForOthersArgument {
 }
 
 export interface WaitForOthersResult {
-  /** How often this rank and the others heard of each other while rank 0 prepared. */
+  /** The number of times that this rank and the others heard of each other while rank 0 prepared. */
   readonly numContacts: number;
   readonly agreed: unknown;
   readonly nothing: unknown;

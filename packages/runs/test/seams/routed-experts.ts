@@ -18,7 +18,7 @@ export const routedExperts: FeedForwardSpecification = {
   bias: false,
 };
 
-/** Where a sublayer is to find the processes among which experts are spread; undefined: all are here. */
+/** The processes, for a sublayer to find, among which experts are spread; undefined: all are here. */
 let processes: ProcessGroup | undefined;
 
 /** Builds the experts of models that follow over these processes. */

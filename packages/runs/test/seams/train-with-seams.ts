@@ -29,7 +29,7 @@ export interface TrainWithSeams {
   readonly kind: CreateStoresOptions['kind'];
   /** The halves of backward one after the other, and layers computed again. */
   readonly splitAndRecomputed?: boolean | undefined;
-  /** How ranks that share sequences communicate. Default p2p. */
+  /** The way in which ranks that share sequences communicate. Default p2p. */
   readonly communication?: ContextCommunication | undefined;
 }
 

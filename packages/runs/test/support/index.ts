@@ -1,5 +1,5 @@
-// What tests of the programs share with those of this package: @mtl/runs/testing within the repository,
-// not published.
+// Helpers that tests of the programs share with those of this package: @mtl/runs/testing within the
+// repository, not published.
 
 export { mergeOptions } from '@mtl/configuration/testing/merge-options';
 export { checkpointBytes } from './checkpoint-bytes.js';

@@ -25,7 +25,7 @@ export interface RunProcessesOptions {
  */
 export const processTestMs = 240_000;
 
-/** What a process is told, as JSON in a file. */
+/** The order that a process gets, as JSON in a file. */
 export interface ProcessOrder {
   readonly module: string;
   readonly argument: unknown;

@@ -16,7 +16,7 @@ export class SmallTasks {
     this.write('vocab.txt', `${['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '_', ...words].join('\n')}\n`);
     const qqp = (count: number): string =>
       Array.from({ length: count }, (_, index) => {
-        // of varying length; the word that decides stands in the second question
+        // questions vary in length; the word that decides stands in the second question
         const label = Number(index % 3 !== 0);
         const tail = words.slice(3, 4 + ((index * 7) % 5)).join(' ');
         return `${index}\t0\t0\tred ${tail}\t${label === 1 ? 'cat cat cat' : 'dog dog dog'}\t${label}\n`;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** What metrics.jsonl says of a step of a fine-tuning. */
+/** A line of metrics.jsonl about a step of a fine-tuning. */
 export interface TaskStep {
   readonly lm_loss: number;
   readonly grad_norm: number;

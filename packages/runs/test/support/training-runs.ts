@@ -39,7 +39,7 @@ export interface Training {
   readonly name: string;
   /** In place of those of the recipe, which one that is `undefined` leaves out. */
   readonly options?: RunOptions;
-  /** Of single ranks, in place of those of all. */
+  /** The options of single ranks, in place of those of all. */
   readonly optionsOfRank?: TrainGptArgument['optionsOfRank'];
   readonly isRestart?: boolean;
   readonly job?: string;
@@ -52,7 +52,7 @@ export type Line = {
   readonly iteration: number;
   readonly lm_loss: number;
   readonly grad_norm: number;
-  /** Of a BERT. */
+  /** The losses of a BERT. */
   readonly sop_loss?: number;
   readonly total_loss?: number;
 };
@@ -80,7 +80,7 @@ export function validationDifference(output: string, expected: string): number {
   return Math.max(...actual.map((loss, index) => Math.abs(loss / reference[index]! - 1)));
 }
 
-/** What two losses may differ by because they were printed: half of the seventh digit, twice. */
+/** The most that two losses may differ by because they were printed: half of the seventh digit, twice. */
 export const printedTwice = 1e-6;
 
 /** Training runs of a small model in one directory, on any number of ranks, each with a name. */

@@ -18,7 +18,7 @@ export class WaitingRanks<Argument, Result> {
     this.#module = module;
   }
 
-  /** What each rank returns, by rank. */
+  /** Returns the results of all ranks, by rank. */
   async run(worldSize: number, argument: Argument): Promise<Result[]> {
     const world = this.#worlds.get(worldSize) ?? new WaitingWorld(worldSize, this.#module);
     this.#worlds.set(worldSize, world);
@@ -61,7 +61,7 @@ class WaitingWorld {
       argument,
       timeoutMs: 60_000,
     });
-    this.#ended.catch(() => {}); // those that wait for replies get the error
+    this.#ended.catch(() => {}); // callers that wait for replies get the error
   }
 
   async run(argument: unknown): Promise<unknown[]> {

@@ -43,7 +43,7 @@ export const takenFromDirectory: RunOptions = {
 
 export interface WriteTinyLlamaOptions
   extends Pick<WriteHuggingFaceGptOptions, 'directory' | 'dtype' | 'origin' | 'maxShardBytes'> {
-  /** What it has in place of a plain Llama's. */
+  /** Settings that it has in place of a plain Llama's. */
   readonly changes?: Partial<GptModelConfiguration>;
   /** Contents by name, next to those of the tokenizer of bytes. */
   readonly otherFiles?: Readonly<Record<string, string>>;

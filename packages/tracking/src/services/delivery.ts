@@ -91,7 +91,7 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** The run has ended: sends what is left. */
+  /** Sends what is left, after the run has ended. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
@@ -103,7 +103,7 @@ export class Delivery {
     this.#wake();
   }
 
-  /** One request at most; how long to wait before the next. */
+  /** Sends one request at most; returns how long to wait before the next. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {

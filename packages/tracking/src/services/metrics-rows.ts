@@ -39,7 +39,7 @@ export class MetricsRows {
     return this.#count;
   }
 
-  /** The next rows, `limit` at most; none where the file has no more of them yet, or does not exist. */
+  /** Reads the next rows, `limit` at most; none where the file has no more of them yet, or does not exist. */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {
     let file: FileHandle;
     try {
@@ -83,7 +83,7 @@ async function readBlock(
   return { bytes: buffer.subarray(0, bytesRead), isEnd: bytesRead < size };
 }
 
-/** The whole rows of a block, and how many bytes they take. */
+/** Returns the whole rows of a block, and how many bytes they take. */
 function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
   const rows: MetricsRow[] = [];
   let last: MetricsRow | undefined;
@@ -151,8 +151,8 @@ function isPartOfRow(
 }
 
 /**
- * The row of one line of metrics.jsonl; undefined for a line that is none, or of another type. `isAddition`:
- * it is of a step that has a line before it.
+ * Returns the row of one line of metrics.jsonl; undefined for a line that is none, or of another type.
+ * `isAddition`: it is of a step that has a line before it.
  */
 function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;

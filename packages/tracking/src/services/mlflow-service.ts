@@ -63,7 +63,7 @@ export class MlflowService implements TrackingService {
     }
   }
 
-  /** MLflow asks for none. */
+  /** Does nothing: MLflow asks for no signs of life. */
   async keepAlive(): Promise<void> {}
 
   async end(outcome: RunOutcome): Promise<void> {
@@ -71,7 +71,7 @@ export class MlflowService implements TrackingService {
     await this.#request('runs/update', { run_id: runId, status: statusOf[outcome], end_time: Date.now() });
   }
 
-  /** The run counts as created once it has its parameters, which can be set once only. */
+  /** Creates the run, which counts as created once it has its parameters, which can be set once only. */
   async #create({ flags, host, startedAt }: TrackedRun): Promise<void> {
     const experimentId = await this.#experiment();
     const { run } = (await this.#request('runs/create', {
@@ -131,7 +131,7 @@ export class MlflowService implements TrackingService {
   }
 }
 
-/** A value as text, cut where it is longer than MLflow allows. */
+/** Returns a value as text, cut where it is longer than MLflow allows. */
 function textOf(value: unknown): string {
   const text = Array.isArray(value) ? value.join(' ') : String(value);
   // at a boundary of a character

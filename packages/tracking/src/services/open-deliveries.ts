@@ -24,7 +24,7 @@ interface OpenedDeliveries {
   giveUp(): void;
 }
 
-/** A delivery to each service of the state; to wandb with a key only. */
+/** Returns a delivery to each service of the state; to wandb with a key only. */
 export function openDeliveries(
   options: OpenDeliveriesOptions & { readonly onMessage: (text: string) => void },
 ): OpenedDeliveries {
@@ -69,8 +69,8 @@ export interface TrackingCredentials {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The credentials in an environment, by the names that the clients of the services read: WANDB_API_KEY,
- * MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME with MLFLOW_TRACKING_PASSWORD.
+ * Returns the credentials in an environment, by the names that the clients of the services read:
+ * WANDB_API_KEY, MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME with MLFLOW_TRACKING_PASSWORD.
  */
 export function trackingCredentials(environment: Environment): TrackingCredentials {
   const given = (name: string): string | undefined => environment[name]?.trim() || undefined;

@@ -58,7 +58,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Where Weights & Biases, GraphQL servers and MLflow put the text of an error. */
+/** Returns the text of an error from where Weights & Biases, GraphQL servers and MLflow put it. */
 function messageOf(answer: unknown): string | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { error, errors, message } = answer as Record<string, unknown>;

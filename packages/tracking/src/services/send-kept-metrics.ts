@@ -14,7 +14,7 @@ export interface SendKeptMetricsOptions {
   readonly outcome: RunOutcome;
   readonly credentials: TrackingCredentials;
   readonly onMessage: (text: string) => void;
-  /** How long services may be away, in milliseconds. Default: a minute. */
+  /** The time for which services may be away, in milliseconds. Default: a minute. */
   readonly graceMs?: number;
   readonly times?: DeliveryTimes;
 }

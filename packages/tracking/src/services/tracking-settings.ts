@@ -41,7 +41,7 @@ export interface TrackingService {
   readonly title: string;
   /** Rows of one `send` at most. */
   readonly mostRows: number;
-  /** Where the run can be looked at, once it is known. */
+  /** The page on which the run can be looked at, once it is known. */
   readonly page: string | undefined;
   /** Creates the run or goes on with it. */
   open(run: TrackedRun): Promise<void>;

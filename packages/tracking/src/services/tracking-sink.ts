@@ -26,7 +26,7 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
   readonly times?: DeliveryTimes;
 }
 
-/** How long the end of a run waits for services; what they have not taken by then is kept. */
+/** The time for which the end of a run waits for services; what they have not taken by then is kept. */
 const mostWaitMs = 2000;
 /** The part of these milliseconds in which the thread tells what services have. */
 const marginMs = 250;
@@ -152,8 +152,8 @@ interface BeginTrackingOptions {
 }
 
 /**
- * The state of a run that starts or goes on, in tracking.json of its folder: the runs that it names are gone
- * on with, others are new. A run that is resumed must have dropped the rows that it writes again.
+ * Returns the state of a run that starts or goes on, in tracking.json of its folder: the runs that it names
+ * are gone on with, others are new. A run that is resumed must have dropped the rows that it writes again.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
  */
@@ -163,7 +163,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // what was sent of them is sent again
+    // rows that were sent of them are sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

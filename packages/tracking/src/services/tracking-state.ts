@@ -16,7 +16,7 @@ export interface TrackingState {
 /** Format of the contents of tracking.json. */
 const format = 'mtl-tracking';
 
-/** The file in a run folder. It never contains a key or a password. */
+/** Returns the file in a run folder. It never contains a key or a password. */
 export const trackingPath = (directory: string): string => join(directory, 'tracking.json');
 
 /**
@@ -60,7 +60,10 @@ export function writeTrackingState(directory: string, { wandb, mlflow }: Trackin
   });
 }
 
-/** The state of a run that reports to services: it goes on where the same run of the same place is known. */
+/**
+ * Returns the state of a run that reports to services: it goes on where the same run of the same place is
+ * known.
+ */
 export function continuedState(
   known: TrackingState | undefined,
   { settings, newId }: { readonly settings: TrackingSettings; readonly newId: () => string },

@@ -34,7 +34,7 @@ let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-wandb-'));
   const metricsPath = join(directory, 'metrics.jsonl');
-  // what the real client was given
+  // the real client was given these
   const records = [
     { iteration: 1, lm_loss: 4, learning_rate: 0.001 },
     { iteration: 2, lm_loss: 3, learning_rate: 0.001 },

@@ -21,7 +21,7 @@ export interface TensorboardEvent {
 
 const frameOverhead = 16;
 
-/** The bytes of one event, framed. */
+/** Returns the bytes of one event, framed. */
 export function encodeEventRecord(event: TensorboardEvent): Buffer {
   const data = encodeEvent(event);
   const record = Buffer.alloc(data.length + frameOverhead);
@@ -38,7 +38,7 @@ export interface EventRecord {
   readonly end: number;
 }
 
-/** The records of a file, up to its end or to the first that is torn or has a wrong checksum. */
+/** Yields the records of a file, up to its end or to the first that is torn or has a wrong checksum. */
 export function* readEventRecords(file: Buffer): Generator<EventRecord> {
   let offset = 0;
   while (offset + frameOverhead <= file.length) {
@@ -89,7 +89,10 @@ function bytesField(field: number, content: Buffer): Buffer {
   return Buffer.concat([key(field, wire.bytes), varint(content.length), content]);
 }
 
-/** Seven bits a byte, lowest first; division instead of shifts, since steps may need more than 32 bits. */
+/**
+ * Encodes a number in seven bits a byte, lowest first; division instead of shifts, since steps may need more
+ * than 32 bits.
+ */
 function varint(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value;
@@ -168,8 +171,8 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * TFRecord's checksum: rotated by 15 and shifted by a constant, so that a CRC of data with a CRC in it is
- * sound.
+ * Returns TFRecord's checksum: rotated by 15 and shifted by a constant, so that a CRC of data with a CRC in
+ * it is sound.
  */
 function maskedCrc32c(data: Buffer): number {
   let crc = 0xffffffff;

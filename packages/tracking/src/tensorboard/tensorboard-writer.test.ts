@@ -58,8 +58,8 @@ function points(): Map<string, number> {
 }
 
 /**
- * What a TensorBoard shows that has read `shown` and then reads a file: the start of a session drops the
- * points from its step on.
+ * Returns what a TensorBoard shows that has read `shown` and then reads a file: the start of a session drops
+ * the points from its step on.
  */
 function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
   const kept = new Map(shown);

@@ -18,8 +18,9 @@ export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
   readonly directory: string;
   /**
-   * Where training resumes: points of later steps, which will be written again, are removed from the older
-   * files of this run, and a TensorBoard that has read them is told to drop them (`SessionLog.START`).
+   * The point at which training resumes: points of later steps, which will be written again, are removed from
+   * the older files of this run, and a TensorBoard that has read them is told to drop them
+   * (`SessionLog.START`).
    */
   readonly resume?: ResumePoint | undefined;
   /**
@@ -156,7 +157,7 @@ function versusSamples(
 }
 
 /**
- * A file that no other process writes: TensorBoard orders the files of a run by name, so the time comes
+ * Opens a file that no other process writes: TensorBoard orders the files of a run by name, so the time comes
  * first.
  */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {

@@ -61,7 +61,7 @@ export class RecordingServer {
   }
 }
 
-/** What wandb answers: any run is made, in the project asked for. */
+/** Answers as wandb does: any run is made, in the project asked for. */
 export function wandbAnswer({ path, body }: RecordedRequest): Answer {
   if (path !== '/graphql') return {};
   const { name, displayName, project, entity } = body.variables;
@@ -69,7 +69,7 @@ export function wandbAnswer({ path, body }: RecordedRequest): Answer {
   return { body: { data: { upsertBucket: { bucket, inserted: true } } } };
 }
 
-/** What MLflow answers where the experiment does not exist yet. */
+/** Answers as MLflow does where the experiment does not exist yet. */
 export function mlflowAnswer({ path }: RecordedRequest): Answer {
   if (path.includes('/experiments/get-by-name'))
     return { status: 404, body: { error_code: 'RESOURCE_DOES_NOT_EXIST', message: 'no such experiment' } };

@@ -1,8 +1,7 @@
 import { createTokenizer } from '@mtl/data';
 import { describe, expect, it } from 'vitest';
 import { encodePair } from '../encode-text.js';
-import { choiceRows } from './choice-rows.js';
-import { accuracies } from './choice-task.js';
+import { accuracies, choiceRows } from './choice-task.js';
 
 describe('questions, worded by the definitions of lm-evaluation-harness', () => {
   it('of HellaSwag', () => {

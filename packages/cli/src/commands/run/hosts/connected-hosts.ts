@@ -8,8 +8,7 @@ import {
 } from '@mtl/comm/internal';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
-import { type HostReport, shortenReport } from '../reports/host-report.js';
-import type { Verdict } from '../reports/judge-attempt.js';
+import { type HostReport, shortenReport, type Verdict } from '../reports/judge-attempt.js';
 import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
 /** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */

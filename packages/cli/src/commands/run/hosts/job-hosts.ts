@@ -1,7 +1,6 @@
 import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
-import type { HostReport } from '../reports/host-report.js';
-import type { Verdict } from '../reports/judge-attempt.js';
+import type { HostReport, Verdict } from '../reports/judge-attempt.js';
 
 /** Decides what comes next from the reports of all hosts, and the host that told of a failure first. */
 export type Judge = (reports: readonly HostReport[], firstHost: number | undefined) => Verdict;

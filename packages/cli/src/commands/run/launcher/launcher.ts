@@ -3,8 +3,13 @@ import { readJoinTimeout, type StoreServer } from '@mtl/comm/internal';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
 import { type JobHosts, type RankFailure, SingleHost, serveStore } from '../hosts/job-hosts.js';
-import { formatRankExit, type HostReport } from '../reports/host-report.js';
-import { jobFailure, judgeAttempt, type Verdict } from '../reports/judge-attempt.js';
+import {
+  formatRankExit,
+  type HostReport,
+  jobFailure,
+  judgeAttempt,
+  type Verdict,
+} from '../reports/judge-attempt.js';
 import { RankErrors } from '../reports/rank-errors.js';
 import type { LaunchOptions } from './launch-options.js';
 import { RankProcess, RankShutdown } from './rank-process.js';

@@ -1,6 +1,5 @@
 import type { RankExit } from '../launcher/rank-process.js';
-import { blamesAnotherRank, wrongInputStatus } from './host-report.js';
-import type { Verdict } from './judge-attempt.js';
+import { blamesAnotherRank, type Verdict, wrongInputStatus } from './judge-attempt.js';
 import { LinePrefixer } from './rank-output.js';
 
 /**

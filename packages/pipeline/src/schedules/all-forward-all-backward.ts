@@ -1,6 +1,17 @@
-import { checkSize } from './check-size.js';
-import { loopedPlacement } from './looped-placement.js';
+import { loopedPlacement } from './building-blocks.js';
+import { checkSize, oneChunk } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
+
+/**
+ * Builds GPipe's schedule: all forward passes, then all backward passes (Huang et al. 2019, arXiv 1811.06965;
+ * Narayanan et al. 2021, section 2.2.1 and figure 3). Bubble (p-1)/m; the activations of all m micro-batches
+ * are alive at the turn.
+ *
+ * @throws ConfigurationError see `checkSize`; v must be 1
+ */
+export function gpipe(size: ScheduleSize): PipelineSchedule {
+  return allForwardAllBackward('gpipe', checkSize('gpipe', { size, chunks: oneChunk }));
+}
 
 /**
  * Builds the looped breadth-first schedule: a rank runs all micro-batches through one chunk before it turns
@@ -22,7 +33,7 @@ export function breadthFirst(size: ScheduleSize): PipelineSchedule {
 }
 
 /** Builds a schedule of all forward passes, then all backward passes, chunk after chunk. */
-export function allForwardAllBackward(
+function allForwardAllBackward(
   name: string,
   size: { readonly numStages: number; readonly numMicroBatches: number; readonly numChunks: number },
 ): PipelineSchedule {

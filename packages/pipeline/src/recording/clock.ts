@@ -1,6 +1,14 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { type Device, Tensor } from '@mtl/kernels';
 
+/**
+ * Returns CLOCK_MONOTONIC in nanoseconds: the clock that all processes of a host share, and that of
+ * @mtl/comm's traces.
+ */
+export function nowNs(): number {
+  return Number(process.hrtime.bigint());
+}
+
 /** Engines whose ranks are on one host, and so share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 

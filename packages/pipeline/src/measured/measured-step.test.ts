@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   buildSchedule,
-  measureStep,
   predictStep,
   type RecordedSpan,
   replayStep,
@@ -10,6 +9,7 @@ import {
   type Simulation,
   simulateSchedule,
 } from '../schedules.js';
+import { measureStep } from './measured-step.js';
 
 /** Returns the spans that ranks would record that follow a simulation, a unit of time being a millisecond. */
 function spansOf({ ranks }: Simulation): RecordedSpan[][] {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { gpipe, type PipelineSchedule } from '../schedules.js';
-import { waitingTensors } from './waiting-tensors.js';
+import { waitingTensors } from './plan-messages.js';
 
 describe('waitingTensors', () => {
   it('counts what has been posted for a later action', () => {

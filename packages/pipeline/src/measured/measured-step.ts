@@ -1,0 +1,150 @@
+import { DataError } from '@mtl/errors';
+import type { PassKind, PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
+import { checkSchedule } from '../simulator/check-schedule.js';
+import { peakActivations } from '../simulator/peak-activations.js';
+import { runInOrder, type TimedPass } from '../simulator/run-in-order.js';
+import { type Simulation, simulateSchedule } from '../simulator/simulate-schedule.js';
+import type { RecordedSpan } from './pipeline-recorder.js';
+
+/** Nanoseconds in the unit of a measured step. */
+const millisecond = 1e6;
+
+/**
+ * Measures one step as it really ran, in the form of a simulated one, so that everything that shows a
+ * simulation shows it as well. Times are milliseconds from the first pass of any rank on; the step ends with
+ * the last pass (optimizer and gradient reduction are no part of it). Schedule and placement are those that
+ * the passes followed.
+ *
+ * @param ranks the spans of each rank of the pipeline in this step, on one clock; other spans than passes are
+ *   left out
+ * @throws DataError `MTL_TRACE` when the passes are not those of a whole step
+ */
+export function measureStep(
+  ranks: ReadonlyArray<readonly RecordedSpan[]>,
+  { name }: { readonly name: string },
+): Simulation {
+  const spans = ranks.map((rank) => rank.filter(isPass).sort((a, b) => a.startNs - b.startNs));
+  const origin = Math.min(...spans.flat().map(({ startNs }) => startNs));
+  const passes = spans.map((rank) =>
+    rank.map(
+      ({ kind, chunk, microBatch, startNs, endNs }): TimedPass => ({
+        action: { kind, chunk, microBatch },
+        start: (startNs - origin) / millisecond,
+        end: (endNs - origin) / millisecond,
+      }),
+    ),
+  );
+  const schedule = followedSchedule(
+    passes.map((rank) => rank.map(({ action }) => action)),
+    name,
+  );
+  return stepOfPasses(schedule, passes);
+}
+
+type PassSpan = RecordedSpan & ScheduleAction;
+
+const passKinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
+
+function isPass(span: RecordedSpan): span is PassSpan {
+  return (passKinds as readonly string[]).includes(span.kind);
+}
+
+function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, name: string): PipelineSchedule {
+  const all = actions.flat();
+  const homes = new Map(actions.flatMap((order, rank) => order.map(({ chunk }) => [chunk, rank] as const)));
+  const placement = Array.from({ length: homes.size }, (_, chunk) => homes.get(chunk) ?? -1);
+  const numMicroBatches = all.reduce((most, { microBatch }) => Math.max(most, microBatch + 1), 0);
+  const schedule = { name, numMicroBatches, placement, actions };
+  // A schedule without a pass for each micro-batch is not checked further: their number may be as large as
+  // 2^53.
+  const what =
+    numMicroBatches > all.length
+      ? `${all.length} passes for ${numMicroBatches} micro-batches`
+      : checkSchedule(schedule)[0]?.message;
+  if (what === undefined) return schedule;
+  throw new DataError('MTL_TRACE', `${name}: its passes are not those of a step: ${what}`, {
+    expected: 'forward and backward of every micro-batch on every chunk, from all ranks of the pipeline',
+  });
+}
+
+/**
+ * Makes a step whose passes run at given times, from 0 on; it ends with the last of them, and the optimizer
+ * is no part of it.
+ */
+function stepOfPasses(schedule: PipelineSchedule, passes: ReadonlyArray<readonly TimedPass[]>): Simulation {
+  const makespan = Math.max(...passes.flat().map(({ end }) => end));
+  const peaks = peakActivations(schedule);
+  const ranks = passes.map((order, rank) => {
+    const busy = order.reduce((sum, { start, end }) => sum + (end - start), 0);
+    const step = { stepStart: 0, optimizerStart: makespan, busy, idle: makespan - busy };
+    return { passes: order, ...step, peak: peaks[rank]! };
+  });
+  const busy = ranks.reduce((sum, rank) => sum + rank.busy, 0);
+  const idle = ranks.reduce((sum, rank) => sum + rank.idle, 0);
+  const times = { makespan, stepTime: makespan, bubbleFraction: busy === 0 ? 0 : idle / busy };
+  return { schedule, ...times, hasBarrier: true, optimizerTime: 0, ranks };
+}
+
+/**
+ * Computes a measured step as it would have been, had every pass taken the very time it took but begun the
+ * moment its rank was free and its input made: its idle time is due to the schedule and to passes of unequal
+ * length. The remaining idle time of the measured step is due to communication and to the work between
+ * passes.
+ */
+export function replayStep({ schedule, ranks }: Simulation): Simulation {
+  const durations = new Map(
+    ranks.flatMap(({ passes }) =>
+      passes.map(({ action: { kind, chunk, microBatch }, start, end }) => [
+        `${kind} ${chunk} ${microBatch}`,
+        end - start,
+      ]),
+    ),
+  );
+  const { passes } = runInOrder({
+    schedule,
+    duration: ({ kind, chunk, microBatch }) => durations.get(`${kind} ${chunk} ${microBatch}`)!,
+    communication: 0,
+  });
+  return stepOfPasses(schedule, passes);
+}
+
+export interface PredictStepOptions {
+  /** Steps from which the times are taken; default the one that is predicted. */
+  readonly samples?: readonly Simulation[];
+  /** Milliseconds from one rank to another; default 0. */
+  readonly communication?: number | undefined;
+}
+
+/** Simulates a measured step: its schedule with the median time of each kind of pass on each chunk. */
+export function predictStep(step: Simulation, options: PredictStepOptions = {}): Simulation {
+  const { samples = [step], communication = 0 } = options;
+  const { schedule } = step;
+  const durations = new Map<string, number[]>();
+  for (const { ranks } of samples) {
+    for (const { action, start, end } of ranks.flatMap(({ passes }) => passes)) {
+      const key = `${action.kind} ${action.chunk}`;
+      const known = durations.get(key);
+      if (known === undefined) durations.set(key, [end - start]);
+      else known.push(end - start);
+    }
+  }
+  const medians = (kind: PassKind): number[] =>
+    // a kind that a chunk does not have takes no part in the schedule
+    schedule.placement.map((_, chunk) => median(durations.get(`${kind} ${chunk}`) ?? [0]));
+  return simulateSchedule({
+    schedule,
+    times: {
+      forward: medians('F'),
+      backward: medians('B'),
+      backwardInput: medians('I'),
+      backwardWeight: medians('W'),
+      communication,
+    },
+  });
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
