@@ -28,7 +28,7 @@ console.log(
   `kernels of ${hostInformation().instructionSet}${pytorch ? `; ${await pytorch.readLine()}` : ''}`,
 );
 
-/** How many times as long PyTorch's two passes take. */
+/** Returns the times of PyTorch's two passes, and how many times as long they are. */
 async function ofPyTorch({ sizes, causal, probability = 0 }, dtype, ours) {
   if (pytorch === undefined) return '';
   const theirs = await pytorch.ask([...sizes, causal ? 1 : 0, probability, dtype].join(' '));

@@ -85,7 +85,7 @@ function run(call) {
   return { forward: between - start, backward: performance.now() - between };
 }
 
-/** The same numbers, or an error. */
+/** Throws an error unless both have the same numbers. */
 function compare(left, right) {
   for (const name of ['output', 'qkvGradient']) {
     const [expected, actual] = [left[name].toArray(), right[name].toArray()];

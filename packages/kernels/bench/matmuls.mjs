@@ -34,7 +34,7 @@ const logitsBytes = 128 * 2 ** 20;
 
 const forward = (rows, columns, inner) => ({ rows, columns, inner, transposes: [0, 1], accumulate: 0 });
 
-/** Of `batch` pairs of matrices. */
+/** Returns the matmuls of `batch` pairs of matrices. */
 const grouped = (batch, shape) => ({ ...shape, batch, name: `${batch} x ${shape.name}` });
 
 /** The three matmuls of a linear layer. */
@@ -114,7 +114,7 @@ const { values: options } = parseArgs({
     'instruction-set': { type: 'string' },
   },
 });
-/** How oneDNN, MKL and PyTorch are told not to use better instructions. */
+/** Variables that keep oneDNN, MKL and PyTorch from using better instructions. */
 const limits = {
   avx2: { ONEDNN_MAX_CPU_ISA: 'AVX2', MKL_ENABLE_INSTRUCTIONS: 'AVX2', ATEN_CPU_CAPABILITY: 'avx2' },
 };

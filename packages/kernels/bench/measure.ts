@@ -1,7 +1,7 @@
 import { cast, type Device, matmul, openDevice, philoxNormal, synchronize, Tensor } from '../src/index.js';
 import { callsPerWait } from './calls-per-wait.js';
 
-/** Where benchmarks run: MTL_BENCH_DEVICE, by default `cpu`. */
+/** The device of benchmarks: MTL_BENCH_DEVICE, by default `cpu`. */
 export const device = (process.env.MTL_BENCH_DEVICE ?? 'cpu') as Device;
 openDevice(device);
 

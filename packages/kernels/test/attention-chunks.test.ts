@@ -114,7 +114,7 @@ function positionsOf(logSumExp: Tensor, [first, end]: readonly [number, number])
   });
 }
 
-/** The same, one chunk of queries with one chunk of keys at a time, later keys first. */
+/** Computes the results one chunk of queries with one chunk of keys at a time, later keys first. */
 function inChunks(run: Run, values: AttentionValues, numChunks: number): Results {
   return tidy(() => {
     const operands = operandsOf(run, values);
@@ -187,7 +187,7 @@ interface Masks {
   readonly causal?: boolean;
   /** In chunks and positions. */
   readonly window?: (chunk: number) => number;
-  /** Where documents begin. */
+  /** Returns the positions at which documents begin. */
   readonly documents?: (chunk: number) => readonly number[];
   readonly probability?: number;
 }

@@ -12,7 +12,7 @@ type Returning = ((options: Options) => Results | undefined) & { readonly output
 
 const { isReturning, compared } = vi.hoisted(() => ({
   isReturning: (value: unknown): value is Returning => typeof value === 'function' && 'outputNames' in value,
-  /** How many results of each operation have been compared. */
+  /** The number of results of each operation that have been compared. */
   compared: new Map<string, number>(),
 }));
 

@@ -40,7 +40,7 @@ const kernelsOf = (level: InstructionSet): WayToCompute => ({
     setMatmulLibrary('faster');
   },
 });
-/** Where oneDNN is faster, too. */
+/** Computes with matmuls of our own, also where oneDNN is faster. */
 const ownMatmulsOf = (level: InstructionSet): WayToCompute => ({
   name: `own matmuls of ${level}`,
   choose: () => {

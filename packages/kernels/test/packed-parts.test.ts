@@ -196,7 +196,7 @@ describe.each<[Device, DType, number]>([
     };
   }
 
-  /** The same of packed documents: every half of their queries with every half of their keys. */
+  /** Computes packed documents in halves: every half of their queries with every half of their keys. */
   function halvesOf(values: AttentionValues): ReturnType<typeof sequenceOf> {
     const samples = Tensor.from([77, 77, 77, 77], { shape: [4], dtype: 'int64', device });
     const sums = { output: [...values.query].fill(0), query: [...values.query].fill(0) };

@@ -37,7 +37,7 @@ interface Site {
   readonly hidden: number;
 }
 
-/** Which columns of one row the dropout of the native op keeps at a probability. */
+/** Returns the columns of one row that the dropout of the native op keeps at a probability. */
 function keptColumns({ key, row, sample, hidden }: Site, probability: number): boolean[] {
   return tidy(() => {
     const input = Tensor.from(Array<number>(hidden).fill(1), { shape: [1, 1, hidden], dtype: 'float32' });
@@ -95,7 +95,7 @@ describe.each(instructionSets.slice(0, detected + 1))('dropout of the %s kernels
   });
 });
 
-/** Whether each element of [sequence, batch, hidden] is kept. */
+/** Returns for each element of [sequence, batch, hidden] whether it is kept. */
 function keptElements(probability: number, key: readonly [number, number]): Uint8Array {
   const shape = [128, 4, 512];
   return tidy(() => {

@@ -260,9 +260,9 @@ function replayAdamw(inputs: Inputs, { attributes }: FixtureCase): Record<string
 }
 
 interface Bound {
-  /** Of the largest magnitude in the tensor. */
+  /** The bound as a share of the largest magnitude in the tensor. */
   readonly ofLargest: number;
-  /** Of the element. */
+  /** The bound as a share of the element. */
   readonly relative: number;
 }
 
@@ -277,7 +277,7 @@ const bounds: Readonly<Record<FixtureCase['dtype'], Bound>> = {
   bfloat16: { ofLargest: 2e-6, relative: 2 ** -7 },
 };
 
-/** Where a bfloat16 kernel rounds on the way: 2^-9 an operand, some of which enter a sum. */
+/** Bounds of bfloat16 kernels that round on the way: 2^-9 an operand, some of which enter a sum. */
 const roundsInside: Readonly<Record<string, Bound>> = {
   // probabilities and score gradients are bfloat16 operands of the second matmul, as in FlashAttention
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },

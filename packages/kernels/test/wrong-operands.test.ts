@@ -41,7 +41,7 @@ function optionsOf(value: unknown, { only, seen }: { only?: string; seen?: Set<s
   );
 }
 
-/** Whether a call is done or refused with a code, and with nothing else. */
+/** Expects a call to be done or refused with a code, and with nothing else. */
 function expectCoded(call: () => unknown): void {
   try {
     call();

@@ -27,7 +27,7 @@ function runAsGraph(run: () => void): void {
   synchronize('cuda');
 }
 
-/** What is wrong with a case that was run in some way, on device cuda and on the reference. */
+/** Returns the difference between a case that was run in some way on device cuda and on the reference. */
 function check(opCase: OpCase, way: (run: () => void) => void): string | undefined {
   // 16 bits where a case has them: they go through the matrix units
   const dtype = dtypesOf(opCase).find((name) => name === 'bfloat16') ?? dtypesOf(opCase)[0]!;

@@ -119,8 +119,8 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
   });
 
   /**
-   * What a process of its own reports of its plans, and how many kernels it counted in addition to the
-   * matmul.
+   * Returns the report of a process of its own about its plans, and how many kernels it counted in addition
+   * to the matmul.
    */
   const runAlone = (environment: Record<string, string>): { stderr: string; stdout: string } => {
     const script = fileURLToPath(new URL('fused-linear-alone.ts', import.meta.url));

@@ -28,7 +28,7 @@ function run([command, ...args], environment = {}, cwd = directory) {
   return status ?? 1;
 }
 
-/** The same concurrently with others: its output is printed when it has ended. */
+/** Runs a command concurrently with others: its output is printed when it has ended. */
 function runBeside([command, ...args], environment, cwd) {
   const env = { ...process.env, ...environment };
   const child = spawn(command, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], env });
@@ -53,7 +53,7 @@ const args = process.argv.slice(2);
 const at = args.indexOf('--sanitize');
 const tool = at < 0 ? undefined : args.splice(at, 2)[1];
 
-/** The same tests on the library compiled for this processor. */
+/** Runs the tests on the library compiled for this processor. */
 async function testUnderEmulation() {
   must(build());
   for (const target of emulatedTargets) must(build('--target', target));
@@ -74,7 +74,7 @@ const buildOnlyAt = args.indexOf('--build-only');
 const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
-/** Of operations, and of training steps from the package that combines them. */
+/** The packages with tests of operations, and of training steps, which combine them. */
 const places = [directory, join(directory, '../runs')];
 /** A package's tests of device cuda. */
 const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];

@@ -9,7 +9,7 @@ interface Step {
   readonly batch: number;
   readonly heads: number;
   readonly headSize: number;
-  /** How many query heads share a cached key and value. Default: 1. */
+  /** The number of query heads that share a cached key and value. Default: 1. */
   readonly headsPerGroup?: number;
   readonly windowSize?: number;
 }

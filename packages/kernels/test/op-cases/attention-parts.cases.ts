@@ -11,7 +11,7 @@ interface Part {
   readonly keys: readonly [first: number, end: number];
   readonly batch?: number;
   readonly heads?: number;
-  /** How many query heads share a key and a value. Default: 1. */
+  /** The number of query heads that share a key and a value. Default: 1. */
   readonly headsPerGroup?: number;
   readonly headSize: number;
   /** Default: true. */

@@ -46,7 +46,7 @@ const sizesOfDryRun: readonly BenchmarkSizes[] = [
   },
 ];
 
-/** What is timed: bench/measure.ts reads the same variables. */
+/** The kind of time that is measured: bench/measure.ts reads the same variables. */
 export const timedKind: 'host' | 'gpu' | 'dry run' =
   process.env.MTL_BENCH_DRY_RUN === '1'
     ? 'dry run'

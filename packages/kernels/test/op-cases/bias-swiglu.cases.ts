@@ -2,7 +2,7 @@ import { biasSwigluBackward, biasSwigluForward } from '../../src/index.js';
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { GradientCase, OpCase } from './op-case.js';
 
-/** Of the output: [rows, F]. */
+/** Shapes of the output: [rows, F]. */
 const shapes: ReadonlyArray<readonly [number, number]> = [
   [3, 17],
   [2, 64],

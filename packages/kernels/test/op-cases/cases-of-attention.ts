@@ -26,13 +26,13 @@ interface BackwardTensors extends ForwardTensors {
   readonly outputGradient: Tensor;
 }
 
-/** What every variant of an attention operation may say. */
+/** Properties that a variant of any attention operation may have. */
 export interface AttentionVariant {
   readonly name: string;
   /** Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
   readonly isOnlyForCuda?: boolean;
-  /** How many query heads share a key and a value. Default: 1. */
+  /** The number of query heads that share a key and a value. Default: 1. */
   readonly headsPerGroup?: number;
 }
 
@@ -78,7 +78,7 @@ export function casesOfAttention<Variant extends AttentionVariant, Options>(
   };
 }
 
-/** What all cases of one direction have in common. */
+/** Returns the common part of all cases of one direction. */
 function caseOf<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
@@ -100,7 +100,7 @@ function caseOf<Variant extends AttentionVariant, Options>(
   };
 }
 
-/** What a call of either direction is given. */
+/** Returns the options of a call of either direction. */
 function callOf<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   variant: Variant,
@@ -148,7 +148,7 @@ function backwardCase<Variant extends AttentionVariant, Options>(
     run: (tensors) => {
       const { qkvGradient, outputGradient, qkv } = tensors;
       const { device, dtype } = qkv!;
-      // What the forward pass of the same device leaves behind.
+      // The results of the forward pass of the same device.
       using output = Tensor.empty({ shape: shapes.output, dtype, device });
       using logSumExp = Tensor.empty({ shape: shapes.logSumExp, dtype: 'float32', device });
       const call = callOf(kind, variant, { ...tensors, output, logSumExp });

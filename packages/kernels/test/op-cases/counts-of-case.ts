@@ -18,7 +18,7 @@ export interface CountsOptions {
   readonly tensors?: Readonly<Record<string, TensorSpec>>;
 }
 
-/** What a call counts. */
+/** Returns the counts of a call. */
 export function countsOfCase(
   opCase: OpCase,
   { device, dtype, tensors: specs = opCase.tensors }: CountsOptions,

@@ -1,6 +1,6 @@
 import type { TensorSpec } from './op-case.js';
 
-/** How rows are divided into groups: the number of rows, and the end of each group. */
+/** A division of rows into groups: the number of rows, and the end of each group. */
 export interface Grouping {
   readonly what: string;
   readonly rows: number;

@@ -1,8 +1,7 @@
 import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
-/** What the cases of layer norm and of RMSNorm have in common. */
-
+/** The epsilon of the cases of layer norm and of RMSNorm. */
 export const epsilon = 1e-5;
 
 export const normShapes: readonly (readonly number[])[] = [
@@ -26,7 +25,7 @@ export const normTolerance = (rowSum: string) => ({
   reason: `sums over a row of ${rowSum} cancel; weight gradients sum over all rows in another order`,
 });
 
-/** Which gradients a backward pass computes. */
+/** The gradients that a backward pass may compute. */
 export const gradientParts = ['all', 'input', 'weight'] as const;
 
 /** The outputs of a backward pass, with the addend that the input gradient starts from. */

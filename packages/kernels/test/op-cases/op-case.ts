@@ -1,6 +1,6 @@
 import type { DType, Tensor } from '../../src/index.js';
 
-/** How the values of a tensor in a case are made; `compute` is the dtype that the case runs in. */
+/** A tensor of a case, and how its values are made; `compute` is the dtype that the case runs in. */
 export interface TensorSpec {
   readonly shape: readonly number[];
   /** Default: the compute dtype. */
@@ -24,7 +24,7 @@ export interface Tolerance {
   readonly relative: number;
 }
 
-/** What bounds a benchmark: arithmetic if `flops` is given, otherwise memory. */
+/** The bound of a benchmark: arithmetic if `flops` is given, otherwise memory. */
 export interface Benchmark {
   /** Floating-point operations of one run: it is compared with the rate of matmuls. */
   readonly flops?: number;
@@ -67,7 +67,7 @@ export interface GradientCase {
   backward(tensors: Tensors, outputGradient: Tensor, gradients: Tensors): void;
 }
 
-/** What a file `<op>.cases.ts` exports. */
+/** The exports of a file `<op>.cases.ts`. */
 export interface CaseTable {
   readonly cases: readonly OpCase[];
   readonly gradientCases?: readonly GradientCase[];

@@ -13,7 +13,7 @@ interface Part {
   /** The position of each sample's first key. Default: 0. */
   readonly firstKeys?: readonly number[];
   readonly heads: number;
-  /** How many query heads share a key and a value. Default: 1. */
+  /** The number of query heads that share a key and a value. Default: 1. */
   readonly headsPerGroup?: number;
   readonly headSize: number;
   /** Default: true. */

@@ -7,7 +7,7 @@ interface Sizes {
   readonly rows: number;
   readonly topK: number;
   readonly hidden: number;
-  /** Whether every fourth slot was dropped. */
+  /** True if every fourth slot was dropped. */
   readonly drops?: boolean;
 }
 

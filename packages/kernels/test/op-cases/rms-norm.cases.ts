@@ -115,7 +115,10 @@ const farCase = (size: number): OpCase => ({
   tolerance,
 });
 
-/** Of the queries in a packed projection [S, B, G, R + 2, D], whose other parts stay as they are. */
+/**
+ * Returns cases of the queries in a packed projection [S, B, G, R + 2, D], whose other parts stay as they
+ * are.
+ */
 function headCases([sequence, batch, groups, members, size]: readonly [
   number,
   number,

@@ -7,7 +7,7 @@ const numPositions = 50;
 interface Sizes {
   /** [S, B, ..., D] or [T, ..., D] */
   readonly shape: readonly number[];
-  /** How many of the first dimensions positions have. */
+  /** The number of first dimensions that positions have. */
   readonly of: 1 | 2;
   readonly rotarySize: number;
   readonly interleaved: boolean;

@@ -2,7 +2,7 @@ import type { DType } from '../../src/index.js';
 import type { Tolerance } from './op-case.js';
 
 /**
- * What a kernel may differ from the reference by, which computes in double and rounds once.
+ * The largest differences between a kernel and the reference, which computes in double and rounds once.
  * float32: sums of a few hundred terms in another order (sqrt(n) * 2^-24, times a margin) and exp/tanh to 2
  * ulp.
  * bfloat16: both sides round the result to 8 bits, so they may land on neighbours: one unit in the last place
@@ -16,7 +16,7 @@ export const defaultTolerances: Readonly<Partial<Record<DType, Tolerance>>> = {
   uint8: { absolute: 0, relative: 0 },
 };
 
-/** What attention may differ from the reference by, padded and packed. */
+/** The largest differences between attention and the reference, padded and packed. */
 export const attentionTolerances = {
   forward: {
     // Probabilities are rounded to bfloat16 before they are multiplied with the values, as FlashAttention

@@ -23,7 +23,7 @@ const refused: readonly Refusal[] = [
   ['launches a graph', (_, graph) => graph.launch(), 'launching a graph'],
 ];
 
-/** What holds for graphs on every device that has them, in a group of tests of that device. */
+/** Tests the rules of graphs on every device that has them, in a group of tests of that device. */
 export function graphRules(device: Device): void {
   const zeros = (): Tensor => Tensor.zeros({ shape: [4], dtype: 'float32', device });
   const double = (tensor: Tensor): void => add({ output: tensor, left: tensor, right: tensor });
