@@ -70,6 +70,7 @@ const foldersWithSubjects = [
   'packages/optimizer/',
   'packages/pipeline/',
   'packages/planner/',
+  'packages/planning/',
   'packages/run-parts/',
   'packages/runs/',
   'packages/saved-models/',

@@ -6,8 +6,8 @@ export const cudaBuildFolder = (architecture) =>
   architecture === undefined ? 'build/Cuda' : `build/Cuda-${architecture}`;
 
 /**
- * Folder of @mtl/kernels in which a bundle's addon is built: without oneDNN, whose library is as large as half
- * of Node, and which multiplies nothing on a GPU.
+ * Folder of @mtl/kernels in which a bundle's addon is built: without oneDNN, whose library is as large as
+ * half of Node, and which multiplies nothing on a GPU.
  */
 export const kernelsBuildFolder = 'build/Bundle';
 export const kernelsBuildArguments = ['--build-dir', kernelsBuildFolder, '-DMTL_ONEDNN=OFF'];

@@ -106,7 +106,7 @@ export interface PaperSearch extends LayoutSearch {
   readonly place: number;
 }
 
-/** What a search is given of the published layout, besides the model. */
+/** The parts of the published layout that a search is given, in addition to the model. */
 export type Given = 'nothing' | 'micro-batch' | 'micro-batch and chunks';
 
 export async function searchPaper(

@@ -114,7 +114,10 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   #markedStep(): TimedStep {
     const step = newTimedStep();
     const hostSeconds = this.hostSecondsPerOperation;
-    /** Of a step without marks: each pass takes what the device or the host takes, whichever is longer. */
+    /**
+     * Seconds of a step without marks: each pass takes what the device or the host takes, whichever is
+     * longer.
+     */
     let expected = 0;
     let [ofDevice, ofHost] = [0, 0];
     for (const [index, { mark, operation }] of this.#marks.entries()) {

@@ -77,7 +77,7 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
   };
 }
 
-/** What a run took. */
+/** The times of a run. */
 interface ClockedRun {
   readonly steps: readonly TimedStep[];
   /** Undefined where it is part of the times of operations. */

@@ -64,7 +64,7 @@ const gpuSizes: readonly Size[] = [
   { hidden: 5120, heads: 40, sequence: 2048, batch: 1, vocabulary: 32_000, steps: 11 },
 ];
 
-/** Where every thread of a kernel is a fiber of the processor. */
+/** The size for the emulation, where every thread of a kernel is a fiber of the processor. */
 const smallestSize: Size = { hidden: 32, heads: 2, sequence: 16, batch: 1, vocabulary: 64, steps: 7 };
 
 const llama = {
@@ -87,7 +87,7 @@ const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
 /** Operations of tensor parallelism, on half of a model. */
 const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
-/** How much a calibration times. */
+/** The extent of a calibration. */
 export interface ReferenceRunsOptions {
   /** Default `cpu`. */
   readonly device?: 'cpu' | 'cuda';

@@ -94,9 +94,9 @@ export function distinctRanks(configuration: PretrainingConfiguration): readonly
 }
 
 /**
- * How many micro-batches of a step show all that it takes: after them passes repeat. As many as have the same
- * activations in flight at the worst moment of every rank; all of a schedule that keeps all of them, or that
- * a file or a module gives.
+ * Returns the number of micro-batches of a step that show all that it takes: after them passes repeat. As
+ * many as have the same activations in flight at the worst moment of every rank; all of a schedule that keeps
+ * all of them, or that a file or a module gives.
  */
 export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
   const { numMicroBatches } = training;

@@ -25,7 +25,7 @@ async function remedyOf(options: RunOptions, how: HowItRan = {}) {
   return (explained as MtlError).remedy!;
 }
 
-/** What is named, without how much it takes. */
+/** Returns the names, without the bytes that they take. */
 const namesOf = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)

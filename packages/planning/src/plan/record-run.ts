@@ -38,7 +38,7 @@ interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
   /** Ranks of one node, which decides over which links groups communicate. */
   readonly gpusPerNode: number;
   /**
-   * Whether the row sums of attention's backward pass have a rate of their own. Default: on CPUs; the rate of
+   * True if the row sums of attention's backward pass have a rate of their own. Default: on CPUs; the rate of
    * models of GPUs is that of whole backward passes, with their row sums.
    */
   readonly hasRowSumRates?: boolean;
@@ -122,7 +122,7 @@ class StepRecording implements StepListener {
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
   #activity: RecordedActivity | undefined;
-  /** Where operations are added; undefined for passes that repeat those of other micro-batches. */
+  /** The list that operations are added to; undefined for passes that repeat those of other micro-batches. */
   #current: Operation[] | undefined = this.#end;
   #reducesInPasses = false;
   #messageBytes = 0;

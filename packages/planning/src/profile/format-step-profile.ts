@@ -7,7 +7,7 @@ const numListedMatmuls = 16;
 /** Operations that take less of a step are one line. */
 const leastPart = 0.002;
 
-/** Where the time of steps went, as tables: by operation, and the matmuls by their sizes. */
+/** Formats where the time of steps went, as tables: by operation, and the matmuls by their sizes. */
 export function formatStepProfile(profile: StepProfile, roofline: Roofline): string {
   const { numSteps, seconds, waitedSeconds, operations } = profile;
   const total = operations.reduce((sum, operation) => sum + operation.seconds, 0);

@@ -18,7 +18,7 @@ export interface ProfiledOperation {
   bytes: number;
 }
 
-/** Where the time of some steps went on one rank. */
+/** The time of some steps on one rank, by operation. */
 export interface StepProfile {
   readonly numSteps: number;
   /** Seconds of all steps together, from the first pass of each to its end. */

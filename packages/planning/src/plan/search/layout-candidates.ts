@@ -2,7 +2,7 @@ import type { FlagName, Flags, ResolvedFlags } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { Profile, Recomputation } from '@mtl/planner';
 
-/** How the processes of a run share its work. */
+/** A way in which the processes of a run share its work. */
 export interface LayoutCandidate {
   readonly tensor: number;
   /** Processes over which every sequence is divided; absent: 1. */
@@ -71,8 +71,8 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
 /**
- * How the experts of a layer are spread over the processes of a stage: shared by those that share the rest of
- * the layer, or by none, and divided over as many as divide them evenly.
+ * The ways in which the experts of a layer are spread over the processes of a stage: shared by those that
+ * share the rest of the layer, or by none, and divided over as many as divide them evenly.
  */
 function expertSizes(
   { experts, fixed }: CandidateSpace,

@@ -39,7 +39,7 @@ export interface SearchLayoutsOptions {
   readonly onProgress?: (progress: SearchProgress) => void;
 }
 
-/** How many candidates a search has estimated, and how many of them it has planned whole. */
+/** The number of candidates that a search has estimated, and of those that it has planned whole. */
 export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
