@@ -21,6 +21,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmSync,
   statSync,
@@ -133,20 +134,17 @@ const sources = run('git', ['ls-files'])
   .filter((path) => !isLeftOut(path));
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
+const nameOf = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
+/** Packages of the workspace, on which tests and benchmarks depend in development: links, and nothing more. */
+const ownPackages = [...workspace.map(nameOf), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
-  // @mtl/tooling compiles the sources that tests run from; benchmarks predict steps with the planner
-  ...moduleClosure({
-    root,
-    workspace,
-    without,
-    alsoNeeded: ['@mtl/tooling', '@mtl/cuda-emulation', '@mtl/planner', '@mtl/planning'],
-  }),
+  ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
   // those whose tests run there: with the test runner and its configuration
   ...moduleClosure({
     root,
     without,
     workspace: [...testFolders.map(({ folder }) => folder), 'tooling'],
-    alsoNeeded: ['vitest', '@mtl/tooling', 'fast-check'],
+    alsoNeeded: [...ownPackages, 'vitest', 'fast-check'],
   }),
   // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not
   // need
