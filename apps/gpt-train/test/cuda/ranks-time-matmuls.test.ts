@@ -16,6 +16,11 @@ const layouts = {
   'tp 2': { numProcesses: 2, flags: [...timed, '--tensor-model-parallel-size', '2', '--sequence-parallel'] },
   'dp 2': { numProcesses: 2, flags: [...timed, '--use-distributed-optimizer'] },
 } as const;
+/**
+ * Bytes of what stages send each other: one that its receiver has not taken yet is in memory when the next
+ * pass begins, and whether it has depends on the ranks' timing.
+ */
+const messageBytes = 16 * 32 * 4;
 const without = (flags: readonly string[]): string[] => flags.filter((flag) => !timed.includes(flag));
 
 interface RunOptions {
@@ -114,7 +119,10 @@ describe.skipIf(problem !== undefined)(`gpt-train --time-matmuls (${title})`, ()
     expect(second.output.match(/algorithms of matmuls/g)).toHaveLength(1);
     expect(second.output).toContain('algorithms of matmuls: as chosen before');
     expect(second.numbers).toEqual(first.numbers);
-    expect(first.peaks).toEqual(plain.peaks);
+    const difference = name.startsWith('pp') ? messageBytes : 0;
+    for (const [step, peak] of plain.peaks.entries()) {
+      expect(Math.abs(first.peaks[step]! - peak!)).toBeLessThanOrEqual(difference);
+    }
     expect(fileIn(cache).lines).toEqual(lines);
     expect(statSync(path).mtimeMs).toBe(written);
     if (isEmulated) expect(first.numbers).not.toEqual(plain.numbers);
