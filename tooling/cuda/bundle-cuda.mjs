@@ -135,7 +135,9 @@ const sources = run('git', ['ls-files'])
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const nameOf = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
-/** Packages of the workspace, on which tests and benchmarks depend in development: links, and nothing more. */
+/**
+ * Packages of the workspace, on which tests and benchmarks depend in development: links, and nothing more.
+ */
 const ownPackages = [...workspace.map(nameOf), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
