@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step } from './run-folders.js';
 
 /** Loads of four experts in the layers 1 and 3. */
@@ -98,7 +98,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     ]);
     // the overview chooses a layer too, and tells of the expert that the pointer is on
     const canvas = details.locator('.heat-map canvas').first();
-    const box = (await canvas.boundingBox())!;
+    const box = await boxOf(canvas);
     await canvas.click({ position: { x: box.width - 5, y: 5 } });
     await details.getByText('layer 1, expert 3: 1 × even').waitFor();
     await expect.poll(() => details.getByRole('combobox', { name: 'Layer' }).inputValue()).toBe('1');

@@ -14,6 +14,23 @@ const args = [
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
+/**
+ * Returns where an element is, when it is: the page draws a chart anew when it reads more of a run, and
+ * between two of them there is none.
+ */
+export async function boxOf(
+  element: Locator,
+): Promise<NonNullable<Awaited<ReturnType<Locator['boundingBox']>>>> {
+  let box = await element.boundingBox();
+  await expect
+    .poll(async () => {
+      box ??= await element.boundingBox();
+      return box;
+    })
+    .not.toBeNull();
+  return box!;
+}
+
 /** The page in a browser, of run folders that a test writes. */
 export class PageInChromium {
   readonly #profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));

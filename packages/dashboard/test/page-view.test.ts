@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SeriesAnswer } from '../src/api-types.js';
-import { hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step, steps } from './run-folders.js';
 
 describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySkipped}`, () => {
@@ -21,7 +21,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     });
     const value = () => browser.chart('lm_loss').locator('strong').textContent();
     await expect.poll(value).toBe('4');
-    const box = (await browser.chart('lm_loss').locator('.u-over').boundingBox())!;
+    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
     await browser.page.mouse.move(box.x + box.width * 0.25, box.y + 50);
     await browser.page.mouse.down();
     await browser.page.mouse.move(box.x + box.width * 0.5, box.y + 50, { steps: 3 });

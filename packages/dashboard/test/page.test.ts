@@ -6,7 +6,7 @@ import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TraceAnswer } from '../src/api-types.js';
-import { hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { boxOf, hasChromium, PageInChromium, whySkipped } from './page-in-chromium.js';
 import type { TrainInStagesArgument } from './ranks/train-in-stages.js';
 import { lines, step, steps } from './run-folders.js';
 
@@ -176,7 +176,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       await expect.poll(pixels, { message: property }).toBeGreaterThan(10);
     }
     expect(await browser.inkAbove('lm_loss', '--mark-')).toBe(0);
-    const box = (await browser.chart('lm_loss').locator('.u-over').boundingBox())!;
+    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
     // the axis is from step 1 to step 20
     const to = async (iteration: number) =>
       await browser.page.mouse.move(box.x + ((iteration - 1) / 19) * box.width, box.y + 60);
@@ -184,7 +184,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     const labels = browser.page.locator('.mark-label:visible');
     await expect.poll(() => labels.allTextContents()).toEqual([expected[4]]);
     // below the plot and its axis, where it hides no curve
-    expect((await labels.boundingBox())!.y).toBeGreaterThan(box.y + box.height);
+    expect((await boxOf(labels)).y).toBeGreaterThan(box.y + box.height);
     await to(12);
     await expect.poll(() => labels.count()).toBe(0);
     await browser.page.getByText('Events of marked: 6').click();
@@ -210,7 +210,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       for (const at of [498, 502]) all.write('dense', `iter_0000${at}/shard`, 'x');
     });
     await expect.poll(() => browser.pixelsOf('lm_loss', '--mark-note')).toBeGreaterThan(30);
-    const box = (await browser.chart('lm_loss').locator('.u-over').boundingBox())!;
+    const box = await boxOf(browser.chart('lm_loss').locator('.u-over'));
     await browser.page.mouse.move(box.x + 0.5 * box.width, box.y + box.height + 8);
     const label = browser.page.locator('.mark-label:visible p');
     await expect
