@@ -32,7 +32,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { emulatedFiles } from '@mtl/cuda-emulation/libraries';
-import { cudaBuildFolder, kernelsBuildFolder } from './cuda-build-folder.mjs';
+import { cudaBuildFolder, kernelsBuildFolder } from './bundle-builds.mjs';
 import { moduleClosure } from './module-closure.mjs';
 import { neededLibraries, requiredVersions } from './shared-libraries.mjs';
 import { digestsOf } from './take-sources.mjs';

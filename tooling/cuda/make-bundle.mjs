@@ -9,15 +9,15 @@ import { parseArgs } from 'node:util';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root, toolEnvironment } from '../bootstrap/bootstrap.mjs';
 import { emulatedTargets } from '../cuda-emulation/emulated-libraries.mjs';
-import { cudaBuildArguments, kernelsBuildArguments } from './cuda-build-folder.mjs';
+import { cudaBuildArguments, kernelsBuildArguments } from './bundle-builds.mjs';
 
 answerHelp(`usage: npm run dev -- bundle:cuda [FLAGS]
 
 Builds what is not built yet, everything of device cuda too, and packs it for a machine with a GPU.
 
   --for-checkout       Leaves out what a checkout next to the bundle has; at most 42 MB instead of 60.
-  --architecture NAME  Compiles the CUDA library for one architecture only, such as 90a (Hopper): a fifth
-                       of the time and of the size.
+  --architecture NAME  Compiles the CUDA library for one architecture only, such as 90a (Hopper), instead
+                       of two and PTX.
   --without-cuda       Does not build the CUDA library.
   --without-nccl       Packs ranks that cannot use NCCL, if nccl.h is not installed.
   --out FILE           [mtl-cuda.tar.xz]`);

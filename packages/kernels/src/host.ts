@@ -23,6 +23,7 @@ export interface HostInformation {
    * lowered it.
    */
   readonly instructionSet: InstructionSet;
+  /** `none` in builds without oneDNN. */
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */
   readonly addonPath: string;

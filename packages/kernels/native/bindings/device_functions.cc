@@ -95,7 +95,7 @@ void choose_matmul_library(const Napi::CallbackInfo& info) {
   if (!read_number(info, 0, &library)) return;
   const auto chosen = static_cast<MatmulLibrary>(static_cast<int>(library));
   if (chosen == MatmulLibrary::kOneDnn && !onednn_is_built()) {
-    throw_status(info.Env(), error_status("MTL_UNSUPPORTED", "this build contains no oneDNN"));
+    throw_status(info.Env(), error_status("MTL_UNSUPPORTED", "this build contains no oneDNN, expected the library faster or own"));
     return;
   }
   set_matmul_library(chosen);
