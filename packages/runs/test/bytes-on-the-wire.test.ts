@@ -75,7 +75,7 @@ const training = (t: number, options: RunOptions, p = 1): TrainGptArgument => {
 
 /**
  * Returns what the engine of four ranks counts: processes take longer to start than these models to train.
- * What a layer of one micro-batch takes is the difference between training runs of four and of two layers,
+ * The bytes of a layer of one micro-batch are the difference between training runs of four and of two layers,
  * which have embedding, head, loss and norm in common. Every rank must count the same. Ranks that are not
  * needed for tensor parallelism are data-parallel, which has a group of its own.
  */
