@@ -185,6 +185,21 @@ function search(name, preset, { measure, keep }) {
   });
 }
 
+/** Predicts our best step; undefined without a profile or a step, and where the planner fails. */
+async function predict(preset, best) {
+  if (profile === undefined || best === undefined) return undefined;
+  const { micro_batch: microBatch } = best;
+  try {
+    const predicted = await predictStep({ profile, preset, microBatch, dtype });
+    console.log(`  predicted: ${predicted.step_ms.toFixed(1)} ms`);
+    return predicted;
+  } catch (error) {
+    console.log(`  not predicted: ${error.message}`);
+    report.failures.push({ preset, side: 'planner', micro_batch: microBatch, error: error.message });
+    return undefined;
+  }
+}
+
 const report = {
   date: new Date().toISOString(),
   isDryRun,
@@ -246,9 +261,7 @@ for (const preset of presetNames) {
     });
   const ours = searchSide('ours', 'ours', measureOurs(preset));
   const theirs = report.peer === null ? undefined : searchSide('theirs', 'PyTorch', measureTheirs(preset));
-  const { micro_batch: microBatch } = ours.best ?? {};
-  const predicted = profile && microBatch && (await predictStep({ profile, preset, microBatch, dtype }));
-  if (predicted) console.log(`  predicted: ${predicted.step_ms.toFixed(1)} ms`);
+  const predicted = await predict(preset, ours.best);
   report.rows.push(judge({ preset, ours, theirs, predicted, peakTflops }));
   save();
 }
