@@ -1,6 +1,6 @@
 export { type CalibratedProfileOptions, calibratedProfile } from './calibration/calibrated-profile.js';
 export { type MeasureRatesOptions, measureRates } from './calibration/measure-rates.js';
-export { type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
+export { collectiveBytesOf, type ReferenceRun, referenceRuns } from './calibration/reference-runs.js';
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
 export {
   type CommunicationScope,

@@ -10,7 +10,7 @@ import {
   parseProfile,
   peakFlops,
 } from '@mtl/planner';
-import { calibratedProfile, measureRates, referenceRuns } from '@mtl/planning';
+import { calibratedProfile, collectiveBytesOf, measureRates, referenceRuns } from '@mtl/planning';
 import { joinProcesses } from '@mtl/run-parts';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
@@ -116,9 +116,15 @@ export function layoutsOf(numCores: number): ProcessLayout[] {
   return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()];
 }
 
-/** Returns the processes that measure GPUs: one alone, and one for each. */
+/**
+ * Returns the processes that measure GPUs, one alone and one for each. Initial weights are made on the host,
+ * by all of its cores.
+ */
 const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
-  [...new Set([1, numGpus])].map((numProcesses) => ({ numProcesses, numThreads: 1 }));
+  [...new Set([1, numGpus])].map((numProcesses) => ({
+    numProcesses,
+    numThreads: Math.max(1, Math.floor(availableParallelism() / numProcesses)),
+  }));
 
 function titleOf({ numProcesses, numThreads }: ProcessLayout, gpus: CudaProbe | undefined): string {
   if (gpus === undefined) return `${numProcesses} process(es) of ${numThreads} thread(s)`;
@@ -129,8 +135,13 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
   const { world } = await joinProcesses({ variables: process.env, timeoutMinutes: undefined, device });
   const isEmulated = device === 'cuda' && findGpu().isEmulated;
   const extent = isEmulated ? 'smallest' : quick === true ? 'quick' : 'all';
-  const runs = referenceRuns({ device, extent });
-  const rates = await measureRates({ world, numThreads: threads, runs, device });
+  const rates = await measureRates({
+    world,
+    numThreads: threads,
+    runs: referenceRuns({ device, extent }),
+    collectiveBytes: collectiveBytesOf({ device, extent }),
+    device,
+  });
   if (world === undefined || world.rank === 0) writeFileSync(file, JSON.stringify(rates));
   world?.close();
 }

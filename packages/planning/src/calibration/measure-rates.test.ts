@@ -32,7 +32,7 @@ const configured = (options: RunOptions, worldSize: number) =>
 let rates: MeasuredRates;
 beforeAll(async () => {
   const runs = referenceRuns({ extent: 'quick' }).map((run) => ({ ...run, numSteps: 3 }));
-  rates = await measureRates({ world: undefined, numThreads: 1, runs });
+  rates = await measureRates({ world: undefined, numThreads: 1, runs, collectiveBytes: [] });
 });
 
 describe('measureRates', () => {

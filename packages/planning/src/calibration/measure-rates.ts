@@ -20,6 +20,8 @@ export interface MeasureRatesOptions {
   /** Threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
+  /** Bytes of whole tensors with which collectives are timed, ascending. */
+  readonly collectiveBytes: readonly number[];
   /** Told of each run before it starts. */
   readonly onRun?: (run: ReferenceRun, index: number) => void;
 }
@@ -34,7 +36,7 @@ const numPlainSteps = 3;
  * They train small models next to each other, without communication, and then time their collectives.
  */
 export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
-  const { world, numThreads, runs, onRun, device = 'cpu' } = options;
+  const { world, numThreads, runs, collectiveBytes, onRun, device = 'cpu' } = options;
   const numProcesses = world?.size ?? 1;
   setThreadsOfRank(numThreads, { localSize: numProcesses });
   const samples = new Map<string, OperationSamples>();
@@ -61,7 +63,9 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
     numThreads,
     memoryBytes: device === 'cuda' ? memoryOfGpu() : Math.floor(totalmem() / numProcesses),
     ...measuredEntries(samples.values()),
-    ...(world === undefined ? {} : { collectives: measureCollectives(world.group, device) }),
+    ...(world === undefined
+      ? {}
+      : { collectives: measureCollectives({ group: world.group, device, collectiveBytes }) }),
     host:
       device === 'cuda'
         ? {
@@ -120,10 +124,10 @@ function memoryOfGpu(): number {
 
 type CollectiveEntry = NonNullable<MeasuredRates['collectives']>[number];
 
-/** Bytes of the whole tensor, in float32. */
-const sizes = [64, 1024, 8192, 65_536, 524_288, 4_194_304, 33_554_432];
-/** Links between GPUs reach their rate later. */
-const sizesOnGpus = [...sizes, 268_435_456];
+interface MeasureCollectivesOptions extends Pick<MeasureRatesOptions, 'collectiveBytes'> {
+  readonly group: ProcessGroup;
+  readonly device: 'cpu' | 'cuda';
+}
 
 /**
  * Times collectives and messages of the processes of a group; all of them call it.
@@ -133,13 +137,14 @@ const sizesOnGpus = [...sizes, 268_435_456];
  * as collectives that follow each other. A message is timed alone, since a schedule says what its receiver
  * waits for. On GPUs it is the time of the device.
  */
-function measureCollectives(group: ProcessGroup, device: 'cpu' | 'cuda'): CollectiveEntry[] {
+function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry[] {
+  const { group, device } = options;
   const { size, rank } = group;
   using work = new Work(device);
   const zeros = (bytes: number, parts = 1): Tensor =>
     Tensor.zeros({ shape: [(Math.ceil(bytes / 4 / size) * size) / parts], dtype: 'float32', device });
   const timed = (name: CollectiveEntry['name'], callOf: (bytes: number) => Call): CollectiveEntry =>
-    timedCollective({ group, device, name, callOf });
+    timedCollective({ ...options, name, callOf });
   return [
     timed('all-reduce', (bytes) => {
       const tensor = zeros(bytes);
@@ -206,16 +211,15 @@ interface Call {
   readonly part?: number;
 }
 
-interface TimedCollectiveOptions {
-  readonly group: ProcessGroup;
-  readonly device: 'cpu' | 'cuda';
+interface TimedCollectiveOptions extends MeasureCollectivesOptions {
   readonly name: CollectiveEntry['name'];
   readonly callOf: (bytes: number) => Call;
 }
 
-function timedCollective({ group, device, name, callOf }: TimedCollectiveOptions): CollectiveEntry {
+function timedCollective(options: TimedCollectiveOptions): CollectiveEntry {
+  const { group, device, collectiveBytes, name, callOf } = options;
   const secondsOf = device === 'cuda' ? secondsOfGpu : secondsOfHost;
-  const points = (device === 'cuda' ? sizesOnGpus : sizes).map((bytes) => {
+  const points = collectiveBytes.map((bytes) => {
     const { tensors, work, run, part = 1 } = callOf(bytes);
     const numCalls = bytes > 1e6 ? 8 : 40;
     const seconds: number[] = [];

@@ -106,6 +106,16 @@ export function referenceRuns({
   return device === 'cpu' ? referenceRunsOnCpu(extent !== 'all') : referenceRunsOnGpu(extent);
 }
 
+const smallTensors = [64, 1024, 8192];
+
+/** Returns the bytes of whole tensors, in float32, with which a calibration times collectives. */
+export function collectiveBytesOf({ device, extent }: ReferenceRunsOptions): readonly number[] {
+  if (extent === 'smallest') return smallTensors;
+  const all = [...smallTensors, 65_536, 524_288, 4_194_304, 33_554_432];
+  // links between GPUs reach their rate later
+  return device === 'cuda' ? [...all, 268_435_456] : all;
+}
+
 function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   const ofGpt = sizes.filter(({ hidden }) => !isQuick || hidden === 64);
   const ofBert = bertSizes.filter(({ hidden }) => !isQuick || hidden === 64);
