@@ -187,7 +187,6 @@ function selfTest() {
     checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
     checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
     checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
-    checkOpenings('elsewhere/a.ts', '/** Of one rank: its mesh. */\n'),
     checkOpenings(
       'platforms/a.ts',
       '/**\n * Sums rows.\n * Of two it takes one.\n */\n// two lines\n// Of text\n',

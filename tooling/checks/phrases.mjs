@@ -44,53 +44,15 @@ export function checkPhrases(path, text) {
   );
 }
 
-/**
- * Folders whose comments have been rewritten as sentences with a subject: no comment there may begin again
- * with one of the words below. A folder is added when its last one is gone.
- */
-const foldersWithSubjects = [
-  '.ci/',
-  'packages/autograd/',
-  'packages/checkpoint/',
-  'packages/cli/',
-  'packages/comm/bench/',
-  'packages/comm/src/',
-  'packages/comm/test/',
-  'packages/configuration/',
-  'packages/context-parallel/',
-  'packages/dashboard/',
-  'packages/data/',
-  'packages/errors/',
-  'packages/formats/',
-  'packages/inference/',
-  'packages/kernels/bench/',
-  'packages/kernels/src/',
-  'packages/kernels/test/',
-  'packages/models/',
-  'packages/optimizer/',
-  'packages/pipeline/',
-  'packages/planner/',
-  'packages/planning/',
-  'packages/run-parts/',
-  'packages/runs/',
-  'packages/saved-models/',
-  'packages/tensor-parallel/',
-  'packages/tracking/',
-  'packages/trainer/',
-  'platforms/',
-  'tooling/',
-];
-
 const ownLine = /^\s*(?:\/\/|#) /;
 const openings = ['Of', 'Those', 'What'].join('|');
 /** Matches a comment that begins with such a word, in a line of its own, at the end of one, or in a block. */
 const opening = new RegExp(String.raw`(?:\/\*\*?|\/\/|^\s*#) (${openings}) `);
 const openingOfBlock = new RegExp(String.raw`^\s*\* (${openings}) `);
 
-/** Problems of a source: comments that begin without a subject, in folders that have none left. */
+/** Problems of a source: comments that begin without a subject. */
 export function checkOpenings(path, text) {
   if (path.endsWith('.md') || exempt.includes(path)) return [];
-  if (!foldersWithSubjects.some((folder) => path.startsWith(folder))) return [];
   const lines = text.split('\n');
   return lines.flatMap((line, index) => {
     const before = lines[index - 1] ?? '';

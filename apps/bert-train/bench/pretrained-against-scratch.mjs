@@ -87,7 +87,7 @@ if (!existsSync(tasks)) {
 
 const folders = { mnli: 'MNLI', qqp: 'QQP', race: 'RACE', squad: 'SQuAD' };
 const squad = ['--squad-version', '1.1', '--max-query-length', '64', '--doc-stride', '32'];
-// Of each set that is scored.
+// The number of examples of each set that are scored.
 const numExamples = 400;
 /** Two standard errors of the difference of two shares in percent (for F1, a mean of shares, at most). */
 const margin = (a, b) => {

@@ -68,7 +68,7 @@ function train(preset, seed) {
   return measured;
 }
 
-/** Of all validation text, which evaluations during training read the start of. */
+/** Returns the quality over all validation text; evaluations during training read its start alone. */
 function qualityOf(place, evaluation) {
   const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
   const { total } = JSON.parse(run('mtl.mjs', argv, place));

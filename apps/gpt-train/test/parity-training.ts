@@ -23,7 +23,7 @@ import { Pipeline } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
 import { Trainer } from '@mtl/trainer';
 
-/** What a training run of the recipe showed, one number a step. */
+/** Results of a training run of the recipe, one number a step. */
 export interface Curve {
   losses: number[];
   gradientNorms: number[];
@@ -139,7 +139,7 @@ export interface Where {
   readonly dtype: 'float32' | 'bfloat16';
   /** Default: cpu. */
   readonly device?: Device;
-  /** Of the hidden states and of the attention. Default: 0, as in PyTorch's runs. */
+  /** Dropout of the hidden states and of the attention. Default: 0, as in PyTorch's runs. */
   readonly dropout?: number;
   /** Default: those of the recipe. */
   readonly steps?: number;

@@ -79,7 +79,10 @@ const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 // the emulated GPU has no PyTorch
 const peerDevice = isDryRun ? 'cpu' : device;
 
-/** What PyTorch reports of itself and the GPU; undefined when the yardstick or torch is missing. */
+/**
+ * Returns the facts that PyTorch reports of itself and the GPU; undefined when the yardstick or torch is
+ * missing.
+ */
 function describePeer() {
   if (yardstick === undefined) return undefined;
   const script =

@@ -1,5 +1,5 @@
 /**
- * What NVIDIA's data sheets give for GPUs by the name that the driver has for them, the first that fits:
+ * Figures of NVIDIA's data sheets for GPUs by the name that the driver has for them, the first that fits:
  * dense bf16 in TFLOP/s, memory in TB/s. GPUs of less power (PCIe, NVL) share a name with those in sockets
  * but for a word behind it.
  */

@@ -2,7 +2,7 @@ import { gptMatmuls } from '@mtl/models';
 import { modelFlops } from '@mtl/trainer';
 import { modelOfPreset } from '../benchmark-presets.mjs';
 
-/** What was asked for of every model: tokens/s and peak memory as multiples of the yardstick's. */
+/** The goals of every model: tokens/s and peak memory as multiples of the yardstick's. */
 export const goals = {
   speed: 1.15,
   memory: 0.8,
@@ -28,7 +28,7 @@ export const plans = {
   'llama-dry-run': { microBatches: [2, 4] },
 };
 
-/** What `bench:cuda` times unless told otherwise. */
+/** The models that `bench:cuda` times by default. */
 export const comparedPresets = Object.keys(plans).filter((name) => !name.endsWith('dry-run'));
 
 /**

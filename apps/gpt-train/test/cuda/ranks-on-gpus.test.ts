@@ -202,7 +202,8 @@ describe.skipIf(problem !== undefined)(`ranks on one GPU (${title})`, () => {
 });
 
 /**
- * What a checkpoint's tensors lie in, by file: of weights, their float32 masters and both moments of Adam.
+ * Returns the SHA-256 of a checkpoint's files of tensors, by name: weights, their float32 masters and both
+ * moments of Adam.
  */
 function shardsOf(directory: string): Readonly<Record<string, string>> {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' });

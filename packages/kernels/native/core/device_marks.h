@@ -14,7 +14,7 @@ struct MarkFunctions {
   // Waits for the mark, and returns with the bytes in `destination`. MTL_INDEX if a kernel before the mark
   // has read an index out of range that was not reported yet: never one after it.
   Status (*read)(void* mark, void* destination, size_t bytes);
-  // Of the device's time between two marks; waits for the later one.
+  // Stores the device's time between two marks; waits for the later one.
   Status (*milliseconds)(void* mark, void* earlier, double* milliseconds);
   // Waits for the mark.
   void (*destroy)(void* mark);

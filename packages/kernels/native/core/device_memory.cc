@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// What the calling thread has entered.
+// The scopes that the calling thread has entered.
 struct Entered {
   const DeviceMemory* device = nullptr;
   MemoryArena* memory = nullptr;

@@ -6,7 +6,7 @@
 
 namespace mtl {
 
-// What a recording produced: the device's graph and the FLOPs of its operations.
+// The results of a recording: the device's graph and the FLOPs of its operations.
 struct RecordedGraph {
   void* graph;
   double flops;

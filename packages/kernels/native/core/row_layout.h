@@ -13,7 +13,7 @@ struct RowLayout {
   int64_t shape[kMaxRank], strides[kMaxRank];
 };
 
-// Of a tensor that `expect_whole_rows` accepts.
+// Returns the layout of a tensor that `expect_whole_rows` accepts.
 RowLayout row_layout_of(const TensorView& tensor);
 
 // The first element of a row; rows are numbered as in a contiguous tensor, in 32 bits: divisions of 64 bits

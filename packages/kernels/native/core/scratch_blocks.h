@@ -28,7 +28,7 @@ struct ScratchBlocks {
 // Reads only shapes, dtypes, attributes and the alignment of addresses, never the memory of a tensor.
 using ScratchFunction = Status (*)(const OpCall&, ScratchBlocks*);
 
-// What scratch memory of CUDA kernels depends on in addition.
+// Properties on which scratch memory of CUDA kernels depends in addition.
 struct GpuProperties {
   int num_multiprocessors = 0;
   int compute_capability = 0;  // 90 for 9.0

@@ -122,7 +122,7 @@ struct AttentionProblem {
   int64_t head_offset;
 };
 
-// Of a validated call.
+// Returns the problem of a validated call.
 AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 

@@ -17,7 +17,7 @@ struct RouterBackward {
   enum Attributes { kScoreFunction, kPreSoftmax, kScalingFactor };
 };
 
-// What kernels read of a call of either operation.
+// Sizes that kernels read of a call of either operation.
 struct RouterSizes {
   int64_t rows, experts, slots;
 };

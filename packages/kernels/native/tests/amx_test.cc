@@ -21,7 +21,7 @@ struct Sizes {
   int64_t batch, rows, columns, inner;
 };
 
-// Of small integers: products and their sums are exact, in any order.
+// A tensor of small integers: products and their sums are exact, in any order.
 HostTensor integers(DType dtype, const std::vector<int64_t>& shape, int64_t seed) {
   HostTensor tensor(dtype, shape);
   for (int64_t i = 0; i < tensor.view().size(); ++i) tensor.set(i, static_cast<double>((i * 7919 + seed) % 7 - 3));

@@ -1,6 +1,6 @@
-// What the ranks of one host share apart from groups: which ranks have joined, which have left in order,
-// where the segments of groups are, and why the job was aborted. Created by the first rank of the host; the
-// others get its address from a store.
+// The state that ranks of one host share apart from groups: which ranks have joined, which have left in
+// order, where the segments of groups are, and why the job was aborted. Created by the first rank of the
+// host; the others get its address from a store.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@ class ProcessGroups {
     virtual ~Member() = default;
     // Adds the member's communicators, which it does not use from then on. False if it has none to abort.
     virtual bool give_up(std::vector<ncclComm*>* communicators) = 0;
-    // What the member gave up has been aborted.
+    // Reports that the communicators the member gave up have been aborted.
     virtual void aborted() = 0;
   };
 

@@ -20,7 +20,7 @@ struct CudaDeviceProperties {
   uint64_t memory_bytes;
 };
 
-// What is available, found without using a device.
+// The available driver and library, found without using a device.
 struct CudaProbe {
   int32_t driver_version;   // newest CUDA version the driver supports: 13000 for 13.0; 0 without a driver
   int32_t runtime_version;  // the CUDA version that the library was built with
@@ -35,7 +35,7 @@ struct CudaOptions {
   bool allow_tf32;  // float32 matmuls in TF32: faster, with 10 bits of mantissa
 };
 
-// What was opened.
+// The device and libraries that were opened.
 struct CudaLibraryInformation {
   CudaProbe probe;
   int32_t device_index;

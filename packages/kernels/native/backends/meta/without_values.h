@@ -1,11 +1,11 @@
-// What backends without values have in common.
+// Parts that backends without values have in common.
 #pragma once
 
 #include "core/backend.h"
 
 namespace mtl {
 
-// What differs between them.
+// The parts that differ between them.
 struct CountingDevice {
   DeviceKind kind;
   const char* name;

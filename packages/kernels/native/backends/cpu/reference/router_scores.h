@@ -39,7 +39,7 @@ inline Values softmax(const Values& logits) {
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// Of sigmoid or sqrt(softplus).
+// The score of a logit by sigmoid or sqrt(softplus).
 inline double score(ScoreFunction function, double logit) {
   return function == ScoreFunction::kSigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
 }

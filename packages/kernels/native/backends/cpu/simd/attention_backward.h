@@ -118,14 +118,14 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.states[first / kTile] = TileState::kPrepared;
 }
 
-// What to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
+// Rows to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, output_gradients, keys, values;
   Results<T> query_gradients, key_gradients, value_gradients;
 };
 
-// What to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
+// Rows to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
 template <typename T>
 BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
                             const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {

@@ -36,7 +36,7 @@ struct Visibility {
   }
 };
 
-// What the queries of a tile row share.
+// Facts that the queries of a tile row share.
 struct TileRow {
   int64_t first_query, num_queries;
   KeyRange any;  // no query attends to keys outside
@@ -129,8 +129,8 @@ MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}, 0, 0}; }
 
-// What the keep masks of a tile of keys share. A tile may begin between two groups of columns: it has the end
-// of one and the beginning of the next.
+// Facts that the keep masks of a tile of keys share. A tile may begin between two groups of columns: it has
+// the end of one and the beginning of the next.
 struct DroppedColumns {
   PhiloxColumns groups[2];
   int64_t offset;  // of the tile's first key in the first group

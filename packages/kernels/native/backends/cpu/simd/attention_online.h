@@ -146,7 +146,7 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
-// What to prefetch: the inputs of the next tiles and the output of this tile row; no rows where nothing is
+// Rows to prefetch: the inputs of the next tiles and the output of this tile row; no rows where nothing is
 // needed.
 template <typename T>
 struct ForwardAhead {
@@ -236,7 +236,7 @@ MTL_INLINE void fill_zero(float* values, int64_t count) {
   for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
 }
 
-// What to prefetch while tile (query_tile, key_tile) is computed and `next_key_tile` follows (none:
+// Rows to prefetch while tile (query_tile, key_tile) is computed and `next_key_tile` follows (none:
 // key_tiles).
 template <typename T>
 ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,

@@ -75,7 +75,7 @@ struct OnVectors {
   static constexpr int kStepMultiple = 1;        // of a sum: zeros are added to get there
   static constexpr bool kOnTiles = false;
 
-  // What a thread does before and after its matmuls.
+  // A thread calls these before and after its matmuls.
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 };

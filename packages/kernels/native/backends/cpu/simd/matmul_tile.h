@@ -29,8 +29,8 @@ struct TileKernel {
   MultiplyTile multiply;
 };
 
-// Of numbers, or of two neighbours of the inner dimension in bfloat16; the latter products are exact, and
-// results below 2^-126 become zeros.
+// Products of numbers, or of two neighbours of the inner dimension in bfloat16; the latter products are
+// exact, and results below 2^-126 become zeros.
 struct FloatProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
     return sums + bits_to_float(left) * bits_to_float(right);
@@ -94,7 +94,7 @@ struct VectorTiles {
   static constexpr bool kLeftByRow = false;
   static_assert(kLanes % kTileRows == 0, "a tile reads rows of one panel");
 
-  // What a thread does before and after it multiplies tiles.
+  // A thread calls these before and after it multiplies tiles.
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 

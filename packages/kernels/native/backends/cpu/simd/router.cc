@@ -110,8 +110,8 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
   select_largest(experts, row.of_slots, sizes.slots, row.selection, sizes.experts);
 }
 
-// What the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a softmax
-// with -infinity. Returns the sum that they were divided by; 1 where they were not.
+// Stores what the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a
+// softmax with -infinity. Returns the sum that they were divided by; 1 where they were not.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {

@@ -48,7 +48,7 @@ MTL_INLINE VFloat slope(VFloat logit) {
   return select(root == 0.0f, splat(0.0f), s / (2.0f * root));
 }
 
-// What a softmax over a row of logits has computed.
+// Results of a softmax over a row of logits.
 struct Softmax {
   float maximum, sum;
 

@@ -16,8 +16,8 @@ constexpr int kKeysOfBlock = 128;
 struct FusedMemory {
   uint32_t* ticket;      // the number of blocks that have begun
   uint32_t* turns_over;  // of each tile of queries
-  // Of each tile: for each 8 columns, four values of each thread of a warp group, in the layout of a matmul's
-  // sums, so that a warp's accesses are 512 contiguous bytes.
+  // The sums of each tile: for each 8 columns, four values of each thread of a warp group, in the layout of a
+  // matmul's sums, so that a warp's accesses are 512 contiguous bytes.
   float4* sums;
   int tiles_of_head;
 };
@@ -33,7 +33,7 @@ MTL_PTX int first_tile_of(const AttentionArguments& a, const FusedMemory& memory
 struct KeyBlocks {
   int begin, end;
 };
-// Those that add to the sums of queries that see no key outside this range.
+// Returns the blocks of keys that add to the sums of queries that see no key outside this range.
 MTL_PTX KeyBlocks blocks_of(const KeyRange& seen) {
   if (seen.begin >= seen.end) return {0, 0};
   return {seen.begin / kKeysOfBlock, (seen.end + kKeysOfBlock - 1) / kKeysOfBlock};

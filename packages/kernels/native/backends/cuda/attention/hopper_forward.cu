@@ -120,7 +120,7 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a
   arrive(&barriers.resident);
 }
 
-// What a computing thread keeps about its rows.
+// State of a computing thread for its rows.
 struct Rows {
   int batch, query;  // of its first row; the second is 8 below
   QueryRange range;  // of its group's queries

@@ -8,7 +8,7 @@
 // to tile, multiplies them by the 128 keys. It adds the result to the tile's float32 sums in device memory
 // when it is the block's turn (fused_backward_turns.cuh). The last block in turn rounds the sums.
 //
-// Of the first warp group, two warps load queries, facts about them and what blocks have to know about a
+// Two warps of the first warp group load queries, facts about them and what blocks have to know about a
 // tile; each of the other two waits for the turns of one computing group and ends them, so that no computing
 // warp waits for a distant memory.
 #include "backends/cuda/attention/fused_backward_turns.cuh"
@@ -18,7 +18,7 @@
 namespace mtl::cuda {
 namespace {
 
-// What a block has to know about a tile of queries.
+// Facts about a tile of queries that a block needs.
 struct alignas(8) FusedTile {
   int query;   // its first one; -1 after the last tile
   int member;  // the head's place in its group
@@ -80,8 +80,8 @@ struct FusedBlock {
   int first_key;
 };
 
-// Of the ticket's number: one head after the other, the last keys first. Stores a packed sample's length in
-// the arguments; if first_key is past it, the block has nothing to do.
+// Returns the block of a ticket's number: one head after the other, the last keys first. Stores a packed
+// sample's length in the arguments; if first_key is past it, the block has nothing to do.
 MTL_PTX FusedBlock fused_block(AttentionArguments& a, int number) {
   const int blocks_of_head = (a.sequence + kKeysOfBlock - 1) / kKeysOfBlock;
   const int head = number / blocks_of_head, from_last = number % blocks_of_head;

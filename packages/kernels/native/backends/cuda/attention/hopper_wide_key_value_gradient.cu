@@ -34,8 +34,8 @@ struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// Of a slot: the first group's probabilities, which stay until both groups have released the slot, and the
-// barrier that signals that they are complete.
+// Memory of a slot: the first group's probabilities, which stay until both groups have released the slot, and
+// the barrier that signals that they are complete.
 template <typename Shape>
 MTL_PTX Probabilities& probabilities_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<Probabilities*>(bytes + Shape::kProbabilitiesAt)[slot];

@@ -27,7 +27,7 @@ MTL_PTX KeyRange keys_of_query(const Arguments& a, int batch, int query) {
   return {min(max(begin, 0), positions_of(a).num_keys), end_key(a, query)};
 }
 
-// What kQueries queries from first_query on share.
+// Facts that kQueries queries from first_query on share.
 struct QueryRange {
   KeyRange any;  // no query attends to a key outside
   KeyRange all;  // every query attends to the keys inside, apart from the key mask

@@ -1,5 +1,5 @@
-// What the gradients of keys and values need of a tile of 64 queries in addition to its rows, and how it is
-// used: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
+// Facts that the gradients of keys and values need of a tile of 64 queries in addition to its rows, and how
+// they are used: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
 // attention_key_value_gradient.cu and its Hopper counterpart.
 #pragma once
 

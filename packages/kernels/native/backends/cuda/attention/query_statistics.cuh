@@ -1,4 +1,4 @@
-// What a thread of the backward kernels keeps about its two queries where queries are rows: for
+// State of a thread of the backward kernels for its two queries where queries are rows: for
 // attention_query_gradient.cu and its Hopper counterpart.
 #pragma once
 

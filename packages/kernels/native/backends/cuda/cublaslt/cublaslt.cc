@@ -181,10 +181,11 @@ Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// What epilogues take in addition to the matrices. The documentation requires 16-byte aligned rows of a
-// multiple of 8 elements for an auxiliary matrix. It states nothing about a bias, and the heuristic has no
-// attribute for its alignment: kernels that read it 16 bytes at a time have caused misaligned-address errors
-// for other users, after which the process cannot use its device any more.
+// Returns whether the operands of epilogues besides the matrices can be read 16 bytes at a time. The
+// documentation requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix. It states
+// nothing about a bias, and the heuristic has no attribute for its alignment: kernels that read it 16 bytes
+// at a time have caused misaligned-address errors for other users, after which the process cannot use its
+// device any more.
 bool takes_vectors(const MatmulProblem& p) {
   constexpr uint32_t kAccess = 16;
   const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };

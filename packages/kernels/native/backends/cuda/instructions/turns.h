@@ -43,7 +43,7 @@ MTL_PTX void add_to_count(uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
-// What other blocks have added before a wait: not from a cache of this multiprocessor.
+// Loads sums that other blocks added before a wait: not from a cache of this multiprocessor.
 MTL_PTX float4 load_four(const float4* from) {
   float4 four;
   asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"

@@ -15,7 +15,7 @@ __device__ __forceinline__ float infinity() { return __uint_as_float(0x7f800000u
 __device__ __forceinline__ float sigmoid(float x) { return x < -88.0f ? 0.0f : 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1pf(expf(x > 0.0f ? -x : x)); }
 
-// Of sigmoid or sqrt(softplus).
+// The score of a logit by sigmoid or sqrt(softplus).
 __device__ __forceinline__ float score(ScoreFunction function, float x) {
   return function == ScoreFunction::kSigmoid ? sigmoid(x) : sqrtf(softplus(x));
 }
@@ -28,7 +28,7 @@ __device__ __forceinline__ float slope(ScoreFunction function, float x) {
   return root == 0.0f ? 0.0f : s / (2.0f * root);
 }
 
-// What a softmax over a row of values has computed, the same on all lanes.
+// Results of a softmax over a row of values, the same on all lanes.
 struct Softmax {
   float maximum, sum;
 
@@ -82,7 +82,7 @@ __device__ __forceinline__ Ranked next_in_row(const float* values, int count, co
   return best;
 }
 
-// What scores are ordered by: NaN counts as the largest.
+// The value that scores are ordered by: NaN counts as the largest.
 __device__ __forceinline__ float ordered(float value) { return value != value ? infinity() : value; }
 
 }  // namespace mtl::cuda

@@ -19,7 +19,7 @@ const Backend* cuda_backend();
 const MtlDeviceApi* cuda_device_api();
 const CudaLibrary* opened_cuda_library();
 
-// Of the open GPU; of an H100 where none is open.
+// Returns the properties of the open GPU; of an H100 where none is open.
 GpuProperties cuda_gpu_properties();
 
 }  // namespace mtl
