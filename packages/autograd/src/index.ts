@@ -75,12 +75,9 @@ export { reshape } from './operations/reshape.js';
 export {
   type RouteOptions,
   type RouterLinearOptions,
-  type RouterStatistics,
-  type RouterStatisticsOptions,
   type Routing,
   route,
   routerLinear,
-  routerStatistics,
 } from './operations/router.js';
 export { type RowGateOptions, rowGate } from './operations/row-gate.js';
 export { type WholeHeadNormOptions, wholeHeadNorm } from './operations/whole-head-norm.js';

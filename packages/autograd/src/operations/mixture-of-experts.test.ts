@@ -16,7 +16,6 @@ import {
   recompute,
   rmsNorm,
   route,
-  routerStatistics,
   Tape,
   type TapeOptions,
   Variable,
@@ -290,73 +289,4 @@ describe('a mixture-of-experts layer', () => {
     );
     for (const variable of [input, offsets]) variable.release();
   });
-});
-
-describe('the statistics of a router', () => {
-  const logitValues = Array.from({ length: sequence * batch * experts }, (_, index) => Math.sin(7 * index));
-  const factors = Array.from({ length: batch * experts }, (_, index) => Math.cos(index));
-
-  /** Computes factors times the sums of scores, plus 0.1 times the squares, where they are used. */
-  function lossOf(values: readonly number[], uses: readonly boolean[], scoreFunction: RouterScoreFunction) {
-    const tape = new Tape();
-    const logits = tape.input(Tensor.from(values, { shape: [sequence, batch, experts], dtype, device }), {
-      requiresGradient: true,
-    });
-    const options = { topK, scoreFunction, numSequences: batch };
-    const { counts, scoreSums, squaredLogSumExp, entropy } = routerStatistics(tape, { logits, ...options });
-    const dot = (input: Variable, weights: readonly number[]): Variable => {
-      const { shape: itsShape } = input.tensor;
-      const sum = input.tensor.toArray().reduce((total, value, index) => total + value * weights[index]!, 0);
-      const result = tape.result(Tensor.from([sum], { shape: [1], dtype, device }), {
-        requiresGradient: true,
-      });
-      tape.record(result, () => ({
-        name: 'dot',
-        inputs: [input],
-        parameters: [],
-        saved: [],
-        backward: () => [Tensor.from(weights, { shape: itsShape, dtype, device })],
-      }));
-      return result;
-    };
-    const losses = [
-      ...(uses[0] ? [dot(scoreSums, factors)] : []),
-      ...(uses[1] ? [dot(squaredLogSumExp, new Array<number>(batch).fill(0.1))] : []),
-    ];
-    tape.backward(losses);
-    using gradient = tape.takeGradient(logits)!;
-    const result = {
-      loss: losses.reduce((sum, { tensor }) => sum + tensor.item(), 0),
-      gradient: gradient.toArray(),
-      counts: counts.tensor.toArray(),
-    };
-    for (const each of [...losses, counts, scoreSums, squaredLogSumExp, entropy, logits]) each.release();
-    tape.dispose();
-    return result;
-  }
-
-  it.each([
-    { uses: [true, true], scoreFunction: 'softmax' },
-    { uses: [true, false], scoreFunction: 'sigmoid' },
-    { uses: [false, true], scoreFunction: 'softmax' },
-    { uses: [true, true], scoreFunction: 'sqrtsoftplus' },
-  ] as const)(
-    'have the gradients of those that are used: $uses $scoreFunction',
-    ({ uses, scoreFunction }) => {
-      build();
-      const { gradient, counts } = lossOf(logitValues, uses, scoreFunction);
-      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(sequence * batch * topK);
-      const step = 1e-6;
-      gradient.forEach((value, at) => {
-        const lossAt = (delta: number): number =>
-          lossOf(
-            logitValues.map((logit, i) => (i === at ? logit + delta : logit)),
-            uses,
-            scoreFunction,
-          ).loss;
-        // float64: the step squared, and rounding of the loss over the step, 1e-15 / 1e-6
-        expect(Math.abs(value - (lossAt(step) - lossAt(-step)) / (2 * step))).toBeLessThan(2e-8);
-      });
-    },
-  );
 });

@@ -14,7 +14,7 @@ const names = [
     'embedding',
   ],
   ...['expertActivation', 'gatherRows', 'gelu', 'groupByExpert', 'groupedBias', 'groupedLinear', 'layerNorm'],
-  ...['permuteProbabilities', 'permuteRows', 'route', 'routerStatistics'],
+  ...['permuteProbabilities', 'permuteRows', 'route'],
   ...['linear', 'linearCrossEntropy', 'linearGelu', 'prepareHeads', 'reshape', 'rmsNorm'],
   ...['squaredRelu', 'swiglu', 'tanh'],
 ];
