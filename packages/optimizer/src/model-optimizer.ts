@@ -10,7 +10,7 @@ import {
   type RunOfParameters,
   runsByRule,
 } from './parameters-by-rule.js';
-import { GradientNorm, PartialGradients } from './reduced-gradients.js';
+import { GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
 import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 

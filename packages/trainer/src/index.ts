@@ -28,11 +28,11 @@ export type {
 } from './metrics/training-reports.js';
 export { TrainingSummary } from './metrics/training-summary.js';
 export { type RunTrainingOptions, runTraining, type TrainingResult, trainingSteps } from './run-training.js';
-export type { LossKind } from './steps/losses.js';
+export type { LossKind } from './steps/loss-totals.js';
 export { Ranks } from './steps/ranks.js';
 export { StopSignals } from './stop-signals.js';
 export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';
-export { optimizerTensors, readTrainingState, trainingState, weightTensors } from './training-checkpoint.js';
 export type { SaveSettings } from './training-saves.js';
+export { optimizerTensors, readTrainingState, trainingState, weightTensors } from './training-state.js';

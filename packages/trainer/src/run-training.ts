@@ -9,8 +9,8 @@ import type {
 import type { StopSignals } from './stop-signals.js';
 import { stopSignalNames } from './stop-signals.js';
 import type { EvaluatedLoss, Trainer } from './trainer.js';
-import { restoreCheckpoint } from './training-checkpoint.js';
 import { type SaveSettings, TrainingSaves } from './training-saves.js';
+import { restoreCheckpoint } from './training-state.js';
 import { UnchangedWeights } from './unchanged-weights.js';
 
 interface EvaluationSettings<Batch> {

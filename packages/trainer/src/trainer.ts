@@ -10,7 +10,7 @@ import type {
   ValidationLoss,
 } from './metrics/training-reports.js';
 import { DeviceNumbers, LateNumbers } from './steps/device-numbers.js';
-import { LossSums, LossTotals } from './steps/losses.js';
+import { LossSums, LossTotals } from './steps/loss-totals.js';
 import { Ranks } from './steps/ranks.js';
 import {
   findingWrongIndices,

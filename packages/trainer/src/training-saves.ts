@@ -9,7 +9,7 @@ import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingReporter } from './metrics/training-reports.js';
 import { refuseStepUnderWay } from './steps/step-errors.js';
 import type { Trainer } from './trainer.js';
-import { optimizerTensors, trainingState, weightTensors } from './training-checkpoint.js';
+import { optimizerTensors, trainingState, weightTensors } from './training-state.js';
 
 export interface SaveSettings {
   readonly directory: string;

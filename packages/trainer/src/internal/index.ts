@@ -2,5 +2,5 @@ export { formatBytes, formatDuration } from '../metrics/format-quantities.js';
 export { modelFlopsText } from '../metrics/model-flops.js';
 export { validationMetrics } from '../metrics/training-reports.js';
 export { resultOf } from '../run-training.js';
-export { type NameOfTotal, nameOfTotal } from '../steps/losses.js';
-export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-checkpoint.js';
+export { type NameOfTotal, nameOfTotal } from '../steps/loss-totals.js';
+export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-state.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type LossKind, LossTotals, nameOfTotal } from './losses.js';
+import { type LossKind, LossTotals, nameOfTotal } from './loss-totals.js';
 import type { Ranks } from './ranks.js';
 
 const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<number> => ({
