@@ -66,12 +66,12 @@ describe('the gates of the repository', () => {
     const lint = () => inCopy('biome', 'check', 'packages/errors');
     expect(lint().status, lint().output).toBe(0);
     const unused = (text) => `${text}\nconst unused = 1;\n`;
-    planted('packages/errors/src/nearest-name.ts', unused, () => {
+    planted('packages/errors/src/nearest-names.ts', unused, () => {
       expect(lint().status).not.toBe(0);
       expect(lint().output).toContain('noUnusedVariables');
     });
     planted(
-      'packages/errors/src/nearest-name.ts',
+      'packages/errors/src/nearest-names.ts',
       (text) => `${text}\nexport   const a = "x"\n`,
       () => {
         expect(lint().status).not.toBe(0);
@@ -84,8 +84,8 @@ describe('the gates of the repository', () => {
     const importBack = (text) =>
       `import type { MtlError } from './mtl-error.js';\n${text}\nexport type Circle = MtlError;\n`;
     const importForth = (text) =>
-      `import type { Circle } from './nearest-name.js';\n${text}\nexport type Back = Circle;\n`;
-    planted('packages/errors/src/nearest-name.ts', importBack, () => {
+      `import type { Circle } from './nearest-names.js';\n${text}\nexport type Back = Circle;\n`;
+    planted('packages/errors/src/nearest-names.ts', importBack, () => {
       expect(lint().status, lint().output).toBe(0);
       planted('packages/errors/src/mtl-error.ts', importForth, () => {
         expect(lint().status).not.toBe(0);
@@ -128,10 +128,10 @@ describe('the gates of the repository', () => {
     const clean = check();
     expect(clean.status, clean.output).toBe(0);
     planted(
-      'packages/errors/src/nearest-name.ts',
+      'packages/errors/src/nearest-names.ts',
       (text) => `${text}${'\n'.repeat(1000)}`,
       () => {
-        expect(check().output).toContain('packages/errors/src/nearest-name.ts: ');
+        expect(check().output).toContain('packages/errors/src/nearest-names.ts: ');
         expect(check().status).not.toBe(0);
       },
     );

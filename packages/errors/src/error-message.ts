@@ -1,4 +1,4 @@
-import * as errorClasses from './error-classes.js';
+import * as errorClasses from './mtl-error.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
 const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;

@@ -1,5 +1,8 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { ConfigurationError, DataError, rewordError } from './index.js';
+import { formatError } from './format-error.js';
+import { ConfigurationError, DataError } from './mtl-error.js';
+import { namingFile, rewordError } from './reword-error.js';
 
 const shout = (text: string): string => text.toUpperCase();
 
@@ -31,4 +34,45 @@ it('adds neither an expectation nor a remedy', () => {
 it('leaves an unforeseen error as it is', () => {
   const error = new Error('x');
   expect(rewordError(error, shout)).toBe(error);
+});
+
+const caught = (operation: () => unknown): unknown => {
+  try {
+    return operation();
+  } catch (error) {
+    return error;
+  }
+};
+
+it('names the file of a full disk, whose error does not', () => {
+  const full = (): never => {
+    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  };
+  const error = caught(() => namingFile('/data/run.bin', full));
+  expect(error).toMatchObject({ code: 'ENOSPC', path: '/data/run.bin' });
+  expect(formatError(error)).toBe(
+    'error[MTL_SYSTEM]: /data/run.bin: ENOSPC: no space left on device, write\n' +
+      '  remedy: free space on that file system, or write to another one',
+  );
+});
+
+it('names the file of a descriptor', () => {
+  const descriptor = openSync('/dev/null', 'r');
+  const error = caught(() => namingFile('/dev/null', () => writeSync(descriptor, 'x')));
+  closeSync(descriptor);
+  expect(error).toMatchObject({ code: 'EBADF', message: '/dev/null: EBADF: bad file descriptor, write' });
+});
+
+it('leaves results and errors that say where alone', () => {
+  expect(namingFile('a', () => 7)).toBe(7);
+  const error = caught(() => namingFile('a', () => readFileSync('/does/not/exist')));
+  expect(error).toMatchObject({ code: 'ENOENT', path: '/does/not/exist' });
+  const other = new TypeError('no system error');
+  expect(
+    caught(() =>
+      namingFile('a', () => {
+        throw other;
+      }),
+    ),
+  ).toBe(other);
 });

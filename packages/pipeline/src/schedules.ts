@@ -14,8 +14,7 @@ export {
   scheduleNames,
 } from './schedules/build-schedule.js';
 export { interleaved } from './schedules/interleaved.js';
-export { oneForwardOneBackward } from './schedules/one-forward-one-backward.js';
-export { oneStage } from './schedules/one-stage.js';
+export { oneForwardOneBackward, oneStage } from './schedules/one-forward-one-backward.js';
 export type {
   PassKind,
   PipelineSchedule,

@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import { type Device, type DType, deviceRange, sizeOf, type Tensor } from '@mtl/kernels';
 import type { PipelineRecorder, RecordedActivity } from '../measured/pipeline-recorder.js';
-import { oneStage } from '../schedules/one-stage.js';
+import { oneStage } from '../schedules/one-forward-one-backward.js';
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 import { assertSchedule } from '../simulator/check-schedule.js';
 import { type MessagePlan, type PlannedAction, planMessages } from '../simulator/plan-messages.js';

@@ -1,6 +1,6 @@
 import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize, oneChunk } from './check-size.js';
-import type { PipelineSchedule, ScheduleSize } from './pipeline-schedule.js';
+import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
  * Builds 1F1B (PipeDream-Flush): p-r-1 forward passes warm rank r up, then each forward is followed by the
@@ -20,4 +20,16 @@ export function oneForwardOneBackward(size: ScheduleSize): PipelineSchedule {
     }),
   );
   return { name: '1f1b', numMicroBatches, placement: loopedPlacement({ numStages, numChunks }), actions };
+}
+
+/**
+ * Builds the order of a model in one stage: forward and backward of each micro-batch in turn, so that the
+ * activations of one are alive.
+ */
+export function oneStage(numMicroBatches: number): PipelineSchedule {
+  const actions = Array.from({ length: numMicroBatches }, (_, microBatch): ScheduleAction[] => [
+    { kind: 'F', chunk: 0, microBatch },
+    { kind: 'B', chunk: 0, microBatch },
+  ]).flat();
+  return { name: 'one stage', numMicroBatches, placement: [0], actions: [actions] };
 }

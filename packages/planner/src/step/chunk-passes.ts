@@ -4,8 +4,9 @@ import {
   embeddingForward,
   headBackward,
   headForward,
-} from '../operations/ends-operations.js';
-import { layerBackward, layerForward } from '../operations/layer-operations.js';
+  layerBackward,
+  layerForward,
+} from '../operations/model-operations.js';
 import type { Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';

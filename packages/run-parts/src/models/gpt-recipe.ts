@@ -25,8 +25,13 @@ import type { LossKind } from '@mtl/trainer';
 import { endTokensOf } from '../conversations/turn-tokens.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import { type ModelSample, sampleContinuation } from '../samples/sample-continuation.js';
-import { type ConversationPrompt, sampleConversation } from '../samples/sample-conversation.js';
-import { endAtSentence, samplePrompt, splitContinuation } from '../samples/sample-prompt.js';
+import {
+  type ConversationPrompt,
+  endAtSentence,
+  sampleConversation,
+  samplePrompt,
+  splitContinuation,
+} from '../samples/sample-prompts.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
 import { stageBatches } from './stage-batches.js';
 

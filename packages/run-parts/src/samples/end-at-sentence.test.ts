@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { endAtSentence } from './sample-prompt.js';
+import { endAtSentence } from './sample-prompts.js';
 
 it.each([
   ['We will go. We are 3.5 times', 'We will go.'],

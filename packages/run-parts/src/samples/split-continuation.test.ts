@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { splitContinuation } from './sample-prompt.js';
+import { splitContinuation } from './sample-prompts.js';
 
 const words = ['▁To', '▁be', ',', '▁or'];
 

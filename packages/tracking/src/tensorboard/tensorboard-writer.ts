@@ -1,18 +1,27 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
 import type { MetricsSink, StepMetrics, TrainingEvent, ValidationLoss } from '@mtl/trainer';
 import { validationMetrics } from '@mtl/trainer/internal';
 import { expertScalars } from '../expert-scalars.js';
-import { encodeEventRecord, type TensorboardEvent } from './event-records.js';
-import {
-  olderFiles,
-  type ResumePoint,
-  rewriteFile,
-  samplesSuffix,
-  writerName,
-} from './tensorboard-resume.js';
+import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
+
+/** Begins the name of the writer in the first event of a file. */
+const writerName = 'mtl.trainer.metrics.tensorboard_writer';
+/** Megatron-LM's suffix for the curve over consumed samples, next to the one over iterations. */
+const samplesSuffix = ' vs samples';
 
 export interface TensorboardWriterOptions {
   /** The folder of the run (--tensorboard-dir); made when missing. */
@@ -169,5 +178,81 @@ function openNewFile(directory: string, now: number, host: string): [path: strin
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
+  }
+}
+
+/** The progress of the checkpoint that training resumes from. */
+interface ResumePoint {
+  readonly iteration: number;
+  readonly consumedSamples: number;
+}
+
+/** A file that a resume changes, with what stays in it. */
+interface ChangedFile {
+  readonly name: string;
+  readonly kept: Buffer;
+}
+
+/** The changes that a resume makes to the files of an earlier run. */
+interface OlderFiles {
+  readonly changed: readonly ChangedFile[];
+  /**
+   * Points over samples that are to be written again after the start of the new session. TensorBoard drops by
+   * that start all points of a later step, and these count samples: their step is larger than that of the
+   * iteration they were written at.
+   */
+  readonly moved: readonly TensorboardEvent[];
+}
+
+interface OlderFilesOptions {
+  readonly resume: ResumePoint;
+  /** In the first event of the files of this run: only files that carry it are ever changed. */
+  readonly writer: string;
+}
+
+/** Finds the event files of a run before it was resumed, and what the resume leaves of them. */
+function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
+  const changed: ChangedFile[] = [];
+  // by step: a resume that was killed may have left a point in two files
+  const moved = new Map<string, TensorboardEvent>();
+  for (const name of readdirSync(directory).sort()) {
+    if (!name.startsWith('events.out.tfevents.')) continue;
+    const file = readFileSync(join(directory, name));
+    const kept = keptOf(file, { resume, writer, move: (event) => void moved.set(keyOf(event), event) });
+    if (kept !== undefined && kept.length !== file.length) changed.push({ name, kept });
+  }
+  return { changed, moved: [...moved.values()].sort((one, other) => one.step - other.step) };
+}
+
+const keyOf = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
+
+/** Returns what stays in a file, or undefined for one that is not of this run. */
+function keptOf(
+  file: Buffer,
+  options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
+): Buffer | undefined {
+  const { resume, writer, move } = options;
+  const kept: Buffer[] = [];
+  let start = 0;
+  for (const { event, end } of readEventRecords(file)) {
+    if (start === 0 && event.writer !== writer) return undefined;
+    const isOverSamples = event.scalars?.[0]?.tag.endsWith(samplesSuffix) ?? false;
+    if (event.step <= resume.iteration) kept.push(file.subarray(start, end));
+    else if (isOverSamples && event.step <= resume.consumedSamples) move(event);
+    start = end;
+  }
+  return start === 0 ? undefined : Buffer.concat(kept);
+}
+
+/** Replaces a file by what stays of it, in one rename. */
+function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
+  // No "tfevents" in this name: TensorBoard must not take it for a file of the run.
+  const temporary = join(directory, `.cut.${process.pid}.tmp`);
+  try {
+    writeFileSync(temporary, kept, { flush: true });
+    renameSync(temporary, join(directory, name));
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { loadProfile } from '../open-profile.js';
 import { listedProfile } from '../profiles/profile.js';
 import { operationsSeconds, passSeconds } from '../timing/operations-seconds.js';
-import { layerBackward, layerForward } from './layer-operations.js';
+import { layerBackward, layerForward } from './model-operations.js';
 import type { LayerShape } from './model-size.js';
 import type { Operation } from './operation.js';
 

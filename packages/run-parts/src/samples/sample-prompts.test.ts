@@ -1,7 +1,7 @@
 import { createTokenizer, type Tokenizer } from '@mtl/data';
 import type { StageBatch } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
-import { samplePrompt } from './sample-prompt.js';
+import { samplePrompt } from './sample-prompts.js';
 
 const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
 /** The first sample, in which `|` is the end of a document. */

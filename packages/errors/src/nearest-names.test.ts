@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nearestDivisors, nearestMultiples } from './nearest-values.js';
+import { nearestDivisors, nearestMultiples } from './nearest-names.js';
 
 const upTo = (end: number): readonly number[] => Array.from({ length: end }, (_, index) => index + 1);
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resolveSocketAddress } from './socket-address.js';
+import { resolveSocketAddress } from './gloo-engine.js';
 
 const common = { netmask: '', mac: '', cidr: null } as const;
 const interfaces = {
