@@ -36,7 +36,8 @@ import {
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
-import { joinProcesses, TrainingProcesses } from '@mtl/run-parts';
+import { TrainingProcesses } from '@mtl/run-parts';
+import { joinProcesses } from '@mtl/run-parts/internal';
 import { modelFlops, Trainer } from '@mtl/trainer';
 import { benchmarkPresets, modelOfPreset } from './benchmark-presets.mjs';
 

@@ -9,7 +9,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { generateAll } from '@mtl/inference';
-import { defaultCorpusFiles } from '@mtl/run-parts';
+import { defaultCorpusFiles } from '@mtl/run-parts/internal';
 import { loadGptForInference } from '@mtl/saved-models';
 
 const { values: options } = parseArgs({

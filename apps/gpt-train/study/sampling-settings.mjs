@@ -11,7 +11,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { generateAll } from '@mtl/inference';
-import { defaultCorpusFiles } from '@mtl/run-parts';
+import { defaultCorpusFiles } from '@mtl/run-parts/internal';
 import { loadGptForInference } from '@mtl/saved-models';
 
 const { values: options } = parseArgs({

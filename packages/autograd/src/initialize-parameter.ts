@@ -1,4 +1,5 @@
-import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
+import { cast, philoxNormal, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 

@@ -1,4 +1,5 @@
-import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
+import type { MeshAxis, MeshView } from '@mtl/comm';
+import { meshViews } from '@mtl/comm/internal';
 import { UsageError } from '@mtl/errors';
 import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
 import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';

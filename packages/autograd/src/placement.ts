@@ -1,4 +1,5 @@
-import { type MeshAxis, type MeshView, meshViews } from '@mtl/comm';
+import type { MeshAxis, MeshView } from '@mtl/comm';
+import { meshViews } from '@mtl/comm/internal';
 
 /**
  * The placement of a parameter's values among the processes of a mesh. From it follow along which axes it is

@@ -1,14 +1,11 @@
 export { Checkpoint } from './checkpoints/checkpoint.js';
 export {
   type CheckpointListing,
-  checkpointName,
   listCheckpoints,
   type SkippedCheckpoint,
-  trackerName,
 } from './checkpoints/checkpoint-directory.js';
 export type { JsonObject, JsonValue, TensorRecord } from './checkpoints/manifest.js';
 export { OwnedDirectory } from './checkpoints/owned-directory.js';
-export { jobOfCheckpoint } from './checkpoints/save-owner.js';
 export { findCheckpoint } from './loading/find-checkpoint.js';
 export { loadCheckpoint } from './loading/load-checkpoint.js';
 export { verifyCheckpoint } from './loading/verify-checkpoint.js';
@@ -21,11 +18,9 @@ export {
 } from './safetensors/safetensors-writer.js';
 export { BackgroundSaver } from './saving/background-saver.js';
 export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
-export { prepareSaveDirectory } from './saving/save-directory.js';
-export { copyBox } from './tensors/box-runs.js';
 export { slicesOfFlatRange } from './tensors/boxes.js';
-export { type Dtype, dtypeBytes } from './tensors/dtype.js';
-export { checkValues, type ValueLimit } from './tensors/finite-values.js';
+export type { Dtype } from './tensors/dtype.js';
+export type { ValueLimit } from './tensors/finite-values.js';
 export { hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
 export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
 export { encodeTorchObject } from './torch-files/encode-torch-file.js';

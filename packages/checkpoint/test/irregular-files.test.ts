@@ -6,12 +6,12 @@ import { encodeManifest, type Manifest } from '../src/checkpoints/manifest.js';
 import {
   Checkpoint,
   findCheckpoint,
-  prepareSaveDirectory,
   SafetensorsDirectory,
   SafetensorsFile,
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
+import { prepareSaveDirectory } from '../src/internal/index.js';
 import { stateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 

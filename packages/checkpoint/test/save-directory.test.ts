@@ -3,7 +3,7 @@ import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { makeDirectory } from '../src/files/file-system.js';
-import { prepareSaveDirectory } from '../src/index.js';
+import { prepareSaveDirectory } from '../src/internal/index.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const temporary = temporaryDirectory();

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { endWithoutOutput } from '@mtl/runs';
+import { endWithoutOutput } from '@mtl/runs/internal';
 import { runMtl } from './run-mtl.js';
 
 // `mtl ... | head` has read enough: nothing went wrong

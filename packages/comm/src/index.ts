@@ -1,12 +1,6 @@
 export type { JobEngineName } from './engines/engine.js';
 export { glooProblem } from './engines/gloo-engine.js';
-export { type NcclInformation, ncclInformation, ncclProblem } from './engines/nccl-engine.js';
-export {
-  type Launcher,
-  type ProcessEnvironment,
-  readProcessEnvironment,
-} from './environment/process-environment.js';
-export type { Variables } from './environment/variable-reader.js';
+export { type NcclInformation, ncclInformation } from './engines/nccl-engine.js';
 export { type MetaOperation, MetaWorld, type MetaWorldOptions } from './meta-world.js';
 export type { TakenTrace, TraceEntry } from './native/comm-addon.js';
 export type {
@@ -20,23 +14,15 @@ export type {
 } from './process-group.js';
 export {
   type DenseAxis,
-  denseAxes,
   type ExpertAxis,
   type MeshAxis,
   type MeshCoordinates,
   type MeshView,
-  meshAxes,
-  meshViews,
   ProcessMesh,
 } from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
 export type { Store } from './store/store.js';
-export {
-  createMeshGroups,
-  type GroupDeclaration,
-  type MeshGroups,
-  membersOf,
-} from './world/create-mesh-groups.js';
+export { createMeshGroups, type GroupDeclaration, type MeshGroups } from './world/create-mesh-groups.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
 export type { JoinedWorld } from './world/joined-world.js';
 export { LocalWorld, type LocalWorldOptions } from './world/local-world.js';

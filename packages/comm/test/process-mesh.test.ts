@@ -1,4 +1,5 @@
-import { type MeshAxis, meshViews, ProcessMesh } from '@mtl/comm';
+import { type MeshAxis, ProcessMesh } from '@mtl/comm';
+import { meshViews } from '@mtl/comm/internal';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 

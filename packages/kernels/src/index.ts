@@ -3,7 +3,6 @@ export {
   type Device,
   deviceRange,
   devices,
-  hasValues,
   isDeviceAvailable,
   limitMemory,
   memoryStatistics,
@@ -35,19 +34,9 @@ export {
   countedFlops,
   listOperations,
   type Operands,
-  observeOperations,
   operationStatistics,
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';
-export {
-  bfloat16Bits,
-  bfloat16Value,
-  float16Bits,
-  float16Value,
-  type Slice,
-  sizeOf,
-  Tensor,
-  type TensorOptions,
-} from './tensor.js';
+export { bfloat16Bits, float16Bits, type Slice, sizeOf, Tensor, type TensorOptions } from './tensor.js';
 export { numLiveTensors, tidy } from './tensor-lifetimes.js';

@@ -2,7 +2,6 @@ import { afterAll, describe, expect, it } from 'vitest';
 import {
   attentionForward,
   bfloat16Bits,
-  bfloat16Value,
   type Device,
   type DType,
   hostInformation,
@@ -11,6 +10,7 @@ import {
   Tensor,
   tidy,
 } from '../src/index.js';
+import { bfloat16Value } from '../src/internal/index.js';
 import { attentionValues } from './support/attention-formula.js';
 import { differentiateAttention } from './support/differentiate-attention.js';
 

@@ -1,6 +1,7 @@
 import { allocateParameters, initializeParameter, type Parameter, Tape } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
+import { add, setNumThreads, Tensor } from '@mtl/kernels';
+import { observeOperations } from '@mtl/kernels/internal';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/losses.js';
 import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';

@@ -1,5 +1,5 @@
 import type { Parameter } from '@mtl/autograd';
-import { meshAxes } from '@mtl/comm';
+import { meshAxes } from '@mtl/comm/internal';
 import { UsageError } from '@mtl/errors';
 import { type AdamwScalarsOptions, adamwScalars, sumOfSquares, Tensor } from '@mtl/kernels';
 import type { Optimizer } from './optimizer.js';

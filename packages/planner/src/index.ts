@@ -1,13 +1,7 @@
 export { estimateSeconds, type LayoutEstimate, ListedEstimates } from './estimates.js';
 export { communicatorBytes, type GroupUse } from './memory/communicator-bytes.js';
 export { listedMemory } from './memory/listed-memory.js';
-export {
-  calibratedProfilePath,
-  isProfileKnown,
-  loadProfile,
-  openProfile,
-  profileNames,
-} from './open-profile.js';
+export { loadProfile, openProfile } from './open-profile.js';
 export type { ModelSize, Recomputation } from './operations/model-size.js';
 export type {
   CollectiveOperation,
@@ -20,18 +14,12 @@ export type {
 } from './operations/operation.js';
 export type { MeasuredRates } from './profiles/hardware-profile.js';
 export { listedProfile, type Profile, parseProfile } from './profiles/profile.js';
-export { type Layout, type StepOptions, scheduleOfLayout } from './step/layout.js';
+export type { Layout, StepOptions } from './step/layout.js';
 export {
-  exposedSeconds,
   predictRecordedStep,
-  profileOfRun,
   type RecordedEnd,
   type RecordedMessage,
   type RecordedPasses,
   type RecordedStep,
-  recordedMessageSeconds,
 } from './step/predict-recorded-step.js';
 export { predictStepTime, type StepBreakdown, type StepPrediction } from './step/predict-step-time.js';
-export { collectiveSeconds } from './timing/collective-seconds.js';
-export { matmulBytes, peakFlops } from './timing/hardware-times.js';
-export { operationsSeconds, passSeconds } from './timing/operations-seconds.js';

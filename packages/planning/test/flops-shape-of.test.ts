@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { flopsShapeOf } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { modelFlops } from '@mtl/trainer';
 import { expect, it } from 'vitest';
 import { dryRun } from '../src/dry-run/dry-run.js';

@@ -1,7 +1,8 @@
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { loadProfile } from '@mtl/planner';
-import { type LayoutSearch, planRun, searchLayouts, withDeviceOfProfile } from '../src/index.js';
+import { type LayoutSearch, planRun, searchLayouts } from '../src/index.js';
+import { withDeviceOfProfile } from '../src/internal/index.js';
 
 /** A model of a paper, and the layout that it was published with. */
 export interface PaperModel {

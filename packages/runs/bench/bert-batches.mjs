@@ -8,7 +8,7 @@ import {
   trainWordPiece,
   writeTokenizerJson,
 } from '@mtl/data';
-import { defaultCorpusFiles } from '@mtl/run-parts';
+import { defaultCorpusFiles } from '@mtl/run-parts/internal';
 
 /** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
 const vocabularySize = 8192;

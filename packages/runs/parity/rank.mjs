@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
 import { configure } from '@mtl/configuration';
 import { exitCodeOf, formatError } from '@mtl/errors';
-import { joinProcesses } from '@mtl/run-parts';
+import { joinProcesses } from '@mtl/run-parts/internal';
 import { openTraining } from '@mtl/runs';
 import { gradientTensors } from '@mtl/trainer/internal';
 import { faultyTraining } from './faulty-training.mjs';

@@ -8,15 +8,8 @@ export {
   type RunComparison,
 } from './records/compare-runs.js';
 export type { MetricsRecord } from './records/metrics-records.js';
-export {
-  directoryOfRuns,
-  listRuns,
-  type RunInformation,
-  readRun,
-  runDirectoryOf,
-  runsDirectory,
-} from './records/read-run.js';
-export { contentsOfRun, type RemovedRun, removeRun } from './records/remove-run.js';
+export { listRuns, type RunInformation, readRun } from './records/read-run.js';
+export { type RemovedRun, removeRun } from './records/remove-run.js';
 export type { RunRecord, RunStart, RunState } from './records/run-record.js';
 export { type SendRunOptions, sendRun } from './records/send-run.js';
 export { type BegunReports, beginReports } from './training/begin-reports.js';
@@ -31,14 +24,11 @@ export {
   pretraining,
 } from './training/open-training.js';
 export {
-  endWithoutOutput,
   type RunTrainingProgramOptions,
   runTrainingProgram,
-  shellWord,
   showResults,
   type TrainingProgramBody,
 } from './training/run-training-program.js';
 export { type TrainOptions, train } from './training/train.js';
 export { type TrainerOfRunOptions, trainerOfRun } from './training/trainer-of-run.js';
-export { Training } from './training/training.js';
 export { trainingProfiler } from './training/training-profiler.js';

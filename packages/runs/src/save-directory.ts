@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { OwnedDirectory, prepareSaveDirectory } from '@mtl/checkpoint';
+import { OwnedDirectory } from '@mtl/checkpoint';
+import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { Flags } from '@mtl/configuration';
 import { CheckpointError, MtlError } from '@mtl/errors';
-import type { Job, TrainingProcesses } from '@mtl/run-parts';
+import type { TrainingProcesses } from '@mtl/run-parts';
+import type { Job } from '@mtl/run-parts/internal';
 import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
 
 export interface SaveDirectoryOptions {

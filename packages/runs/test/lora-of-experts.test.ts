@@ -12,9 +12,8 @@ import {
   loadGptForInference,
   mergeLora,
   type OpenGptWeightsOptions,
-  readLoadedFlags,
 } from '@mtl/saved-models';
-import { savedWeights } from '@mtl/saved-models/internal';
+import { readLoadedFlags, savedWeights } from '@mtl/saved-models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';

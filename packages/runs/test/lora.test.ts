@@ -15,9 +15,8 @@ import {
   loadGptForInference,
   mergeLora,
   type OpenGptWeightsOptions,
-  readLoadedFlags,
 } from '@mtl/saved-models';
-import { openGptWeights, savedWeights } from '@mtl/saved-models/internal';
+import { openGptWeights, readLoadedFlags, savedWeights } from '@mtl/saved-models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';

@@ -1,5 +1,5 @@
 import { configure, type RunOptions } from '@mtl/configuration';
-import { openTrainingData } from '@mtl/run-parts';
+import { openTrainingData } from '@mtl/run-parts/internal';
 import { expect, it } from 'vitest';
 import { datasetFingerprints } from '../src/records/fingerprints.js';
 

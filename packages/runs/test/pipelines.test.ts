@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { dtypeBytes } from '@mtl/checkpoint/internal';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { sizeOf } from '@mtl/kernels';

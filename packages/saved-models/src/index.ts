@@ -11,4 +11,3 @@ export {
 } from './conversion/to-checkpoint.js';
 export { type LoadedGpt, loadGptForInference } from './inference/load-gpt-for-inference.js';
 export type { OpenGptWeightsOptions } from './inference/open-gpt-weights.js';
-export { readLoadedFlags } from './read-loaded-flags.js';

@@ -1,5 +1,4 @@
 export type { DeliveryResult, DeliveryTimes } from './services/delivery.js';
-export { type TrackingCredentials, trackingCredentials } from './services/open-deliveries.js';
 export { type SendKeptMetricsOptions, sendKeptMetrics } from './services/send-kept-metrics.js';
 export type {
   MlflowSettings,

@@ -27,10 +27,8 @@ export type {
   ValidationLoss,
 } from './metrics/training-reports.js';
 export { TrainingSummary } from './metrics/training-summary.js';
-export { type RunTrainingOptions, runTraining, type TrainingResult, trainingSteps } from './run-training.js';
+export { type RunTrainingOptions, runTraining, type TrainingResult } from './run-training.js';
 export type { LossKind } from './steps/loss-totals.js';
-export { Ranks } from './steps/ranks.js';
-export { StopSignals } from './stop-signals.js';
 export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';

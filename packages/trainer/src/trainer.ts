@@ -1,5 +1,6 @@
 import { TrainingError } from '@mtl/errors';
-import { deviceRange, hasValues, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
+import { deviceRange, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 import type { LossFactors } from '@mtl/pipeline';
 import { Extensions } from './extensions/extensions.js';
 import type { ComputedStep, StepVerdict } from './extensions/trainer-extension.js';

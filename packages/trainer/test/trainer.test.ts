@@ -22,12 +22,12 @@ import {
   readTrainingState,
   runTraining,
   type StepMetrics,
-  StopSignals,
   Trainer,
   type TrainerExtension,
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
+import { StopSignals } from '../src/internal/index.js';
 import { Ranks } from '../src/steps/ranks.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 

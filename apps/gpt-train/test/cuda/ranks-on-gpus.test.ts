@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ncclProblem } from '@mtl/comm';
+import { ncclProblem } from '@mtl/comm/internal';
 import { findGpu } from '@mtl/kernels/internal';
 import { prepareCorpus } from '@mtl/runs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,12 +1,7 @@
 import type { Slice } from '@mtl/kernels';
 import fc from 'fast-check';
-import {
-  type Dtype,
-  dtypeBytes,
-  hostTensor,
-  type LogicalTensor,
-  slicesOfFlatRange,
-} from '../../src/index.js';
+import { type Dtype, hostTensor, type LogicalTensor, slicesOfFlatRange } from '../../src/index.js';
+import { dtypeBytes } from '../../src/internal/index.js';
 
 /** A tensor with its bytes and two ways to split it into boxes that cover it. */
 export interface LayoutCase {

@@ -1,7 +1,8 @@
 import { sharingFlags } from '@mtl/configuration';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
-import { joinProcesses, TrainingProcesses } from '@mtl/run-parts';
+import { TrainingProcesses } from '@mtl/run-parts';
+import { joinProcesses } from '@mtl/run-parts/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 

@@ -3,15 +3,10 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
-import {
-  calibratedProfilePath,
-  type MeasuredRates,
-  type Profile,
-  parseProfile,
-  peakFlops,
-} from '@mtl/planner';
-import { calibratedProfile, collectiveBytesOf, measureRates, referenceRuns } from '@mtl/planning';
-import { joinProcesses } from '@mtl/run-parts';
+import { type MeasuredRates, type Profile, parseProfile } from '@mtl/planner';
+import { calibratedProfilePath, peakFlops } from '@mtl/planner/internal';
+import { calibratedProfile, collectiveBytesOf, measureRates, referenceRuns } from '@mtl/planning/internal';
+import { joinProcesses } from '@mtl/run-parts/internal';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { choiceOption, countOption } from '../command-line/option-values.js';

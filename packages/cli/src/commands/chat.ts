@@ -6,7 +6,7 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { type ChatMessage, type ChatTemplate, chatTokens, readChatTemplate } from '@mtl/data/conversations';
 import { ConfigurationError, DataError, formatError, MtlError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
-import { stopTokensOf } from '@mtl/run-parts';
+import { stopTokensOf } from '@mtl/run-parts/internal';
 import type { Command } from 'commander';
 import {
   addSamplingFlags,

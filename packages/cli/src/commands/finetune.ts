@@ -6,7 +6,7 @@ import {
   missingFineTuningFlags,
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { joinProcesses } from '@mtl/run-parts';
+import { joinProcesses } from '@mtl/run-parts/internal';
 import { type FineTuningReport, fineTune, type SeedResult } from '@mtl/runs';
 import { type Command, Option } from 'commander';
 import type { MissingWord } from '../command-line/command-line-error.js';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { ConfigurationError } from '@mtl/errors';
 import { generate, numTokensKept, TextStream } from '@mtl/inference';
-import { defaultSampling } from '@mtl/run-parts';
+import { defaultSampling } from '@mtl/run-parts/internal';
 import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import {

@@ -2,18 +2,15 @@ import { resolve } from 'node:path';
 import { ConfigurationError, TrainingError } from '@mtl/errors';
 import {
   compareRuns,
-  contentsOfRun,
   type Difference,
-  directoryOfRuns,
   type LossComparison,
   listRuns,
   type RunInformation,
   readRun,
   removeRun,
-  runDirectoryOf,
-  runsDirectory,
   sendRun,
 } from '@mtl/runs';
+import { contentsOfRun, directoryOfRuns, runDirectoryOf, runsDirectory } from '@mtl/runs/internal';
 import { deliveryText } from '@mtl/tracking/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ncclProblem } from '@mtl/comm';
+import { ncclProblem } from '@mtl/comm/internal';
 import { findGpu } from '@mtl/kernels/internal';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';

@@ -1,4 +1,5 @@
-import { denseAxes, type GroupDeclaration, ProcessMesh } from '@mtl/comm';
+import { type GroupDeclaration, ProcessMesh } from '@mtl/comm';
+import { denseAxes } from '@mtl/comm/internal';
 import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';

@@ -1,4 +1,5 @@
-import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
+import { bfloat16Bits, float16Bits } from '@mtl/kernels';
+import { float16Value } from '@mtl/kernels/internal';
 
 /** Dtypes of weights that are read, by their safetensors names. */
 export const readableDtypes = ['F32', 'BF16', 'F16', 'F64'] as const;

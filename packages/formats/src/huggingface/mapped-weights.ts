@@ -1,4 +1,5 @@
-import { checkValues, copyBox, dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
+import type { LogicalTensor, TensorSource } from '@mtl/checkpoint';
+import { checkValues, copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   type AllocateFloats,

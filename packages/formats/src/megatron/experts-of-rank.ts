@@ -1,4 +1,5 @@
-import { type Dtype, dtypeBytes, type TorchFile, type TorchTensor } from '@mtl/checkpoint';
+import type { Dtype, TorchFile, TorchTensor } from '@mtl/checkpoint';
+import { dtypeBytes } from '@mtl/checkpoint/internal';
 import { megatronError } from './megatron-files.js';
 import { expertTensorOf } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkpointName, trackerName } from '@mtl/checkpoint';
+import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
 import { fileProblem, readRegularFile } from '@mtl/data';
 import { megatronError } from './megatron-files.js';
 

@@ -1,4 +1,5 @@
-import { checkValues, type Dtype, dtypeBytes } from '@mtl/checkpoint';
+import type { Dtype } from '@mtl/checkpoint';
+import { checkValues, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 import { sizeOf } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';

@@ -1,7 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
-  checkpointName,
   type DistributedTensorSource,
   encodeTorchObject,
   type LogicalTensor,
@@ -9,9 +8,9 @@ import {
   PickledTuple,
   type PickleValue,
   type TensorSource,
-  trackerName,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
+import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
 import {
   type BertModelConfiguration,
   type GptModelConfiguration,

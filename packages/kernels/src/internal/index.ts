@@ -6,7 +6,7 @@ export {
   openCuda,
   probeCuda,
 } from '../cuda/open-cuda.js';
-export { deviceOfValues, metaDeviceOf } from '../device.js';
+export { deviceOfValues, hasValues, metaDeviceOf } from '../device.js';
 export { refuseInGraph } from '../graph-memory.js';
 export { tensorApi } from '../native/addon.js';
 export {
@@ -15,4 +15,6 @@ export {
   timeMatmuls,
   useMatmulChoices,
 } from '../operations/matmul-choices.js';
+export { observeOperations } from '../run-operation.js';
+export { bfloat16Value, float16Value } from '../tensor.js';
 export { setPoison } from '../tensor-lifetimes.js';

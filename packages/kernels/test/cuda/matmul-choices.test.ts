@@ -7,13 +7,13 @@ import {
   matmul,
   memoryStatistics,
   numLiveTensors,
-  observeOperations,
   Tensor,
   tidy,
 } from '../../src/index.js';
 import {
   MatmulCalls,
   type MatmulChoices,
+  observeOperations,
   openCuda,
   timeMatmuls,
   useMatmulChoices,

@@ -1,4 +1,5 @@
-import { bfloat16Value, type DType, float16Value, type Tensor } from '../../src/index.js';
+import type { DType, Tensor } from '../../src/index.js';
+import { bfloat16Value, float16Value } from '../../src/internal/index.js';
 import type { OpCase, Tensors } from './op-case.js';
 import { defaultTolerances } from './tolerances.js';
 

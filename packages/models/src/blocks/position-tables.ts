@@ -1,4 +1,5 @@
-import { type Device, hasValues, Tensor } from '@mtl/kernels';
+import { type Device, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 
 /**
  * Constants for every position that layers read, such as the angles of rotary position embeddings. A layer

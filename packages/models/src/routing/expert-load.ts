@@ -1,5 +1,6 @@
 import type { Parameter, PrecisionState } from '@mtl/autograd';
-import { addCounts, type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
+import { addCounts, type Device, sumRows, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 import { RouterEntropy } from './router-sums.js';
 
 /** The rows that the experts of a layer got in the steps since they were last taken, on this process. */

@@ -1,5 +1,6 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
-import { hasValues, type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
+import { type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 
 interface RouterSumsOptions {
   /** float32 [T, E]: row t is of sequence t % `numSequences`. */

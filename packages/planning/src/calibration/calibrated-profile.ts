@@ -1,7 +1,8 @@
 import { cpus } from 'node:os';
 import { hostInformation } from '@mtl/kernels';
 import type { CudaProbe } from '@mtl/kernels/internal';
-import { loadProfile, type MeasuredRates, type Profile, profileNames } from '@mtl/planner';
+import { loadProfile, type MeasuredRates, type Profile } from '@mtl/planner';
+import { profileNames } from '@mtl/planner/internal';
 
 export interface CalibratedProfileOptions {
   /** Rates of one process, and of several. */

@@ -1,4 +1,5 @@
-import { type MatmulOperation, operationsSeconds, passSeconds } from '@mtl/planner';
+import type { MatmulOperation } from '@mtl/planner';
+import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
 import { expect, it } from 'vitest';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measuredEntries } from './measured-points.js';

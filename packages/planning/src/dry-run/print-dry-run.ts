@@ -1,4 +1,4 @@
-import { readProcessEnvironment, type Variables } from '@mtl/comm';
+import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
 import {
   type Flags,
   layoutText,
@@ -9,9 +9,8 @@ import {
   validateConfiguration,
   withLoadedFlags,
 } from '@mtl/configuration';
-import { loadModelBlocks, openConversations } from '@mtl/run-parts';
-import { activeText } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
 import { type DryRun, dryRun } from './dry-run.js';

@@ -8,14 +8,12 @@ import {
   type GroupUse,
   listedMemory,
   type Profile,
-  peakFlops,
   predictRecordedStep,
   predictStepTime,
-  profileOfRun,
   type StepBreakdown,
   type StepPrediction,
-  scheduleOfLayout,
 } from '@mtl/planner';
+import { peakFlops, profileOfRun, scheduleOfLayout } from '@mtl/planner/internal';
 import {
   chooseThreads,
   flopsPerMicroBatch,

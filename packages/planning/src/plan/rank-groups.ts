@@ -1,4 +1,5 @@
-import { type MetaOperation, membersOf } from '@mtl/comm';
+import type { MetaOperation } from '@mtl/comm';
+import { membersOf } from '@mtl/comm/internal';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
 import type { GroupUse, RankGroup } from '@mtl/planner';
 

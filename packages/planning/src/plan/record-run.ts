@@ -1,7 +1,7 @@
 import type { MetaOperation } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
-import { type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
-import { metaDeviceOf } from '@mtl/kernels/internal';
+import { type Device, memoryStatistics } from '@mtl/kernels';
+import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type {

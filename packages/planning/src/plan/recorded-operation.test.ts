@@ -4,10 +4,10 @@ import {
   linearResidualForward,
   matmul,
   numLiveTensors,
-  observeOperations,
   Tensor,
   tidy,
 } from '@mtl/kernels';
+import { observeOperations } from '@mtl/kernels/internal';
 import type { KernelOperation, MatmulOperation } from '@mtl/planner';
 import { afterEach, describe, expect, it } from 'vitest';
 import { recordedOperation } from './recorded-operation.js';

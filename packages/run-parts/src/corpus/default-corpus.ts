@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { prepareSaveDirectory } from '@mtl/checkpoint';
+import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { ModelKind } from '@mtl/configuration';
 import {
   createTokenizer,

@@ -7,7 +7,8 @@ import {
   type TrainingConfiguration,
 } from '@mtl/configuration';
 import { contextPartition } from '@mtl/context-parallel';
-import { type DType, hasValues } from '@mtl/kernels';
+import type { DType } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,

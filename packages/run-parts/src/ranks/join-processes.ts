@@ -1,11 +1,5 @@
-import {
-  type JobEngineName,
-  joinWorld,
-  type ProcessEnvironment,
-  readProcessEnvironment,
-  type Variables,
-  type World,
-} from '@mtl/comm';
+import { type JobEngineName, joinWorld, type World } from '@mtl/comm';
+import { type ProcessEnvironment, readProcessEnvironment, type Variables } from '@mtl/comm/internal';
 import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 

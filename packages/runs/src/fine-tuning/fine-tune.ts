@@ -12,8 +12,8 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import { type Job, TrainingProcesses } from '@mtl/run-parts';
-import { openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
+import { TrainingProcesses } from '@mtl/run-parts';
+import { type Job, openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
 import { SaveDirectory } from '../save-directory.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';

@@ -18,9 +18,10 @@ import {
   type TransformerConfiguration,
 } from '@mtl/models';
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
-import type { Job, TrainingProcesses } from '@mtl/run-parts';
+import type { TrainingProcesses } from '@mtl/run-parts';
 import {
   dtypeOfPrecision,
+  type Job,
   type ModelPart,
   modelPart,
   optimizerOfPart,

@@ -1,5 +1,6 @@
 import { ConfigurationError } from '@mtl/errors';
-import { type DeliveryResult, sendKeptMetrics, trackingCredentials } from '@mtl/tracking';
+import { type DeliveryResult, sendKeptMetrics } from '@mtl/tracking';
+import { trackingCredentials } from '@mtl/tracking/internal';
 import { metricsPath } from './metrics-records.js';
 import { readRun } from './read-run.js';
 import { trackedRun } from './run-record.js';

@@ -11,8 +11,8 @@ import {
   loadModelBlocks,
   type OpenedConversations,
   openConversations,
-} from '@mtl/run-parts';
-import { readLoadedFlags } from '@mtl/saved-models';
+} from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { refuseOtherRuns } from '../save-directory.js';
 import { trackingOfRun } from './tracking-of-run.js';
 

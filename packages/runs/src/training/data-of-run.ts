@@ -7,8 +7,8 @@ import type {
   Tokenizer,
 } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { openTrainingData, type PartOfRun, type TrainingProcesses } from '@mtl/run-parts';
-import { dataOfConversations, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
+import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
+import { dataOfConversations, openTrainingData, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
 import { datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
 import type { RunStart } from '../records/run-record.js';
 import type { StartOfRun } from './load-start.js';

@@ -17,13 +17,12 @@ import {
   ExpertBalance,
   HostClock,
   type LossKind,
-  Ranks,
   RankWatch,
   type RankWatchOptions,
   SpikeGuard,
   type SpikeGuardOptions,
 } from '@mtl/trainer';
-import { nameOfTotal } from '@mtl/trainer/internal';
+import { nameOfTotal, Ranks } from '@mtl/trainer/internal';
 
 /** The times at which ranks tell what they compute, and are compared. Default: as in every run. */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;

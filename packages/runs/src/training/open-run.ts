@@ -2,10 +2,12 @@ import type { World } from '@mtl/comm';
 import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { RunPlan } from '@mtl/planning';
-import { type Job, type OpenedConversations, TrainingProcesses } from '@mtl/run-parts';
+import { TrainingProcesses } from '@mtl/run-parts';
 import {
   checkSaveForHuggingFace,
   type HuggingFaceModel,
+  type Job,
+  type OpenedConversations,
   openDeviceOfRank,
   openHuggingFace,
   setThreadsOfRank,

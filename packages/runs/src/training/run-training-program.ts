@@ -13,7 +13,7 @@ import {
 } from '@mtl/configuration';
 import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
-import type { JoinedProcesses } from '@mtl/run-parts';
+import type { JoinedProcesses } from '@mtl/run-parts/internal';
 import { chooseSaveDirectory } from '../save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { type OpenedRun, openRun } from './open-run.js';

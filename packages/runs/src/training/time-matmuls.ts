@@ -4,18 +4,24 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { observeOperations, resetPeakMemory } from '@mtl/kernels';
+import { resetPeakMemory } from '@mtl/kernels';
 import {
   cudaStreams,
   MatmulCalls,
   type MatmulChoices,
+  observeOperations,
   openCuda,
   timeMatmuls,
   useMatmulChoices,
 } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
-import { dryRunRank, metaRun } from '@mtl/planning';
-import { type DryRunListener, distinctRanks, enoughMicroBatches } from '@mtl/planning/internal';
+import {
+  type DryRunListener,
+  distinctRanks,
+  dryRunRank,
+  enoughMicroBatches,
+  metaRun,
+} from '@mtl/planning/internal';
 import type { TrainingProcesses } from '@mtl/run-parts';
 
 interface TimeMatmulsOptions {

@@ -1,8 +1,8 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
-import { type TrackingSettings, TrackingSink, trackingCredentials, type WandbSettings } from '@mtl/tracking';
-import { missingWandbKey } from '@mtl/tracking/internal';
+import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
+import { missingWandbKey, trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
 import { metricsPath } from '../records/metrics-records.js';
 import type { RunLog } from '../records/run-log.js';

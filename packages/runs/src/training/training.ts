@@ -12,15 +12,13 @@ import {
   type RunTrainingOptions,
   type SaveSettings,
   type StepMetrics,
-  StopSignals,
   type SummaryRow,
   type Trainer,
   type TrainingReporter,
   type TrainingResult,
-  trainingSteps,
   weightTensors,
 } from '@mtl/trainer';
-import { resultOf } from '@mtl/trainer/internal';
+import { resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
 import type { RunLog } from '../records/run-log.js';
 import type { SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';

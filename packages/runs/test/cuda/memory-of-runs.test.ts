@@ -1,8 +1,7 @@
 import { configure, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
-import { dryRunRank, metaRun } from '@mtl/planning';
-import { dryRunModel } from '@mtl/planning/internal';
+import { dryRunModel, dryRunRank, metaRun } from '@mtl/planning/internal';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 // an emulated device then keeps account of memory alone: the sizes can be larger

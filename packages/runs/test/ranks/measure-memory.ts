@@ -1,7 +1,8 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
-import { type CommunicationScope, type DryRunRank, dryRunRank, metaRun } from '@mtl/planning';
+import type { CommunicationScope, DryRunRank } from '@mtl/planning';
+import { dryRunRank, metaRun } from '@mtl/planning/internal';
 import { openTraining, type Pretraining } from '../../src/index.js';
 
 /** The memory that this rank took, and the counts of a dry run. */

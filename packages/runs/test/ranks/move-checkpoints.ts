@@ -7,7 +7,8 @@ import { type GptModelConfiguration, GptStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { savedWeights } from '@mtl/saved-models/internal';
-import { optimizerTensors, Ranks, weightTensors } from '@mtl/trainer';
+import { optimizerTensors, weightTensors } from '@mtl/trainer';
+import { Ranks } from '@mtl/trainer/internal';
 
 export interface MoveCheckpointsArgument {
   readonly tensorParallelSize: number;

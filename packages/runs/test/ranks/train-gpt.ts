@@ -2,8 +2,8 @@ import type { ProcessGroup, World } from '@mtl/comm';
 import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { loadModelBlocks, openConversations } from '@mtl/run-parts';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { openTraining, type Pretraining } from '../../src/index.js';
 
 export interface TrainGptArgument {

@@ -1,4 +1,5 @@
-import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { dtypeBytes } from '@mtl/checkpoint/internal';
 
 /** The bytes of every tensor put together, by name: weights, and both moments of Adam. */
 export async function contentOfCheckpoint(path: string): Promise<ReadonlyMap<string, string>> {

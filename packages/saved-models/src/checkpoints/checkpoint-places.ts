@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { jobOfCheckpoint, listCheckpoints } from '@mtl/checkpoint';
+import { listCheckpoints } from '@mtl/checkpoint';
+import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 
 /**

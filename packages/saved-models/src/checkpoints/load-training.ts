@@ -1,10 +1,5 @@
-import {
-  Checkpoint,
-  findCheckpoint,
-  jobOfCheckpoint,
-  type LogicalTensor,
-  loadCheckpoint,
-} from '@mtl/checkpoint';
+import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import { isAdapter, type LoraDirectory } from '@mtl/formats';

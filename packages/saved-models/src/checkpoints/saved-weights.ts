@@ -1,11 +1,5 @@
-import {
-  type Checkpoint,
-  copyBox,
-  dtypeBytes,
-  hostTensor,
-  type LogicalTensor,
-  loadCheckpoint,
-} from '@mtl/checkpoint';
+import { type Checkpoint, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 import {
   isAdapter,

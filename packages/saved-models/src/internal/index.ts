@@ -3,4 +3,5 @@ export { loadTraining } from '../checkpoints/load-training.js';
 export { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from '../checkpoints/saved-weights.js';
 export { openGptWeights } from '../inference/open-gpt-weights.js';
+export { readLoadedFlags } from '../read-loaded-flags.js';
 export { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';

@@ -1,6 +1,8 @@
 export { formatBytes, formatDuration } from '../metrics/format-quantities.js';
 export { modelFlopsText } from '../metrics/model-flops.js';
 export { validationMetrics } from '../metrics/training-reports.js';
-export { resultOf } from '../run-training.js';
+export { resultOf, trainingSteps } from '../run-training.js';
 export { type NameOfTotal, nameOfTotal } from '../steps/loss-totals.js';
+export { Ranks } from '../steps/ranks.js';
+export { StopSignals } from '../stop-signals.js';
 export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-state.js';

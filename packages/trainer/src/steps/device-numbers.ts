@@ -1,4 +1,5 @@
-import { type Device, DeviceMark, hasValues, type PendingRead, Tensor } from '@mtl/kernels';
+import { type Device, DeviceMark, type PendingRead, Tensor } from '@mtl/kernels';
+import { hasValues } from '@mtl/kernels/internal';
 
 /**
  * Numbers that kernels leave on the device, read all at once: one wait for the device, however many there

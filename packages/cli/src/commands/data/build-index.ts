@@ -12,8 +12,8 @@ import {
 } from '@mtl/configuration';
 import { splitNames } from '@mtl/data';
 import { ConfigurationError, listedNames } from '@mtl/errors';
-import { openTrainingData } from '@mtl/run-parts';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { openTrainingData } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 

@@ -1,6 +1,7 @@
 import { layoutText, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
 import type { Profile, StepBreakdown } from '@mtl/planner';
-import { type PlannedRanks, type RunPlan, wholeMemory } from '@mtl/planning';
+import type { PlannedRanks, RunPlan } from '@mtl/planning';
+import { wholeMemory } from '@mtl/planning/internal';
 import { formatBytes, formatDuration } from '@mtl/trainer/internal';
 import { formatTable, wrapText } from '../../terminal/report-text.js';
 

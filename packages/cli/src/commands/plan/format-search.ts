@@ -1,6 +1,7 @@
 import type { Profile, StepBreakdown } from '@mtl/planner';
-import { type FoundLayout, type LayoutSearch, wholeMemory } from '@mtl/planning';
-import { shellWord } from '@mtl/runs';
+import type { FoundLayout, LayoutSearch } from '@mtl/planning';
+import { wholeMemory } from '@mtl/planning/internal';
+import { shellWord } from '@mtl/runs/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { wrapCommand, wrapText } from '../../terminal/report-text.js';
 import { formatSeconds, nameOfPart } from './format-plan.js';

@@ -14,17 +14,12 @@ import {
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
-import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/planner';
-import {
-  type FoundLayout,
-  planRun,
-  type RunPlan,
-  type SearchProgress,
-  searchLayouts,
-  withDeviceOfProfile,
-} from '@mtl/planning';
-import { loadModelBlocks } from '@mtl/run-parts';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { openProfile, type Profile } from '@mtl/planner';
+import { isProfileKnown, profileNames } from '@mtl/planner/internal';
+import { type FoundLayout, planRun, type RunPlan, type SearchProgress, searchLayouts } from '@mtl/planning';
+import { withDeviceOfProfile } from '@mtl/planning/internal';
+import { loadModelBlocks } from '@mtl/run-parts/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { type Command, Option } from 'commander';
 import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';

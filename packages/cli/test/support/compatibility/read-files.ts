@@ -8,7 +8,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { IndexedDataset, type SampleBatch } from '@mtl/data';
-import { openTrainingData } from '@mtl/run-parts';
+import { openTrainingData } from '@mtl/run-parts/internal';
 import { type MetricsRecord, openTraining, type RunRecord, readRun } from '@mtl/runs';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 

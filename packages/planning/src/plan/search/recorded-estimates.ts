@@ -3,14 +3,12 @@ import { hasExperts } from '@mtl/models';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,
-  collectiveSeconds,
   estimateSeconds,
-  exposedSeconds,
   type LayoutEstimate,
   type Profile,
   type RankGroup,
-  recordedMessageSeconds,
 } from '@mtl/planner';
+import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/planner/internal';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import {

@@ -1,6 +1,7 @@
 import { gptModelOf, meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
 import { type LoraConfiguration, loraModules } from '@mtl/formats';
-import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/planner';
+import type { Profile, RecordedMessage } from '@mtl/planner';
+import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
 /** Time and memory of a part of the model on one rank. */

@@ -9,8 +9,9 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
-import { type LayoutEstimate, ListedEstimates, type Profile, profileOfRun } from '@mtl/planner';
-import { readLoadedFlags } from '@mtl/saved-models';
+import { type LayoutEstimate, ListedEstimates, type Profile } from '@mtl/planner';
+import { profileOfRun } from '@mtl/planner/internal';
+import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run.js';
 import { listedStep } from '../listed-step.js';

@@ -1,0 +1,4 @@
+export { directoryOfRuns, runDirectoryOf, runsDirectory } from '../records/read-run.js';
+export { contentsOfRun } from '../records/remove-run.js';
+export { endWithoutOutput, shellWord } from '../training/run-training-program.js';
+export { Training } from '../training/training.js';
