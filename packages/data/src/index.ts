@@ -1,7 +1,6 @@
 export { BadLines } from './corpora/corpus-error.js';
-export { type CorpusFiles, corpusFileNames, corpusFiles } from './corpora/corpus-files.js';
+export { type CorpusFiles, corpusFileNames, corpusFiles, readDocuments } from './corpora/corpus-files.js';
 export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
-export { readDocuments } from './corpora/read-documents.js';
 export { fileProblem, readRegularFile } from './files/regular-files.js';
 export { writeFileAtomically } from './files/write-files.js';
 export { IndexedDataset } from './indexed/indexed-dataset.js';

@@ -1,10 +1,10 @@
-import { escapedHtml } from './html.js';
 import type { ArithmeticOperator, ComparisonOperator } from './nodes.js';
 import { formatPercent, fraction } from './percent-format.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
   DictView,
+  escapedHtml,
   hashKey,
   isList,
   isText,

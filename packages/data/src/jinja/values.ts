@@ -247,6 +247,18 @@ export class Group extends Tuple {
 /** Returns the characters of a str. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+  '"': '&#34;',
+};
+
+/** Returns a text as HTML: escaped, unless it counts as HTML already. */
+export const escapedHtml = (text: string | Markup): string =>
+  text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);
+
 /** Returns the name of a value's type in Python's messages. */
 export function typeName(value: Value): string {
   if (value === null) return 'NoneType';
