@@ -26,7 +26,7 @@ export interface ModelType {
   readonly className: string;
   /** Name of such a model in messages. */
   readonly name: string;
-  /** Which programs train it. */
+  /** The programs that train it, and what to pass instead. */
   readonly trainedWith: string;
   /** Fields that have no key in our models, and must have values of these kinds where they are there. */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;

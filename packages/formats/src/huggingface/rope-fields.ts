@@ -5,7 +5,7 @@ import type { JsonFields } from './json-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Names that are read; other types ignore what is of one, as transformers does. */
+/** Names of parameters that some type reads; the other types ignore them, as transformers does. */
 const knownNames = [
   ...[
     'rope_theta',
@@ -154,7 +154,7 @@ function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Va
 
 const usualBase = 10_000;
 
-/** Fields of positions without scaling. */
+/** Properties of a model whose positions are not scaled. */
 const unscaled = {
   positionEmbeddingType: 'rope',
   rotarySeqLenInterpolationFactor: 1,
@@ -255,7 +255,7 @@ const scaledProperties = [
 ] as const;
 
 /**
- * Rotary position embeddings, in both spellings.
+ * Returns the fields of rotary position embeddings, in both spellings.
  *
  * @param options.defaultBase that of a file that states none. Default: 10,000
  */
