@@ -174,6 +174,7 @@ export function elementsOf(
   return elements;
 }
 
+/** Computes `left operator right`. */
 export function compare(operator: ComparisonOperator, left: Value, right: Value, runtime: Runtime): boolean {
   switch (operator) {
     case '==':

@@ -24,6 +24,7 @@ export class Markup {
   }
 }
 
+/** A tuple of Python. */
 export class Tuple {
   readonly items: readonly Value[];
   constructor(items: readonly Value[]) {
@@ -49,6 +50,7 @@ export abstract class PythonObject {
   readonly call?: (args: CallArguments) => Value;
 }
 
+/** A function that templates call. */
 export class PythonFunction extends PythonObject {
   readonly typeName = 'function';
   readonly name: string;
@@ -88,6 +90,7 @@ export class Generator extends PythonObject {
   };
 }
 
+/** A range of Python: whole numbers in equal steps. */
 export class Range extends PythonObject {
   readonly typeName = 'range';
   readonly start: bigint;

@@ -5,7 +5,7 @@ import { MersenneTwister, MersenneTwister64 } from '../random/mersenne-twister.j
 
 // N = number of samples.
 
-/** Which sentences to gather into samples. */
+/** Documents of sentences, and the samples to gather them into. */
 interface SentenceMappingOptions extends SentenceDocuments {
   /** Most tokens of a sample without its special tokens. */
   readonly maximumLength: number;
