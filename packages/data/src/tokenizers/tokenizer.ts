@@ -28,8 +28,8 @@ export interface Tokenizer {
   /** Returns the ids of a text; no special tokens are added. */
   encode(text: string): Int32Array | number[];
   /**
-   * Returns the ids of a text as `encode` gives them, each with its place in the text (UTF-16 units); undefined for
-   * tokenizers other than BERT's WordPiece. Reading comprehension needs it.
+   * Returns the ids of a text as `encode` gives them, each with its place in the text (UTF-16 units);
+   * undefined for tokenizers other than BERT's WordPiece. Reading comprehension needs it.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
