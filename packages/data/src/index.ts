@@ -27,9 +27,9 @@ export {
   type SampleBatch,
   type SampleDataset,
 } from './samples/sample-dataset.js';
+export type { TrainingProgress } from './tokenizer-training/learn-merges.js';
+export { trainByteLevelBpe, writeTokenizerJson } from './tokenizer-training/train-byte-level-bpe.js';
+export { trainWordPiece, writeVocabularyText } from './tokenizer-training/train-word-piece.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export { exportTokenizer } from './tokenizers/export-tokenizer.js';
 export { type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizers/tokenizer.js';
-export type { TrainingProgress } from './training/learn-merges.js';
-export { trainByteLevelBpe, writeTokenizerJson } from './training/train-byte-level-bpe.js';
-export { trainWordPiece, writeVocabularyText } from './training/train-word-piece.js';
