@@ -65,7 +65,7 @@ type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
 
 /** Returns the format that the name of a corpus file states; undefined for other names. */
-export function corpusFormat(path: string): CorpusFormat | undefined {
+function corpusFormat(path: string): CorpusFormat | undefined {
   const name = path.toLowerCase();
   if (name.endsWith('.parquet')) return 'parquet';
   const unzipped = name.replace(/\.gz$/, '');
