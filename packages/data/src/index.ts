@@ -1,7 +1,6 @@
 export { BadLines } from './corpora/corpus-error.js';
-export { type CorpusFiles, corpusFileNames, corpusFiles } from './corpora/corpus-files.js';
+export { type CorpusFiles, corpusFileNames, corpusFiles, readDocuments } from './corpora/corpus-files.js';
 export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
-export { readDocuments } from './corpora/read-documents.js';
 export { fileProblem, readRegularFile } from './files/regular-files.js';
 export { writeFileAtomically } from './files/write-files.js';
 export { IndexedDataset } from './indexed/indexed-dataset.js';
@@ -28,9 +27,9 @@ export {
   type SampleBatch,
   type SampleDataset,
 } from './samples/sample-dataset.js';
+export type { TrainingProgress } from './tokenizer-training/learn-merges.js';
+export { trainByteLevelBpe, writeTokenizerJson } from './tokenizer-training/train-byte-level-bpe.js';
+export { trainWordPiece, writeVocabularyText } from './tokenizer-training/train-word-piece.js';
 export { createTokenizer } from './tokenizers/create-tokenizer.js';
 export { exportTokenizer } from './tokenizers/export-tokenizer.js';
 export { type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizers/tokenizer.js';
-export type { TrainingProgress } from './training/learn-merges.js';
-export { trainByteLevelBpe, writeTokenizerJson } from './training/train-byte-level-bpe.js';
-export { trainWordPiece, writeVocabularyText } from './training/train-word-piece.js';

@@ -4,8 +4,8 @@ import type { AssistantText } from './assistant-spans.js';
 import type { ChatTemplate } from './chat-template.js';
 
 /**
- * Ids of a rendered conversation: texts of special tokens are these tokens. Tokenizers that are built in take
- * all text for plain text; here `<|endoftext|>` ends a document in them too.
+ * Returns the ids of a rendered conversation: texts of special tokens are these tokens. Tokenizers that are
+ * built in take all text for plain text; here `<|endoftext|>` ends a document in them too.
  */
 export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | number[] {
   if (tokenizer.specialIds !== undefined || !text.includes(endOfText)) return tokenizer.encode(text);

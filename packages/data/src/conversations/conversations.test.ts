@@ -8,9 +8,9 @@ import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
 import { ConversationDataset } from './conversation-dataset.js';
-import { type ConversationDatasetsOptions, conversationDatasets } from './conversation-datasets.js';
 import { packConversations, packRows } from './encode-conversations.js';
 import { readChatTemplate } from './find-chat-template.js';
+import { type ConversationDatasetsOptions, conversationDatasets } from './pack-conversation-files.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-conversations-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -8,6 +8,7 @@ import type { PackedConversations } from './conversation-dataset.js';
 
 /** Rules for a conversation of more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
+/** A rule for such a conversation. */
 export type LongConversationRule = (typeof longConversationRules)[number];
 
 interface EncodeConversationsOptions {

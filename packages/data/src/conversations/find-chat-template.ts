@@ -4,7 +4,7 @@ import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
-import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokenizers/tokenizer-json-file.js';
+import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokenizers/tokenizer-files.js';
 import { ChatTemplate } from './chat-template.js';
 
 /**

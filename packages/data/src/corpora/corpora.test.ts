@@ -12,8 +12,8 @@ import {
   prepareDataset,
   readDocuments,
 } from '../index.js';
+import type { ReadDocumentsOptions } from './corpus-files.js';
 import type { PrepareProgress } from './prepare-dataset.js';
-import type { ReadDocumentsOptions } from './read-documents.js';
 
 let directory: string;
 beforeEach(() => {

@@ -7,11 +7,9 @@ import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { BadLines, type OnBadLine } from './corpus-error.js';
-import { type CorpusFiles, corpusFiles } from './corpus-files.js';
-import { DocumentTokenizer } from './document-tokenizer.js';
-import { readDocuments } from './read-documents.js';
+import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js';
 import type { PlainTextDocuments } from './read-plain-text.js';
-import type { TokenizedDocuments } from './tokenize-documents.js';
+import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents.js';
 
 // Large enough that a message between threads costs nothing, small enough that all threads have work.
 const threadBatchCharacters = 1 << 18;

@@ -262,7 +262,7 @@ function forEachChunk(path: string, use: (bytes: Uint8Array) => void): void {
   }
 }
 
-/** Which datasets to join, in order. */
+/** The datasets to join, in order. */
 interface MergeIndexedDatasetsOptions {
   /** Prefixes of the datasets. */
   readonly inputs: readonly string[];

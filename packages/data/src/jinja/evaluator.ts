@@ -1,9 +1,9 @@
+import { attributeOf, itemOf } from './attributes-and-items.js';
 import { filters, tests } from './filters-and-tests.js';
 import type { Arguments, Expression, FilterNode } from './nodes.js';
 import { compare, dictOf, elementsOf, isTrue, operate, signed } from './operations.js';
 import { type Budget, type Runtime, TemplateError } from './runtime.js';
 import { sliceOf } from './slices.js';
-import { attributeOf, itemOf } from './subscripts.js';
 import { concatenated } from './text-filters.js';
 import {
   type CallArguments,

@@ -1,7 +1,7 @@
 import { boundArguments, type Filter } from './arguments.js';
 import type { ComparisonOperator } from './nodes.js';
-import { defaultFilter, numberFilters } from './number-filters.js';
-import { compare, isEqual, isIdentical, operate } from './operations.js';
+import { numberFilters } from './number-filters.js';
+import { compare, isEqual, isIdentical, isTrue, operate } from './operations.js';
 import { textOf } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { sequenceFilters } from './sequence-filters.js';
@@ -19,6 +19,12 @@ import {
   Undefined,
   type Value,
 } from './values.js';
+
+/** `value | default(other)` */
+const defaultFilter: Filter = (value, args): Value => {
+  const [fallback = '', boolean = false] = boundArguments('default', args, ['default_value', 'boolean']);
+  return value instanceof Undefined || (isTrue(boolean) && !isTrue(value)) ? fallback : value;
+};
 
 const attr: Filter = (value, args, runtime) => {
   const [name] = boundArguments('attr', args, ['name'], 1);

@@ -4,7 +4,7 @@ import { fixedText, scaledInteger } from './percent-format.js';
 import { maximumDigits } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import { strip } from './string-splits.js';
-import { isText, plain, typeName, Undefined, type Value } from './values.js';
+import { isText, plain, typeName, Undefined } from './values.js';
 
 const both = { start: true, end: true };
 
@@ -160,17 +160,11 @@ const filesizeformat: Filter = (value, args, runtime) => {
   return `${fixedText((base * bytes) / base ** (index + 2), 1, runtime)} ${names[index]}`;
 };
 
-/** Filters of numbers, and those of any value. */
+/** Filters of numbers. */
 export const numberFilters: Readonly<Record<string, Filter>> = {
   int,
   float,
   round,
   abs,
   filesizeformat,
-};
-
-/** `value | default(other)` */
-export const defaultFilter: Filter = (value, args): Value => {
-  const [fallback = '', boolean = false] = boundArguments('default', args, ['default_value', 'boolean']);
-  return value instanceof Undefined || (isTrue(boolean) && !isTrue(value)) ? fallback : value;
 };

@@ -1,10 +1,10 @@
-import { escapedHtml } from './html.js';
 import type { ArithmeticOperator, ComparisonOperator } from './nodes.js';
 import { formatPercent, fraction } from './percent-format.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
   DictView,
+  escapedHtml,
   hashKey,
   isList,
   isText,
@@ -174,6 +174,7 @@ export function elementsOf(
   return elements;
 }
 
+/** Computes `left operator right`. */
 export function compare(operator: ComparisonOperator, left: Value, right: Value, runtime: Runtime): boolean {
   switch (operator) {
     case '==':

@@ -1,9 +1,9 @@
 import { floatText } from '../python/numbers.js';
-import { escapedHtml } from './html.js';
 import { integerText, joined, reprOf, softText, textOf } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 import {
   Dict,
+  escapedHtml,
   isList,
   isText,
   Markup,

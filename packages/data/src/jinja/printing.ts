@@ -94,7 +94,7 @@ function escapedCode(character: string): string {
   return `\\${letter}${code.toString(16).padStart(width as number, '0')}`;
 }
 
-/** Characters as Python counts them. */
+/** Returns the characters of a text, as Python counts them. */
 export function characters(text: string, { budget }: Runtime): readonly string[] {
   budget.characters(text.length);
   budget.step(Math.ceil(text.length / 4));

@@ -41,7 +41,7 @@ export class Budget {
   }
 
   /**
-   * Characters that are about to be made, or were read.
+   * Counts characters that are about to be made, or were read.
    *
    * @throws TemplateError once they are too many
    */

@@ -1,6 +1,5 @@
 import { boundArguments, integerArgument } from './arguments.js';
 import { formatText } from './format-spec.js';
-import { escapedHtml } from './html.js';
 import { elementsOf, isTrue } from './operations.js';
 import { characters, isPlane0, joined, lengthOf, softText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
@@ -10,6 +9,7 @@ import { partition, rsplit, split, splitLines, strip } from './string-splits.js'
 import {
   type CallArguments,
   Dict,
+  escapedHtml,
   isList,
   isText,
   Markup,

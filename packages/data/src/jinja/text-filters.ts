@@ -1,6 +1,5 @@
 import { floatText } from '../python/numbers.js';
 import { boundArguments, type Filter, integerArgument } from './arguments.js';
-import { escapedHtml } from './html.js';
 import { whitespace } from './lexer.js';
 import { concatenate, elementsOf, isLess, isTrue } from './operations.js';
 import { formatPercent } from './percent-format.js';
@@ -13,6 +12,7 @@ import { rsplit, splitLines, strip } from './string-splits.js';
 import {
   type CallArguments,
   Dict,
+  escapedHtml,
   isList,
   isText,
   Markup,

@@ -24,6 +24,7 @@ export class Markup {
   }
 }
 
+/** A tuple of Python. */
 export class Tuple {
   readonly items: readonly Value[];
   constructor(items: readonly Value[]) {
@@ -49,6 +50,7 @@ export abstract class PythonObject {
   readonly call?: (args: CallArguments) => Value;
 }
 
+/** A function that templates call. */
 export class PythonFunction extends PythonObject {
   readonly typeName = 'function';
   readonly name: string;
@@ -88,6 +90,7 @@ export class Generator extends PythonObject {
   };
 }
 
+/** A range of Python: whole numbers in equal steps. */
 export class Range extends PythonObject {
   readonly typeName = 'range';
   readonly start: bigint;
@@ -246,6 +249,18 @@ export class Group extends Tuple {
 
 /** Returns the characters of a str. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+  '"': '&#34;',
+};
+
+/** Returns a text as HTML: escaped, unless it counts as HTML already. */
+export const escapedHtml = (text: string | Markup): string =>
+  text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);
 
 /** Returns the name of a value's type in Python's messages. */
 export function typeName(value: Value): string {

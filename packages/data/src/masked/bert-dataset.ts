@@ -38,8 +38,8 @@ import {
   checkSentenceMapping,
   countDocuments,
   type DocumentCounts,
+  SentenceReader,
 } from './sentence-mapping.js';
-import { SentenceReader } from './sentence-reader.js';
 
 // S = sequence length.
 

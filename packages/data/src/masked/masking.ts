@@ -3,7 +3,10 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 
-/** Which tokens a masked language model must predict (Megatron's settings and their defaults for BERT). */
+/**
+ * The choice of the tokens that a masked language model must predict (Megatron's settings and their defaults
+ * for BERT).
+ */
 export interface MaskingOptions {
   /** Share of the tokens to mask (`--mask-prob`, default 0.15). */
   readonly probability: number;

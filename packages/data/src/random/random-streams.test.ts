@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MersenneTwister } from './mersenne-twister.js';
-import { MersenneTwister64 } from './mersenne-twister-64.js';
+import { MersenneTwister, MersenneTwister64 } from './mersenne-twister.js';
 import { RandomState } from './random-state.js';
 
 describe('MersenneTwister', () => {

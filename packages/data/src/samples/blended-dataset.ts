@@ -218,7 +218,7 @@ function checkOversampling(options: {
   }
 }
 
-/** Which sample of which dataset each sample of a blend is. */
+/** For each sample of a blend its dataset and its number there. */
 interface BlendIndices {
   /** int16 [size]. */
   readonly datasetIndex: Int16Array;

@@ -18,7 +18,7 @@ export interface SampleIndexSettings {
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** Which samples of which dataset. */
+/** The part of a dataset whose samples are drawn, and their number. */
 export interface SampleIndexPart {
   /** Prefix of an indexed dataset. */
   readonly prefix: string;

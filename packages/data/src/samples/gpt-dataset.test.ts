@@ -20,7 +20,7 @@ import {
 } from '../index.js';
 import { openSampleDataset } from '../loading/open-sample-dataset.js';
 import type { IndexCacheEvent } from './dataset-part.js';
-import { GptDataset, type GptDatasetOptions, sampleTargets } from './gpt-dataset.js';
+import { GptDataset, type GptDatasetOptions } from './gpt-dataset.js';
 
 let directory: string;
 beforeEach(() => {
@@ -385,11 +385,6 @@ describe('buildGptDatasets', () => {
     expect(() => buildGptDatasets({ ...options, blend: parseDataPath(['1', a, '2', b]) })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_PATH' }),
     );
-  });
-
-  it('counts samples as Megatron does', () => {
-    const targets = sampleTargets({ trainIters: 100, evalInterval: 40, evalIters: 5, globalBatchSize: 8 });
-    expect(targets).toEqual({ train: 800, valid: 120, test: 40 });
   });
 });
 

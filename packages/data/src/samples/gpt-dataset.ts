@@ -8,7 +8,6 @@ import {
   inPart,
   type SampleIndexPart,
   type SampleIndexSettings,
-  type SplitName,
   splitSequences,
 } from './dataset-part.js';
 import { buildGptIndices, checkGptIndices, planGptIndices } from './gpt-indices.js';
@@ -32,7 +31,7 @@ interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   readonly vocabularySize?: number;
 }
 
-/** Which samples of which dataset. */
+/** Settings and the part of a dataset whose samples are drawn. */
 export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
 /** Tokens that samples are made of: those of files, or made-up ones. */
@@ -337,29 +336,8 @@ interface GptDatasetsOptions
   extends Omit<GptDatasetSettings, 'cacheDirectory' | 'splitWeights' | 'onCacheEvent'>,
     SplitDatasetsOptions {}
 
-/** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
-type GptDatasets = SplitDatasets;
-
-/**
- * Returns Megatron's sample counts from iterations: train, one evaluation per interval and a last one, one
- * test.
- */
-export function sampleTargets(options: {
-  readonly trainIters: number;
-  readonly evalInterval: number;
-  readonly evalIters: number;
-  readonly globalBatchSize: number;
-}): Record<SplitName, number> {
-  const { trainIters, evalInterval, evalIters, globalBatchSize } = options;
-  return {
-    train: trainIters * globalBatchSize,
-    valid: (Math.floor(trainIters / evalInterval) + 1) * evalIters * globalBatchSize,
-    test: evalIters * globalBatchSize,
-  };
-}
-
 /** Opens train, valid and test of one dataset or a blend, with Megatron's rules for sizes and surplus. */
-export function buildGptDatasets(options: GptDatasetsOptions): GptDatasets {
+export function buildGptDatasets(options: GptDatasetsOptions): SplitDatasets {
   return buildSplitDatasets(options, {
     open: (part) =>
       options.blend.isMock === true

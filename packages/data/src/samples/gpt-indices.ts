@@ -4,7 +4,7 @@ import { RandomState } from '../random/random-state.js';
 
 // L = sequence length, E = epochs, N = number of samples, T = tokens of one epoch.
 
-/** Which samples to lay out over which documents. */
+/** Documents, and the samples to lay out over them. */
 interface GptIndicesOptions {
   /** int32: tokens of every sequence of the dataset (a GPT dataset treats a sequence as a document). */
   readonly sizes: Int32Array;

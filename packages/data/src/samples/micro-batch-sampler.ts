@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { RandomState } from '../random/random-state.js';
 
-/** Which samples this data-parallel rank reads, and in which order. Plain data: worker threads receive it. */
+/** The samples that this data-parallel rank reads, and their order. Plain data: worker threads receive it. */
 export interface MicroBatchSamplerOptions {
   /**
    * `single`: 0, 1, 2, ... once. `cyclic`: a new seeded permutation of all samples for every epoch, without

@@ -5,7 +5,7 @@ import type { DataBlend } from './data-path.js';
 
 const numSequences = 100_000;
 const longest = 4095;
-/** That of numpy.random.PCG64(0). */
+/** The state of numpy.random.PCG64(0). */
 const stateOfSeed0 = {
   state: 35399562948360463058890781895381311971n,
   increment: 87136372517582989555478159403783844777n,

@@ -19,7 +19,7 @@ interface EncodeSpansOptions {
 
 /** The part of a context that one sample sees. Arrays have one entry for each token of the window. */
 export interface SpanWindow {
-  /** Which example. */
+  /** Index of the example. */
   readonly example: number;
   /** Position in S of the window's first token. */
   readonly offset: number;

@@ -39,7 +39,7 @@ export interface BrokenGlueRow {
   readonly expectedColumns: number;
 }
 
-/** Which file to read as what. */
+/** A file of GLUE, and the task that it belongs to. */
 interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;

@@ -6,14 +6,14 @@ import { TaskJson, taskError } from './task-files.js';
 export interface MultipleChoiceExample {
   /** The passage's id (such as `high123.txt`). */
   readonly passage: string;
-  /** Which question of its passage, from 0. */
+  /** Number of the question in its passage, from 0. */
   readonly question: number;
   readonly article: string;
   readonly questionText: string;
   readonly options: readonly string[];
   /** Index of the right option. */
   readonly label: number;
-  /** Which half of RACE; undefined where the directory has no such halves. */
+  /** The half of RACE that it is from; undefined where the directory has no such halves. */
   readonly level: 'high' | 'middle' | undefined;
 }
 

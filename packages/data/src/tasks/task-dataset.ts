@@ -125,7 +125,7 @@ export interface TaskTokenBatch {
   readonly sampleNumbers: Float64Array;
 }
 
-/** Which of the optional arrays a dataset's batches have. */
+/** The optional arrays that a dataset's batches have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;

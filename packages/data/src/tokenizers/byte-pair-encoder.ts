@@ -21,7 +21,7 @@ export class BytePairEncoder {
     this.#longest = longest;
   }
 
-  /** Ids of a word. Every single byte must be a token. */
+  /** Returns the ids of a word. Every single byte must be a token. */
   encode(word: string): readonly number[] {
     const whole = this.#ids.get(word);
     return whole === undefined ? this.#mergeOnce(word) : [whole];

@@ -1,6 +1,6 @@
 import { isJsonObject } from '../python/json.js';
 import { splitBehaviors } from './text-pattern.js';
-import { tokenizerError } from './tokenizer-json-file.js';
+import { tokenizerError } from './tokenizer-files.js';
 
 // Ids index arrays: a wild one must not make an array of that length.
 const maximumId = 1 << 24;

@@ -1,6 +1,5 @@
-import { byteAlphabet } from './byte-alphabet.js';
 import type { TokenizerJson } from './check-tokenizer-json.js';
-import { gpt2WordPattern } from './gpt2-vocabulary.js';
+import { byteAlphabet, gpt2WordPattern } from './gpt2-vocabulary.js';
 import { rememberWords } from './remember-words.js';
 import {
   type PatternSettings,

@@ -1,8 +1,15 @@
 import { ConfigurationError, DataError, nearestName } from '@mtl/errors';
-import { createGpt2BpeTokenizer } from './gpt2-bpe-tokenizer.js';
+import { BytePairEncoder } from './byte-pair-encoder.js';
+import {
+  byteLevelBpeJson,
+  endOfText,
+  gpt2WordPattern,
+  loadGpt2Vocabulary,
+  readGpt2Files,
+} from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
 import { checkIds, type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizer.js';
-import { readTextFile } from './tokenizer-json-file.js';
+import { readTextFile } from './tokenizer-files.js';
 
 /** Makes a tokenizer; throws a coded error for an unknown type or an unusable file. */
 export async function createTokenizer(options: TokenizerOptions): Promise<Tokenizer> {
@@ -29,7 +36,70 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
   }
 }
 
-const endOfDocument = 256;
+/**
+ * Makes GPT-2's byte-level BPE: the real vocabulary (built in), or one from `vocab.json` and `merges.txt`.
+ * Text that looks like `<|endoftext|>` is plain text with the built-in vocabulary.
+ */
+async function createGpt2BpeTokenizer(
+  options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,
+): Promise<Tokenizer> {
+  const { vocabFile, mergeFile } = options;
+  if (vocabFile !== undefined && mergeFile !== undefined)
+    return gpt2FromFiles({ ...options, vocabFile, mergeFile });
+  if (vocabFile !== undefined || mergeFile !== undefined) {
+    throw new ConfigurationError(
+      'MTL_DATA_TOKENIZER_FILES',
+      `a GPT2BPETokenizer has ${vocabFile === undefined ? 'mergeFile (--merge-file)' : 'vocabFile (--vocab-file)'} alone`,
+      {
+        expected: 'vocab.json and merges.txt',
+        remedy: 'pass both, or none for the built-in GPT-2 vocabulary',
+      },
+    );
+  }
+  return builtInGpt2(await loadGpt2Vocabulary(), options);
+}
+
+function builtInGpt2(tokens: readonly string[], options: TokenizerOptions): Tokenizer {
+  const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));
+  const bytes = [...tokens, endOfText].map((token) => Buffer.from(token, 'latin1'));
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  return {
+    name: 'GPT2BPETokenizer',
+    vocabularySize: bytes.length,
+    eod: bytes.length - 1,
+    identifiers: { class: 'mtl.GPT2BPETokenizer', tokenizer_path: null },
+    options,
+    encode: (text) => {
+      const ids: number[] = [];
+      for (const [word] of text.matchAll(gpt2WordPattern)) {
+        for (const id of encoder.encode(byteString(word))) ids.push(id);
+      }
+      return ids;
+    },
+    decode: (ids) => {
+      const known = checkIds(ids, bytes.length);
+      return decoder.decode(Buffer.concat(known.map((id) => bytes[id]!)));
+    },
+  };
+}
+
+const isAscii = /^[\0-\x7f]*$/;
+
+/** Returns the UTF-8 of a text, a character for each byte. */
+function byteString(text: string): string {
+  return isAscii.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
+}
+
+function gpt2FromFiles(
+  options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }> & { vocabFile: string; mergeFile: string },
+): Tokenizer {
+  return makeHuggingFaceTokenizer({
+    name: 'GPT2BPETokenizer',
+    path: options.vocabFile,
+    json: byteLevelBpeJson(readGpt2Files(options)),
+    options,
+  });
+}
 
 /**
  * Makes a tokenizer with one token for each byte of UTF-8 (ids 0 to 255); 256 ends a document. It needs no
@@ -38,6 +108,7 @@ const endOfDocument = 256;
 function createByteLevelTokenizer(
   options: Extract<TokenizerOptions, { type: 'ByteLevelTokenizer' }>,
 ): Tokenizer {
+  const endOfDocument = 256;
   const encoder = new TextEncoder();
   // A byte order mark is a character like any other.
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { byteAlphabet } from './byte-alphabet.js';
 import { BytePairEncoder } from './byte-pair-encoder.js';
 import { checkTokenizerJson } from './check-tokenizer-json.js';
 import {
   type ByteLevelBpe,
+  byteAlphabet,
   byteLevelBpeJson,
   endOfText,
   loadGpt2Vocabulary,
@@ -11,7 +11,7 @@ import {
 } from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
 import type { TokenizerOptions } from './tokenizer.js';
-import { readJsonFile } from './tokenizer-json-file.js';
+import { readJsonFile } from './tokenizer-files.js';
 
 /**
  * Returns the files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it

@@ -11,8 +11,8 @@ import {
   correctPreTokenizer,
 } from './correct-tokenizer-json.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
+import { readJsonFile, tokenizerError, tokenText } from './tokenizer-files.js';
 import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
-import { readJsonFile, tokenizerError, tokenText } from './tokenizer-json-file.js';
 import { wordPieceOffsets } from './word-piece.js';
 
 // Names that published models give the token that ends a document, most specific first.

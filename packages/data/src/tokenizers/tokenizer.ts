@@ -25,11 +25,11 @@ export interface Tokenizer {
    * travel.
    */
   readonly options: TokenizerOptions | undefined;
-  /** Ids of a text; no special tokens are added. */
+  /** Returns the ids of a text; no special tokens are added. */
   encode(text: string): Int32Array | number[];
   /**
-   * Ids of a text as `encode` gives them, each with its place in the text (UTF-16 units); undefined for
-   * tokenizers other than BERT's WordPiece. Reading comprehension needs it.
+   * Returns the ids of a text as `encode` gives them, each with its place in the text (UTF-16 units);
+   * undefined for tokenizers other than BERT's WordPiece. Reading comprehension needs it.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
@@ -50,7 +50,7 @@ export const tokenizerTypes = [
   'NullTokenizer',
 ] as const;
 
-/** Which tokenizer to make. Plain data: worker threads make their own from it. */
+/** The tokenizer to make, as plain data: worker threads make their own from it. */
 export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';

@@ -4,7 +4,6 @@ import {
   numLearnedPositions,
   paddedVocabularySize,
 } from '@mtl/models';
-
 import { bertTypeOf } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';

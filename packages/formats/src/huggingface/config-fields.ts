@@ -26,7 +26,7 @@ export interface ConfigField {
   check?(value: unknown, known: KnownProperties): string | undefined;
   /** The value in config.json, undefined where it is left out. Default: that of the model. */
   write?(value: unknown, model: KnownProperties): unknown;
-  /** Fields whose values are others. */
+  /** Returns further fields of config.json, whose values are others. */
   writeOthers?(value: unknown, model: KnownProperties): Readonly<Record<string, unknown>>;
 }
 

@@ -8,6 +8,7 @@ type ReadableDtype = (typeof readableDtypes)[number];
 /** Dtypes of weights that are written. */
 export type WritableDtype = 'F32' | 'BF16' | 'F16';
 
+/** Tells if weights of a dtype are read, by its safetensors name. */
 export function isReadableDtype(dtype: string): dtype is ReadableDtype {
   return (readableDtypes as readonly string[]).includes(dtype);
 }

@@ -1,11 +1,5 @@
 import { type ConfigField, checkedNumber, geluField, size, truth } from './config-fields.js';
-import {
-  mixtralExperts,
-  olmoeExperts,
-  qwen2Experts,
-  qwenExperts,
-  widthOfExperts,
-} from './experts-in-config.js';
+import { mixtralExperts, olmoeExperts, qwen2Experts, qwenExperts, widthOfExperts } from './expert-fields.js';
 import {
   gatedActivation,
   headSize,
@@ -20,7 +14,6 @@ import {
   qwenWindow,
   usualHeadSize,
 } from './llama-fields.js';
-import { roformerFields } from './roformer-fields.js';
 import { ropeFieldsOf } from './rope-fields.js';
 
 /** The kinds of models here; the model types of the transformers library are variants of them. */
@@ -33,7 +26,7 @@ export interface ModelType {
   readonly className: string;
   /** Name of such a model in messages. */
   readonly name: string;
-  /** Which programs train it. */
+  /** The programs that train it, and what to pass instead. */
   readonly trainedWith: string;
   /** Fields that have no key in our models, and must have values of these kinds where they are there. */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
@@ -110,6 +103,35 @@ const bertFields: readonly ConfigField[] = [
   geluField('hidden_act', 'gelu'),
   probability('hiddenDropout', 'hidden_dropout_prob', 0.1),
   probability('attentionDropout', 'attention_probs_dropout_prob', 0.1),
+];
+
+/**
+ * The positions of a RoFormer (Su et al. 2021): pairs of neighbouring features are rotated, with the first
+ * frequencies that there were. It states no property of ours that a BERT has otherwise.
+ */
+const roformerFields: readonly ConfigField[] = [
+  {
+    key: 'positionEmbeddingType',
+    names: ['rotary_value'],
+    read: (fields) => {
+      if (!fields.optional('rotary_value', 'true or false', false)) return 'rope';
+      throw fields.unsupported('rotary_value', { needs: 'rotated values', expected: 'false' });
+    },
+    write: () => false,
+  },
+  {
+    key: 'rotaryInterleaved',
+    names: ['embedding_size'],
+    read: (fields, { hiddenSize }) => {
+      const size = fields.optional('embedding_size', 'a positive integer', hiddenSize as number);
+      if (size === hiddenSize) return true;
+      throw fields.unsupported('embedding_size', {
+        needs: 'embeddings of another width',
+        expected: `the hidden size, ${hiddenSize as number}`,
+      });
+    },
+    write: (_, { hiddenSize }) => hiddenSize,
+  },
 ];
 
 const bertCommands = 'train it with bert-train or fine-tune it with mtl finetune, or pass a GPT-2 or a Llama';

@@ -10,6 +10,7 @@ import {
 import { checkHuggingFaceWeights } from './check-weight-sizes.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
+/** A directory with a BERT or a RoFormer that was opened. */
 export interface HuggingFaceBert {
   readonly directory: string;
   readonly configuration: BertModelConfiguration;

@@ -10,6 +10,7 @@ import { JsonFields } from './json-fields.js';
 import type { GptTypeName } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
+/** A directory with a GPT-2, a Llama or a model after it that was opened. */
 export interface HuggingFaceGpt {
   readonly directory: string;
   /** Name of the kind of model in transformers: `gpt2`, `llama` ... */

@@ -8,9 +8,7 @@ import {
   type PositionVariants,
   type TransformerConfiguration,
 } from '@mtl/models';
-
 import { yarnConcentration } from '@mtl/models/internal';
-
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
 import {

@@ -35,6 +35,7 @@ const huggingFaceTerms: WeightTerms = {
   untied: 'tie_word_embeddings false',
 };
 
+/** Returns the words of errors about files of weights. */
 export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
 /** Returns the error for weights that are not those of the architecture. */

@@ -13,7 +13,17 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-export type WriteHuggingFaceBertOptions = SaveHuggingFaceBertOptions;
+/** A BERT or a RoFormer, and the directory to write. */
+export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
+  readonly model: BertModelConfiguration;
+  /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
+  readonly paddingToken?: number;
+  /**
+   * True where the vocabulary knows small letters only: written into tokenizer_config.json. Default: not
+   * written.
+   */
+  readonly lowersCase?: boolean;
+}
 
 /**
  * Saves a BERT as transformers' BertForPreTraining, as BertForMaskedLM without sentence-order head, and with
@@ -39,7 +49,7 @@ function classNameOf(model: BertModelConfiguration): string {
   return model.sentenceOrderHead ? 'BertForPreTraining' : 'BertForMaskedLM';
 }
 
-interface WriteHuggingFaceBertForTaskOptions extends SaveHuggingFaceBertOptions {
+interface WriteHuggingFaceBertForTaskOptions extends WriteHuggingFaceBertOptions {
   readonly task: BertTask;
   /**
    * Names of the classes of a classification, in order. Default: LABEL_0 and so on, as transformers has it.
@@ -96,17 +106,6 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-interface SaveHuggingFaceBertOptions extends SaveHuggingFaceOptions {
-  readonly model: BertModelConfiguration;
-  /** The token of padding, which transformers keeps in config.json. Default 0, as in BERT's vocabularies. */
-  readonly paddingToken?: number;
-  /**
-   * True where the vocabulary knows small letters only: written into tokenizer_config.json. Default: not
-   * written.
-   */
-  readonly lowersCase?: boolean;
-}
-
 // what classes of transformers put on the encoder; everything else is below `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
@@ -116,7 +115,7 @@ const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(
  * @throws CheckpointError, UsageError as `writeHuggingFaceBert` does
  */
 async function writeBertDirectory(
-  options: SaveHuggingFaceBertOptions,
+  options: WriteHuggingFaceBertOptions,
   { names, ...architecture }: BertArchitecture & { readonly names: WeightNames },
 ): Promise<void> {
   const { model, dtype = 'F32', paddingToken = 0, lowersCase } = options;

@@ -12,6 +12,7 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
+/** A GPT-2, a Llama or a model after it, and the directory to write. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
   /** Tokens that end a text; in a GPT-2 the first also begins one. */

@@ -16,6 +16,7 @@ import {
 import { loraModules, loraSpecificationOf } from './lora-modules.js';
 import { loraWeightNames } from './lora-weight-names.js';
 
+/** Adapters of a model, and the directory to write. */
 export interface WriteLoraDirectoryOptions {
   /** Must not exist yet, or be empty; it appears whole, by one rename. */
   readonly directory: string;

@@ -1,3 +1,5 @@
+import type { PositionEmbeddingType } from '@mtl/models';
+import { hasRotaryPositions } from '@mtl/models/internal';
 import {
   type ConfigField,
   checkedNumber,
@@ -8,7 +10,6 @@ import {
 import type { JsonFields } from '../huggingface/json-fields.js';
 import { expertFields } from './megatron-expert-fields.js';
 import type { LayersName } from './megatron-names.js';
-import { positionFieldsOf, unwrittenPositions } from './megatron-position-fields.js';
 
 /** The kinds of models that are read and written. */
 export type MegatronModelKind = 'gpt' | 'bert';
@@ -28,8 +29,12 @@ const probability = checkedNumber({
   isValid: (value) => value >= 0 && value < 1,
   expected: 'a probability, 0 or more and below 1',
 });
-const deviation = checkedNumber({ isValid: (value) => value >= 0, expected: 'a number, 0 or more' });
+const notNegative = checkedNumber({ isValid: (value) => value >= 0, expected: 'a number, 0 or more' });
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
+const share = checkedNumber({
+  isValid: (value) => value > 0 && value <= 1,
+  expected: 'a number above 0, at most 1',
+});
 
 /** Real tokens; where args do not state them, the padding counts as tokens, as in Megatron-LM's softmax. */
 const vocabulary: ConfigField = {
@@ -66,7 +71,7 @@ const commonFields: readonly ConfigField[] = [
     names: ['norm_epsilon', 'layernorm_epsilon'],
     read: (fields) => fields.optional(['norm_epsilon', 'layernorm_epsilon'], 'a number', 1e-5),
   },
-  deviation('initMethodStd', 'init_method_std', 0.02),
+  notNegative('initMethodStd', 'init_method_std', 0.02),
   probability('hiddenDropout', 'hidden_dropout', 0.1),
   probability('attentionDropout', 'attention_dropout', 0.1),
 ];
@@ -130,6 +135,79 @@ const windowSize: ConfigField = {
   write: (value) => (value === undefined ? undefined : [Number.parseInt(value as string, 10), 0]),
 };
 
+const positionTypes = {
+  gpt: ['learned_absolute', 'rope', 'yarn', 'none'],
+  bert: ['learned_absolute', 'rope'],
+} as const;
+
+const positionEmbeddingType = (kind: keyof typeof positionTypes): ConfigField => ({
+  key: 'positionEmbeddingType',
+  names: ['position_embedding_type'],
+  read: (fields) => {
+    const isRotary = fields.optional('use_rotary_position_embeddings', 'true or false', false);
+    const otherwise = isRotary ? 'rope' : 'learned_absolute';
+    const type: string = fields.optional('position_embedding_type', 'a string', otherwise);
+    const types: readonly string[] = positionTypes[kind];
+    if (types.includes(type)) return type;
+    throw fields.unsupported('position_embedding_type', {
+      needs: 'those positions',
+      expected: types.join(', '),
+    });
+  },
+  write: (type) => type ?? 'learned_absolute',
+  writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
+});
+
+/** Returns a field that only models with some positions have. */
+const onlyWith =
+  (has: (type: PositionEmbeddingType | undefined) => boolean) =>
+  (field: ConfigField): ConfigField => ({
+    ...field,
+    read: (fields, known) =>
+      has(known.positionEmbeddingType as PositionEmbeddingType) ? field.read(fields, known) : undefined,
+    check: (value, known) => (value === undefined ? undefined : field.check?.(value, known)),
+  });
+
+const onlyRotary = onlyWith(hasRotaryPositions);
+const onlyYarn = onlyWith((type) => type === 'yarn');
+
+/** Returns a property that Megatron-LM does not have together with yarn: `usual` is what it computes. */
+const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
+  ...field,
+  read: (fields, known) => {
+    const value = field.read(fields, known);
+    if (known.positionEmbeddingType !== 'yarn' || value === usual) return value;
+    const [name = ''] = field.names;
+    throw fields.unsupported(name, {
+      needs: 'yarn in another form than halves of whole heads',
+      expected: `${name} ${String(usual)} with yarn`,
+    });
+  },
+});
+
+/** Numbers that args do not state, or as None, are those of Megatron-LM. */
+const yarnFields: readonly ConfigField[] = [
+  positive('rotaryScalingFactor', 'rotary_scaling_factor', 1),
+  size('yarnOriginalMaxPositionEmbeddings', ['yarn_original_max_position_embeddings'], () => 4096),
+  positive('yarnBetaFast', 'yarn_beta_fast', 32),
+  positive('yarnBetaSlow', 'yarn_beta_slow', 1),
+  truth('yarnCorrectionRangeRoundToInt', 'yarn_correction_range_round_to_int', true),
+  notNegative('mscale', 'mscale', 1),
+  notNegative('mscaleAllDim', 'mscale_all_dim', 0),
+];
+
+/** Returns the fields of the positions of a kind of model. */
+export const positionFieldsOf = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
+  positionEmbeddingType(kind),
+  onlyRotary(positive('rotaryBase', 'rotary_base', 10_000)),
+  onlyRotary(notOfYarn(share('rotaryPercent', 'rotary_percent', 1), 1)),
+  onlyRotary(notOfYarn(truth('rotaryInterleaved', 'rotary_interleaved', false), false)),
+  onlyRotary(positive('rotarySeqLenInterpolationFactor', 'rotary_seq_len_interpolation_factor', 1)),
+  onlyRotary(truth('useRopeScaling', 'use_rope_scaling', false)),
+  onlyRotary(positive('ropeScalingFactor', 'rope_scaling_factor', 8)),
+  ...(kind === 'gpt' ? yarnFields.map(onlyYarn) : []),
+];
+
 const gptFields: readonly ConfigField[] = [
   ...commonFields,
   headSize,
@@ -167,7 +245,10 @@ export const unwrittenProperties: readonly string[] = [
   'gluLinearOffset',
   'activationFuncClampValue',
   'modelBlocks',
-  ...unwrittenPositions,
+  'ropeScalingOriginalMaxPositionEmbeddings',
+  'ropeScalingLowFreqFactor',
+  'ropeScalingHighFreqFactor',
+  'yarnAttentionFactor',
 ];
 
 const bertFields: readonly ConfigField[] = [

@@ -1,10 +1,8 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
 import { type BertModelConfiguration, type GptModelConfiguration, modelParameters } from '@mtl/models';
-
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
-
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**

@@ -18,7 +18,6 @@ import {
   paddedVocabularySize,
 } from '@mtl/models';
 import { headSizeOf } from '@mtl/models/internal';
-
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';

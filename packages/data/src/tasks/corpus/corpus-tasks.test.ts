@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RandomState } from '../../random/random-state.js';
 import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../index.js';
-import { CorpusSentences, splitWorks } from './corpus-sentences.js';
+import { CorpusSentences, splitWorks } from './corpus-works.js';
 import { corpusSquad } from './write-corpus-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

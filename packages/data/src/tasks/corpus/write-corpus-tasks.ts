@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { writeFileAtomically } from '../../files/write-files.js';
 import { RandomState } from '../../random/random-state.js';
-import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-sentences.js';
+import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-works.js';
 
 /** From which works, how much, where to. */
 interface WriteCorpusTasksOptions {

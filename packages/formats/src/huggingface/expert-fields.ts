@@ -45,7 +45,7 @@ export const olmoeExperts: readonly ConfigField[] = [
 /** Lists of layers are of no more: nothing has compared their number with the weights yet. */
 const mostLayers = 10_000;
 
-/** Which layers of a Qwen have experts: every Nth, counted from 1, that is not listed as dense. */
+/** The layers of a Qwen that have experts: every Nth, counted from 1, that is not listed as dense. */
 const layersWithExperts: ConfigField = {
   key: 'moeLayerFreq',
   names: ['decoder_sparse_step', 'mlp_only_layers'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CorpusWords } from './corpus-words.js';
+import { CorpusWords } from './corpus-works.js';
 
 const words = new CorpusWords([
   ['Ships and sails.', 'Ships and oars!'],

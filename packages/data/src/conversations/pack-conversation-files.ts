@@ -12,6 +12,7 @@ import {
 } from './encode-conversations.js';
 import { readConversations } from './read-conversations.js';
 
+/** The files of a fine-tuning run, and the share of them that is kept for evaluation. */
 export interface ConversationFiles {
   /** JSON-lines files to train on, see `readConversations`. */
   readonly trainData: readonly string[];
@@ -22,6 +23,7 @@ export interface ConversationFiles {
   readonly long: LongConversationRule;
 }
 
+/** Files of conversations, and how they become samples. */
 export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;
@@ -30,12 +32,13 @@ export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly seed: number;
 }
 
-/** A part of the conversations. */
+/** The conversations of training, or those of evaluation. */
 export interface ConversationPart {
   readonly packed: PackedConversations;
   readonly numConversations: number;
 }
 
+/** The packed conversations of a fine-tuning run. */
 export interface ConversationDatasets {
   readonly train: ConversationPart;
   /** Undefined where nothing is kept for evaluation. */

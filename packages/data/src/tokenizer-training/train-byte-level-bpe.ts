@@ -1,7 +1,6 @@
 import { writeFileAtomically } from '../files/write-files.js';
-import { byteAlphabet } from '../tokenizers/byte-alphabet.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
-import { gpt2WordPattern } from '../tokenizers/gpt2-vocabulary.js';
+import { byteAlphabet, gpt2WordPattern } from '../tokenizers/gpt2-vocabulary.js';
 import {
   checkVocabularySize,
   checkWords,

@@ -2,7 +2,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 
 const radix = 2 ** 26;
 
-/** Words to learn from, and the size at which to stop. */
+/** The words to learn from, and the size at which to stop. */
 interface LearnMergesOptions {
   /** Symbols of every distinct word; changed in place. */
   readonly words: Int32Array[];

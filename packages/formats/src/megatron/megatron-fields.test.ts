@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readConfigFields, writeConfigFields } from '../huggingface/config-fields.js';
 import { JsonFields } from '../huggingface/json-fields.js';
-import { positionFieldsOf } from './megatron-position-fields.js';
+import { positionFieldsOf } from './megatron-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
