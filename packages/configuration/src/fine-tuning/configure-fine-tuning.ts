@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
 import { flagFacts } from '../flags/flag-kinds.js';
-import { camelCase } from '../options/option-names.js';
+import { camelCase } from '../options/run-options.js';
 import {
   type ParallelFlags,
   parallelFlagNames,

@@ -7,8 +7,7 @@ import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { flagSchema } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
-import { gptPresets, presetNames } from './gpt-presets.js';
-import { expertPresets, llamaAndQwenPresets } from './published-presets.js';
+import { expertPresets, gptPresets, llamaAndQwenPresets, presetNames } from './gpt-presets.js';
 
 /** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
 function parameters(model: ModelConfiguration, vocabSize: number): number {

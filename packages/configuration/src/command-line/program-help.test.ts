@@ -3,7 +3,7 @@ import { bertPresets } from '../presets/bert-presets.js';
 import { presetNames } from '../presets/gpt-presets.js';
 import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
-import { formatHelp } from './format-help.js';
+import { formatHelp } from './program-help.js';
 
 const help = formatHelp({ program: 'npm run gpt-train --', description: 'Trains a GPT.' });
 const bertHelp = formatHelp({ program: 'bert-train', description: 'Pretrains a BERT.', model: 'bert' });
