@@ -1,4 +1,4 @@
-import type { RanksOfRun } from './api-types.js';
+import type { ExpertsAnswer, ExpertsOfRun, RanksOfRun } from './api-types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Numbers = readonly (number | null)[];
@@ -42,7 +42,152 @@ export class RankRecords {
   }
 }
 
+/** More intervals are merged in pairs, so that a long run takes no more memory than a short one. */
+const mostIntervals = 240;
+/** Layers times experts: a damaged file must not fill the memory. */
+const mostCells = 1 << 16;
+
+/** The tokens of the experts in the steps from `first` to `last`. */
+interface Interval {
+  readonly first: number;
+  readonly last: number;
+  /** Rows by layer, then by expert. */
+  readonly counts: Float32Array;
+  /** By layer. */
+  readonly dropped: Numbers;
+  readonly entropy: Numbers;
+}
+
+/** Collects records of type `experts`: the loads of experts over the run, and the newest ones. */
+export class ExpertRecords {
+  #layers: readonly number[] = [];
+  #numExperts = 0;
+  #intervals: Interval[] = [];
+  /** As it was recorded. */
+  #newest: Interval | undefined;
+  #idle = '';
+
+  /** The last figures; null for a run without any. */
+  get current(): ExpertsOfRun | null {
+    if (this.#newest === undefined) return null;
+    return { iteration: this.#newest.last, numLayers: this.#layers.length, numExperts: this.#numExperts };
+  }
+
+  /** Takes a record; in words, which experts got no tokens, where these are others than before. */
+  add(record: Fields & { readonly iteration: number }): string | undefined {
+    const { iteration } = record;
+    const layers = Array.isArray(record.layers) ? record.layers.map(numberOfLayer) : [];
+    const counts = countsIn(record.loads, layers.length);
+    if (counts === undefined) return undefined;
+    const numExperts = counts.length / layers.length;
+    if (layers.join() !== this.#layers.join() || numExperts !== this.#numExperts) this.clear();
+    [this.#layers, this.#numExperts] = [layers, numExperts];
+    // a resumed run computes these steps again
+    this.#intervals = this.#intervals.filter(({ last }) => last < iteration);
+    const steps = typeof record.steps === 'number' ? record.steps : 1;
+    const [dropped, entropy] = [numbersIn(record.dropped), numbersIn(record.entropy)];
+    this.#newest = { first: Math.max(1, iteration - steps + 1), last: iteration, counts, dropped, entropy };
+    this.#intervals.push(this.#newest);
+    if (this.#intervals.length > mostIntervals) this.#intervals = inPairs(this.#intervals);
+    const idle = this.#idleExperts().join('; ');
+    const isNews = idle !== this.#idle && idle !== '';
+    this.#idle = idle;
+    return isNews ? `experts that got no tokens: ${idle}` : undefined;
+  }
+
+  /** Figures of all layers, and of one of them over time: the first where there is none of that number. */
+  answer(layer: number | undefined): ExpertsAnswer | undefined {
+    const newest = this.#newest;
+    if (newest === undefined) return undefined;
+    const [layers, size] = [this.#layers, this.#numExperts];
+    const shown = Math.max(0, layers.indexOf(layer ?? -1));
+    const loadsOf = ({ counts }: Interval, at: number) =>
+      relative(counts.subarray(at * size, (at + 1) * size));
+    return {
+      layers,
+      numExperts: size,
+      newest: {
+        first: newest.first,
+        last: newest.last,
+        loads: layers.map((_, at) => loadsOf(newest, at)),
+        dropped: layers.map((_, at) => newest.dropped[at] ?? null),
+        entropy: layers.map((_, at) => newest.entropy[at] ?? null),
+      },
+      layer: layers[shown]!,
+      first: this.#intervals.map(({ first }) => first),
+      last: this.#intervals.map(({ last }) => last),
+      loads: this.#intervals.map((interval) => loadsOf(interval, shown)),
+      dropped: this.#intervals.map(({ dropped }) => dropped[shown] ?? null),
+      entropy: this.#intervals.map(({ entropy }) => entropy[shown] ?? null),
+    };
+  }
+
+  clear(): void {
+    [this.#layers, this.#numExperts] = [[], 0];
+    this.#intervals = [];
+    this.#newest = undefined;
+    this.#idle = '';
+  }
+
+  #idleExperts(): readonly string[] {
+    const { counts } = this.#newest!;
+    return this.#layers.flatMap((layer, at) => {
+      const ofLayer = counts.subarray(at * this.#numExperts, (at + 1) * this.#numExperts);
+      const idle = [...ofLayer].flatMap((count, expert) => (count === 0 ? [expert] : []));
+      return idle.length === 0 ? [] : [`layer ${layer}: ${idle.join(', ')}`];
+    });
+  }
+}
+
+/** The number in a layer's name, such as `decoder.layers.3.mlp`. */
+function numberOfLayer(name: unknown, index: number): number {
+  return Number(/\d+/.exec(String(name))?.[0] ?? index);
+}
+
+/** The loads of all layers, which have as many experts each; undefined for anything else. */
+function countsIn(loads: unknown, numLayers: number): Float32Array | undefined {
+  if (!Array.isArray(loads) || numLayers === 0 || loads.length !== numLayers) return undefined;
+  const lists = loads as readonly unknown[];
+  const [first] = lists;
+  if (!Array.isArray(first) || first.length === 0 || first.length * numLayers > mostCells) return undefined;
+  const isEven = lists.every((list) => Array.isArray(list) && list.length === first.length);
+  return isEven ? Float32Array.from(lists.flat(), (count) => Math.max(0, Number(count) || 0)) : undefined;
+}
+
 function numbersIn(value: unknown): Numbers {
-  if (!Array.isArray(value)) return [];
-  return value.map((item) => (typeof item === 'number' ? item : null));
+  return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
+}
+
+/** Counts relative to an even load, to three digits; all 0 where there are none. */
+function relative(counts: Float32Array): readonly number[] {
+  const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
+  return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
+}
+
+/** Every two intervals as one; a last one alone stays as it is. */
+function inPairs(intervals: readonly Interval[]): Interval[] {
+  return intervals.flatMap((one, index) => {
+    if (index % 2 === 1) return [];
+    const other = intervals[index + 1];
+    return [other === undefined ? one : merged(one, other)];
+  });
+}
+
+function merged(one: Interval, other: Interval): Interval {
+  const weights = [one, other].map(({ first, last }) => last - first + 1) as [number, number];
+  return {
+    first: one.first,
+    last: other.last,
+    counts: one.counts.map((count, at) => count + other.counts[at]!),
+    dropped: means(one.dropped, other.dropped, weights),
+    entropy: means(one.entropy, other.entropy, weights),
+  };
+}
+
+function means(one: Numbers, other: Numbers, [a, b]: readonly [number, number]): Numbers {
+  return one.map((value, at) => {
+    const next = other[at] ?? null;
+    if (value === null || next === null) return value ?? next;
+    return (a * value + b * next) / (a + b);
+  });
 }

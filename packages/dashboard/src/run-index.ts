@@ -2,8 +2,7 @@ import { renamedLosses } from '@mtl/runs/records';
 import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
 import { decimate, lowerBound, medianBand, smooth } from './curves.js';
 import { wordsOfEvent } from './event-words.js';
-import { ExpertRecords } from './expert-records.js';
-import { RankRecords } from './rank-records.js';
+import { ExpertRecords, RankRecords } from './rank-and-expert-records.js';
 import { AppendedLines } from './run-files.js';
 import { SeriesTable } from './series-table.js';
 
