@@ -4,12 +4,12 @@ import type { ModelKind } from '../architecture/architecture-field.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
-/** Returns `numLayers` for `num-layers` */
+/** The name of a flag in camel case: `numLayers` for `num-layers`. */
 export type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;
 
-/** Returns `numLayers` for `num-layers` */
+/** Returns the name of a flag in camel case: `numLayers` for `num-layers`. */
 export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
