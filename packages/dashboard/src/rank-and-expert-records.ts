@@ -95,7 +95,10 @@ export class ExpertRecords {
     return isNews ? `experts that got no tokens: ${idle}` : undefined;
   }
 
-  /** Figures of all layers, and of one of them over time: the first where there is none of that number. */
+  /**
+   * Returns the figures of all layers, and of one of them over time: the first where there is none of that
+   * number.
+   */
   answer(layer: number | undefined): ExpertsAnswer | undefined {
     const newest = this.#newest;
     if (newest === undefined) return undefined;
@@ -139,12 +142,12 @@ export class ExpertRecords {
   }
 }
 
-/** The number in a layer's name, such as `decoder.layers.3.mlp`. */
+/** Returns the number in a layer's name, such as `decoder.layers.3.mlp`. */
 function numberOfLayer(name: unknown, index: number): number {
   return Number(/\d+/.exec(String(name))?.[0] ?? index);
 }
 
-/** The loads of all layers, which have as many experts each; undefined for anything else. */
+/** Returns the loads of all layers, which have as many experts each; undefined for anything else. */
 function countsIn(loads: unknown, numLayers: number): Float32Array | undefined {
   if (!Array.isArray(loads) || numLayers === 0 || loads.length !== numLayers) return undefined;
   const lists = loads as readonly unknown[];
@@ -158,13 +161,13 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Counts relative to an even load, to three digits; all 0 where there are none. */
+/** Returns counts relative to an even load, to three digits; all 0 where there are none. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Every two intervals as one; a last one alone stays as it is. */
+/** Merges every two intervals; a last one alone stays as it is. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];
