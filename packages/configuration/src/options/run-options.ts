@@ -61,6 +61,7 @@ interface OptionName {
   readonly key: string;
 }
 
+/** The option that a flag is of, by its name; none of what only command lines have. */
 const optionOfFlag = new Map<string, OptionName>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: camelCase(name) }]),
@@ -84,12 +85,9 @@ export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName
   ]),
 );
 
-/** Returns the option that a flag is of; undefined for what only command lines have. */
-const optionNameOf = (flag: string): OptionName | undefined => optionOfFlag.get(flag);
-
 /** Returns the option of a flag as it is written: `lr` → `optimizer.lr`. */
 export function optionOf(flag: string): string | undefined {
-  const option = optionNameOf(flag);
+  const option = optionOfFlag.get(flag);
   return option && `${option.topic}.${option.key}`;
 }
 
@@ -116,7 +114,7 @@ export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, 
 export function optionsOfFlags(flags: Flags): RunOptions {
   const options: Record<string, Record<string, unknown>> = {};
   for (const [flag, value] of Object.entries(flags)) {
-    const name = optionNameOf(flag);
+    const name = optionOfFlag.get(flag);
     if (name !== undefined) options[name.topic] = { ...options[name.topic], [name.key]: value };
   }
   return options;

@@ -99,7 +99,7 @@ const qwen3: Flags = {
   'lr-warmup-fraction': 8000 / 1_200_000,
 };
 
-const columns = [
+const denseColumns = [
   'num-layers',
   'hidden-size',
   'num-attention-heads',
@@ -109,10 +109,10 @@ const columns = [
 ] as const;
 
 /** Presets of models whose weights are published, by their config.json. */
-export const llamaAndQwenPresets: Readonly<Record<string, Flags>> = {
+const llamaAndQwenPresets: Readonly<Record<string, Flags>> = {
   ...presetTable({
     recipe: llama3,
-    columns,
+    columns: denseColumns,
     rows: {
       'llama3-8b': [32, 4096, 32, 14_336, 3e-4, 3e-6],
       'llama3-70b': [80, 8192, 64, 28_672, 1.5e-4, 1.5e-6],
@@ -122,7 +122,7 @@ export const llamaAndQwenPresets: Readonly<Record<string, Flags>> = {
   // the smallest three have one table for embedding and output layer
   ...presetTable({
     recipe: qwen3,
-    columns,
+    columns: denseColumns,
     rows: {
       'qwen3-0.6b': [28, 1024, 16, 3072, 3e-4, 3e-6],
       'qwen3-1.7b': [28, 2048, 16, 6144, 3e-4, 3e-6],
@@ -131,7 +131,7 @@ export const llamaAndQwenPresets: Readonly<Record<string, Flags>> = {
   }),
   ...presetTable({
     recipe: { ...qwen3, 'untie-embeddings-and-output-weights': true },
-    columns,
+    columns: denseColumns,
     rows: {
       'qwen3-8b': [36, 4096, 32, 12_288, 3e-4, 3e-6],
       'qwen3-14b': [40, 5120, 40, 17_408, 1.5e-4, 1.5e-6],
@@ -182,7 +182,7 @@ const expertColumns = [
 ] as const;
 
 /** Presets of mixtures of experts whose weights are published, by their config.json. */
-export const expertPresets: Readonly<Record<string, Flags>> = {
+const expertPresets: Readonly<Record<string, Flags>> = {
   ...presetTable({
     recipe: mixtral,
     columns: expertColumns,
@@ -315,5 +315,3 @@ export const gptPresets: Readonly<Record<string, Flags>> = {
   ...llamaAndQwenPresets,
   ...expertPresets,
 };
-
-export const presetNames: readonly string[] = Object.keys(gptPresets);
