@@ -28,8 +28,8 @@ export const numParameters = (model: GptModelConfiguration): number =>
   );
 
 /**
- * Returns the number of trained parameters of a GPT that a token uses: of the routed experts of a layer as many as it
- * is sent to.
+ * Returns the number of trained parameters of a GPT that a token uses: of the routed experts of a layer as
+ * many as it is sent to.
  */
 export function numActiveParameters(model: GptModelConfiguration): number {
   const { numExperts, moeRouterTopk: topK = 2 } = model;
@@ -41,8 +41,8 @@ export function numActiveParameters(model: GptModelConfiguration): number {
 }
 
 /**
- * Returns the elements of the matrices of all layers that a GPT holds, those of all experts included. Of any sizes: it
- * makes nothing as large as they are.
+ * Returns the elements of the matrices of all layers that a GPT holds, those of all experts included. Of any
+ * sizes: it makes nothing as large as they are.
  */
 export function numLayerWeights(model: GptModelConfiguration): number {
   const numWithExperts = numLayersWithExperts(model);
