@@ -1,8 +1,7 @@
 import { Chart, type RunCurve } from './chart.js';
 import { type ChartKind, chartKinds } from './chart-kinds.js';
 import { element } from './element.js';
-import { marksOfFocus } from './marks-of-focus.js';
-import type { RunData } from './run-data.js';
+import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
 /** The charts of all curves that the shown runs have. */
