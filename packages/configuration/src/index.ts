@@ -1,15 +1,14 @@
 export { type ModelKind, modelKinds } from './architecture/architecture-field.js';
 export { pickFields } from './architecture/fields-of.js';
 export { bertModelOf, bertOf, gptModelOf } from './architecture/models-of-configuration.js';
-export { type FlagOfProgram, flagsOfProgram } from './command-line/flags-of-program.js';
 export { foldNotices } from './command-line/fold-notices.js';
-export { formatHelp } from './command-line/format-help.js';
 export {
   type ParsedFlags,
   type ParseFlagsOptions,
   parseFlags,
   withLoadedFlags,
 } from './command-line/parse-flags.js';
+export { type FlagOfProgram, flagsOfProgram, formatHelp } from './command-line/program-help.js';
 export { type LoadedFlags, type ResolvedFlags, resolveFlags } from './command-line/resolve-flags.js';
 export {
   checkedSeeds,
@@ -32,8 +31,14 @@ export { checkpointFlags } from './flags/checkpoint-flags.js';
 export { bundledCorpus } from './flags/data-flags.js';
 export { loggingFlags } from './flags/logging-flags.js';
 export { configure, flagsOfOptions } from './options/configure.js';
-export { inWordsOfOptions, optionsOfFlags } from './options/option-names.js';
-export type { ModelOptions, OptionsOf, OptionTopic, RunOptions } from './options/run-options.js';
+export {
+  inWordsOfOptions,
+  type ModelOptions,
+  type OptionsOf,
+  type OptionTopic,
+  optionsOfFlags,
+  type RunOptions,
+} from './options/run-options.js';
 export { presetsOf } from './presets/presets.js';
 export type {
   BertConfiguration,
@@ -47,7 +52,6 @@ export type {
   TrainingConfiguration,
 } from './pretraining-configuration.js';
 export { printConfiguration, processesText } from './print-configuration.js';
-export { type ConfigurationJson, configurationJson } from './saved/configuration-json.js';
 export {
   architectureFlags,
   checkHuggingFaceArchitecture,
@@ -60,6 +64,8 @@ export {
 export { type LearningDifference, learningDifferences } from './saved/learning-differences.js';
 export {
   type CheckpointPlace,
+  type ConfigurationJson,
+  configurationJson,
   type ModelOfKind,
   readAnySavedConfiguration,
   readSavedConfiguration,

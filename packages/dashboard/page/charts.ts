@@ -1,8 +1,7 @@
 import { Chart, type RunCurve } from './chart.js';
 import { type ChartKind, chartKinds } from './chart-kinds.js';
 import { element } from './element.js';
-import { marksOfFocus } from './marks-of-focus.js';
-import type { RunData } from './run-data.js';
+import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
 /** The charts of all curves that the shown runs have. */
@@ -20,7 +19,7 @@ export class Charts {
     });
   }
 
-  /** How many points a curve needs: two for each pixel. */
+  /** The number of points that a curve needs: two for each pixel. */
   get numPoints(): number {
     const [first] = this.#charts.values();
     return Math.min(2400, 2 * (first?.width ?? 600));

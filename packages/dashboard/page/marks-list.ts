@@ -1,7 +1,6 @@
 import { element } from './element.js';
 import { lineOf } from './mark-label.js';
-import { marksOfFocus } from './marks-of-focus.js';
-import type { RunData } from './run-data.js';
+import { marksOfFocus, type RunData } from './run-data.js';
 import type { State } from './state.js';
 
 /** The latest are listed. */

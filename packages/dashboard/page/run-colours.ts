@@ -1,7 +1,7 @@
 /** Colours that everybody can tell apart; see `--run-0` and following in page.css. */
 export const numColours = 8;
 
-/** How the curves of a run look: a colour, and beyond as many runs as there are colours also dashes. */
+/** The look of the curves of a run: a colour, and beyond as many runs as there are colours also dashes. */
 export interface RunColour {
   readonly colour: number;
   /** 0 for a solid line, then one kind of dashes after another. */

@@ -1,4 +1,4 @@
-import type { RunDetails, SeriesAnswer } from '../src/api-types.js';
+import type { MarkOfRun, RunDetails, SeriesAnswer } from '../src/api-types.js';
 import { isBand } from './chart-kinds.js';
 import { getDetails, getSeries } from './server.js';
 import type { State } from './state.js';
@@ -92,4 +92,11 @@ export class RunData {
     };
     this.series.set(id, await getSeries(id, query));
   }
+}
+
+/** Returns the events of the focused run where its curves are shown, in the order of the axis. */
+export function marksOfFocus({ focus, shown, view }: State, data: RunData): readonly MarkOfRun[] {
+  if (!view.showsMarks || focus === undefined || !shown.includes(focus)) return [];
+  const marks = data.series.get(focus)?.marks ?? [];
+  return marks.filter(({ kind }) => kind !== 'reported' || view.showsReported).sort((a, b) => a.x - b.x);
 }

@@ -10,8 +10,8 @@ const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**
- * Who may read: on loopback all users of this machine; otherwise those who know the token, which is the first
- * part of every path.
+ * Decides who may read: on loopback all users of this machine; otherwise those who know the token, which is
+ * the first part of every path.
  *
  * A page of another site whose name was made to resolve to this machine (DNS rebinding) is told apart by the
  * Host header, which must name this machine: by an address, or by a name that it is known to have. Ports are
@@ -33,7 +33,7 @@ export class Access {
   }
 
   /**
-   * The path and the query of a request behind the base.
+   * Returns the path and the query of a request behind the base.
    *
    * @throws HttpProblem 405 for anything but GET, 403 for a wrong Host header or token
    */
@@ -66,7 +66,7 @@ export class Access {
   }
 }
 
-/** Compared in a time that does not tell how much of it is right. */
+/** Compares two texts in a time that does not tell how much of them is alike. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

@@ -94,7 +94,7 @@ const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const mostNames = 64;
 
 /**
- * The curves that a request asks for: `names` (separated by commas), `axis`, `from`, `to`, `points`,
+ * Reads the curves that a request asks for: `names` (separated by commas), `axis`, `from`, `to`, `points`,
  * `smoothing`, `bands` (the names of curves to be shown as a median with a band).
  *
  * @throws HttpProblem 400

@@ -24,7 +24,7 @@ export interface RunSummary {
   readonly stepMs: number | null;
   /** ISO 8601. */
   readonly startedAt: string | null;
-  /** How often it was started: more than once after it was resumed or restarted. */
+  /** The number of its starts: more than one after it was resumed or restarted. */
   readonly numStarts: number;
   /** The error that ended it. */
   readonly error: string | null;
@@ -188,7 +188,7 @@ export interface Band {
 }
 
 export interface Series extends Points {
-  /** Where it was asked for and there are enough values: then `y` are medians. */
+  /** The spread, where it was asked for and there are enough values: then `y` are medians. */
   readonly band: Band | null;
   /** The exponential moving average of all its values, where it was asked for. */
   readonly smoothed: Points | null;

@@ -13,9 +13,9 @@ export interface DecimateOptions {
 }
 
 /**
- * Points that draw a curve as all of its points do: the least and the greatest of each of many buckets of
- * neighbours, so that a spike of a single step survives. The first and the last point are always among them,
- * and one on each side of the range, to which the line is drawn. A bucket of gaps is a gap.
+ * Returns points that draw a curve as all of its points do: the least and the greatest of each of many
+ * buckets of neighbours, so that a spike of a single step survives. The first and the last point are always
+ * among them, and one on each side of the range, to which the line is drawn. A bucket of gaps is a gap.
  */
 export function decimate({ x, y, from = -Infinity, to = Infinity, numPoints }: DecimateOptions): Points {
   const start = Math.max(0, lowerBound(x, from) - 1);
@@ -81,9 +81,9 @@ const fewestValues = 40;
 const mostBuckets = 100;
 
 /**
- * The median of neighbours, and the band that four fifths of their values are in (10th to 90th percentile).
- * Neighbours are so many steps, a power of two, from a multiple of it on: a step that is added changes the
- * last of them only. Undefined where there are few values.
+ * Returns the median of neighbours, and the band that four fifths of their values are in (10th to 90th
+ * percentile). Neighbours are so many steps, a power of two, from a multiple of it on: a step that is added
+ * changes the last of them only. Undefined where there are few values.
  */
 export function medianBand({
   x,
@@ -118,9 +118,9 @@ export function medianBand({
 }
 
 /**
- * The exponential moving average of values: each is `weight` times the average before it plus the rest of
- * itself, divided by the weight of all values so far, as if the first had no past (Adam's correction of
- * bias). Gaps (NaN) stay gaps and do not count.
+ * Returns the exponential moving average of values: each is `weight` times the average before it plus the
+ * rest of itself, divided by the weight of all values so far, as if the first had no past (Adam's correction
+ * of bias). Gaps (NaN) stay gaps and do not count.
  */
 export function smooth(values: Float64Array, weight: number): Float64Array {
   let [sum, total] = [0, 0];
@@ -132,7 +132,7 @@ export function smooth(values: Float64Array, weight: number): Float64Array {
   });
 }
 
-/** The first index of ascending numbers that is not below `value`; their length where all are. */
+/** Returns the first index of ascending numbers that is not below `value`; their length where all are. */
 export function lowerBound(values: Float64Array, value: number): number {
   let [low, high] = [0, values.length];
   while (low < high) {

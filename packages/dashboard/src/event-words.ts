@@ -25,7 +25,7 @@ const known: Readonly<Record<string, (fields: Fields) => EventWords>> = {
   }),
 };
 
-/** An event in words; the fields of a type that is not known follow its name as they are. */
+/** Returns an event in words; the fields of a type that is not known follow its name as they are. */
 export function wordsOfEvent(type: string, fields: Fields): EventWords {
   const words = known[type];
   if (words !== undefined) return words(fields);
@@ -72,7 +72,7 @@ function rerunWords({ result, ranks }: Fields): EventWords {
 const numberWords = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumSignificantDigits: 4 });
 
-/** A value of a record as words: numbers to four digits, lists and objects without their brackets. */
+/** Returns a value of a record as words: numbers to four digits, lists and objects without their brackets. */
 function textOf(value: unknown): string {
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   if (Array.isArray(value)) return value.map(textOf).join(' ');

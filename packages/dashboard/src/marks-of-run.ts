@@ -57,7 +57,7 @@ function eventMarks({ events }: RunIndex): readonly Mark[] {
   return events.map(({ kind, iteration, text }) => mark(kind, iteration, text));
 }
 
-/** Steps without an update, but those of spikes, which say more. */
+/** Returns the steps without an update, but those of spikes, which say more. */
 function skippedMarks({ steps, events }: RunIndex): readonly Mark[] {
   const skipped = steps.column('skipped');
   const spikes = new Set(events.flatMap(({ type, iteration }) => (type === 'spike' ? [iteration] : [])));

@@ -22,7 +22,7 @@ export interface OpenDashboardOptions {
 
 /** A server of the page. */
 export interface Dashboard {
-  /** Where the page is, with the token where one is needed. */
+  /** The address of the page, with the token where one is needed. */
   readonly url: string;
   /** The runs that were there at the start. */
   readonly numRuns: number;
@@ -142,7 +142,7 @@ const files = new Map([
 const folder = new URL('../dist/page/', import.meta.url);
 
 /**
- * A file of the page; undefined for a path that is none.
+ * Reads a file of the page; undefined for a path that is none.
  *
  * @throws HttpProblem 503 in a checkout where the page is not built
  */

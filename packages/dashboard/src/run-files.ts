@@ -23,7 +23,9 @@ export async function openRunFile(path: string): Promise<FileHandle | undefined>
   return undefined;
 }
 
-/** The text of a file of a run; undefined where there is none, or where it has more than `mostBytes`. */
+/**
+ * Reads the text of a file of a run; undefined where there is none, or where it has more than `mostBytes`.
+ */
 export async function readRunFile(
   path: string,
   { mostBytes }: { readonly mostBytes: number },
@@ -44,9 +46,9 @@ const mostLineBytes = 16 << 20;
 const remembered = 128;
 
 export interface LineListener {
-  /** A whole line, without its end. */
+  /** Takes a whole line, without its end. */
   line(text: string): void;
-  /** The file is another one, or was cut: its lines follow from the first on. */
+  /** Learns that the file is another one, or was cut: its lines follow from the first on. */
   restart(): void;
 }
 

@@ -59,7 +59,7 @@ export class RunFolder {
     return this.#summary!;
   }
 
-  /** Looks at the folder again; whether something has changed. */
+  /** Looks at the folder again, and tells whether something has changed. */
   async refresh(): Promise<boolean> {
     const isOwned = await OwnedDirectory.isOwned(this.#path).catch(() => false);
     const recordStamp = await stampOf(runRecordPath(this.#path));
@@ -76,7 +76,7 @@ export class RunFolder {
     return true;
   }
 
-  /** The metrics, read up to now. */
+  /** Returns the metrics, read up to now. */
   async index(): Promise<RunIndex> {
     this.#isIndexed = true;
     await this.#index.update();
@@ -126,7 +126,7 @@ export class RunFolder {
     return marksOfRun({ index, axis, starts: this.#record?.starts ?? [], state, checkpoints });
   }
 
-  /** The profiled steps in its trace.json; undefined where it has none. See `readTraceOfRun`. */
+  /** Reads the profiled steps in its trace.json; undefined where it has none. See `readTraceOfRun`. */
   async trace(): Promise<ReturnType<typeof readTraceOfRun> | undefined> {
     const text = await readRunFile(join(this.#path, 'trace.json'), { mostBytes: mostRecordBytes });
     return text === undefined ? undefined : readTraceOfRun(text);
@@ -210,7 +210,7 @@ export class RunFolder {
     return found.filter((one) => one !== undefined).sort((a, b) => a.iteration - b.iteration);
   }
 
-  /** Undefined for a link, and for one that was deleted meanwhile. */
+  /** Returns a checkpoint; undefined for a link, and for one that was deleted meanwhile. */
   async #checkpoint(name: string): Promise<CheckpointOfRun | undefined> {
     const path = join(this.#path, name);
     try {
@@ -260,7 +260,7 @@ function sampleIn(line: string): SampleOfRun | undefined {
   }
 }
 
-/** Another text whenever a file has changed; empty where there is none. */
+/** Returns another text whenever a file has changed; empty where there is none. */
 async function stampOf(path: string): Promise<string> {
   try {
     const { size, mtimeMs, ino } = await lstat(path);

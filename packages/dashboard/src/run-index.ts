@@ -2,8 +2,7 @@ import { renamedLosses } from '@mtl/runs/records';
 import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
 import { decimate, lowerBound, medianBand, smooth } from './curves.js';
 import { wordsOfEvent } from './event-words.js';
-import { ExpertRecords } from './expert-records.js';
-import { RankRecords } from './rank-records.js';
+import { ExpertRecords, RankRecords } from './rank-and-expert-records.js';
 import { AppendedLines } from './run-files.js';
 import { SeriesTable } from './series-table.js';
 
@@ -71,12 +70,14 @@ export class RunIndex {
     return this.#experts.current;
   }
 
-  /** Loads of experts, over time of one layer; undefined for a run without any. */
+  /** Returns the loads of experts, over time of one layer; undefined for a run without any. */
   loadsOfExperts(layer: number | undefined): ExpertsAnswer | undefined {
     return this.#experts.answer(layer);
   }
 
-  /** A curve with about as many points as asked for; undefined where the run has none of that name. */
+  /**
+   * Returns a curve with about as many points as asked for; undefined where the run has none of that name.
+   */
   series({ name, axis, from, to, numPoints, smoothing, isBand }: SeriesQuery): Series | undefined {
     const isValidation = name.startsWith(ofValidation);
     const table = isValidation ? this.validations : this.steps;
@@ -102,7 +103,7 @@ export class RunIndex {
     };
   }
 
-  /** Where iterations are on an axis: each where the last step up to it is. */
+  /** Returns the places of iterations on an axis: each where the last step up to it is. */
   places(of: Float64Array, axis: Axis): Float64Array {
     if (axis === 'iteration') return of;
     const ofSteps = this.#axis(this.steps, axis);
@@ -110,7 +111,9 @@ export class RunIndex {
     return of.map((iteration) => ofSteps[lowerBound(iterations, iteration + 1) - 1] ?? 0);
   }
 
-  /** Where the records of a table are on an axis; evaluations are where the step before them is. */
+  /**
+   * Returns the places of the records of a table on an axis; evaluations are where the step before them is.
+   */
   #axis(table: SeriesTable, axis: Axis): Float64Array {
     if (axis === 'iteration') return table.iterations;
     if (table === this.steps) return axis === 'tokens' ? this.#tokens() : this.#elapsed();
@@ -166,7 +169,7 @@ export class RunIndex {
   }
 }
 
-/** The record in a line; undefined where it is none: a process was killed while it wrote it. */
+/** Returns the record in a line; undefined where it is none: a process was killed while it wrote it. */
 function recordIn(line: string): Fields | undefined {
   try {
     const record = JSON.parse(line) as Fields | null;
@@ -181,7 +184,7 @@ function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields):
   return { type, time: typeof time === 'string' ? time : null, iteration, ...words };
 }
 
-/** Counts as they are; a gap is as far as what was before it. */
+/** Returns counts as they are; a gap is as far as what was before it. */
 function ascending(values: Float64Array): Float64Array {
   let most = 0;
   return values.map((value) => {

@@ -25,7 +25,7 @@ export class RunsFolder {
     return [...this.#runs.keys()].sort().map((id) => this.#runs.get(id)!.summary);
   }
 
-  /** The run of a name that the last `refresh` found. Names are compared, never made into paths. */
+  /** Returns the run of a name that the last `refresh` found. Names are compared, never made into paths. */
   run(id: string): RunFolder | undefined {
     return this.#runs.get(id);
   }

@@ -21,13 +21,14 @@ export class SeriesTable {
   }
 
   /**
-   * The values of a name, NaN where a record has none or one that was not finite; undefined for no column.
+   * Returns the values of a name, NaN where a record has none or one that was not finite; undefined for no
+   * column.
    */
   column(name: string): Float64Array | undefined {
     return this.#columns.get(name)?.values;
   }
 
-  /** The last value of a name; undefined where it is not finite or there is none. */
+  /** Returns the last value of a name; undefined where it is not finite or there is none. */
   last(name: string): number | undefined {
     const value = this.column(name)?.at(-1);
     return Number.isFinite(value) ? value : undefined;
@@ -55,7 +56,7 @@ export class SeriesTable {
     for (const column of [this.#iterations, ...this.#columns.values()]) column.truncate(length);
   }
 
-  /** The column of a name, which has a value for each record before the one that is being added. */
+  /** Returns the column of a name, which has a value for each record before the one that is being added. */
   #columnOf(name: string): GrowingColumn | undefined {
     const known = this.#columns.get(name);
     if (known !== undefined || this.#columns.size === mostColumns) return known;

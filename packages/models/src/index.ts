@@ -7,7 +7,6 @@ export {
   bertBlock,
   numBertParameters,
 } from './bert/bert-model.js';
-export { bertMatmuls, bertParameterNames, bertTaskParameters } from './bert/bert-parameters.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-batch-to-device.js';
@@ -57,14 +56,6 @@ export {
   gptBlocks,
   gptModel,
 } from './gpt/gpt-model.js';
-export {
-  gptMatmuls,
-  gptParameterNames,
-  gptParameters,
-  numActiveParameters,
-  numLayerWeights,
-  numParameters,
-} from './gpt/gpt-parameters.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export {
@@ -75,7 +66,18 @@ export {
   type TokenBatch,
 } from './gpt/token-batch.js';
 export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from './gpt/upcycled-tensors.js';
-export { modelParameters } from './model-parameters.js';
+export {
+  bertMatmuls,
+  bertParameterNames,
+  bertTaskParameters,
+  gptMatmuls,
+  gptParameterNames,
+  gptParameters,
+  modelParameters,
+  numActiveParameters,
+  numLayerWeights,
+  numParameters,
+} from './model-parameters.js';
 export {
   type BertStages,
   type BertTaskStages,

@@ -36,7 +36,7 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
 export interface MissingWord {
   /** The flag or operand, with what may take its place: `--load (or --load-hf)`, `PREFIX`. */
   readonly name: string;
-  /** How it is written: `--load DIR`, `PREFIX...`. */
+  /** As it is written: `--load DIR`, `PREFIX...`. */
   readonly usage: string;
 }
 

@@ -56,10 +56,6 @@ export function choiceOption(flags: string, description: string, names: readonly
   return option;
 }
 
-/** Returns the flag --skip-bad-lines, for commands that read corpora. */
-export const skipBadLinesOption = (): Option =>
-  new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
-
 const suggestions = new WeakMap<Option, readonly string[]>();
 
 /** Gives an option that takes other values, too, names that shells complete. */

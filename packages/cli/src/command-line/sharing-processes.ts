@@ -14,7 +14,7 @@ export interface SharingFlagValues {
   readonly pipelineModelParallelSize: number;
   /** Default 1: all have all experts. */
   readonly expertModelParallelSize?: number | undefined;
-  /** Where the model runs. */
+  /** The device of the model. */
   readonly device: Device;
 }
 

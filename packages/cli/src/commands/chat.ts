@@ -97,7 +97,7 @@ function withDirectory(flags: ChatFlags, directory: string | undefined): ChatFla
 
 export interface ConverseOptions {
   readonly session: Pick<ChatSession, 'say'>;
-  /** Where lines come from: a terminal, or a pipe with a message on each line. */
+  /** The source of lines: a terminal, or a pipe with a message on each line. */
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly output: NodeJS.WritableStream;
   /** For errors that end a turn, not the conversation. */

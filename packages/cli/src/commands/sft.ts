@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Flags, ParsedFlags } from '@mtl/configuration';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { Command } from 'commander';
-import { trainingCommand } from '../command-line/training-command.js';
+import { trainingCommand } from './train.js';
 
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +

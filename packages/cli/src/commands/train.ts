@@ -1,6 +1,7 @@
+import { type Flags, formatHelp, type ModelKind, type ParsedFlags } from '@mtl/configuration';
+import { runTrainingProgram } from '@mtl/runs';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
-import { trainingCommand } from '../command-line/training-command.js';
 
 /** `mtl train gpt` and `mtl train bert`: the programs gpt-train and bert-train as commands. */
 export function trainCommand(): Command {
@@ -26,4 +27,40 @@ export function trainCommand(): Command {
         program: 'mtl train bert',
       }),
     );
+}
+
+export interface TrainingCommandOptions {
+  readonly name: string;
+  /** Its line in the list of commands. */
+  readonly summary: string;
+  /** The text that its help begins with. */
+  readonly description: string;
+  readonly model: ModelKind;
+  /** The words typed to start it, such as `mtl sft`. */
+  readonly program: string;
+  /** Values where no flag, file, checkpoint or preset gives one. */
+  readonly defaults?: Flags;
+  /** Refuses flags of the command line, by throwing. */
+  readonly checkFlags?: (flags: ParsedFlags) => void;
+  /** The words of the command line as flags of a training run; by default they are flags already. */
+  readonly flagsOf?: (words: readonly string[]) => readonly string[];
+}
+
+/**
+ * Returns a command that is a training program: it reads all flags of training itself, with their help and
+ * errors.
+ */
+export function trainingCommand(options: TrainingCommandOptions): Command {
+  const { name, summary, description, model, program, defaults = {}, checkFlags } = options;
+  const command = newCommand(name, summary)
+    .argument('[flags...]', 'Flags of a training run.')
+    .allowUnknownOption()
+    .helpOption(false)
+    .action(async (_words: readonly string[], given: { readonly debug?: true }) => {
+      const words = [...command.args, ...(given.debug === true ? ['--debug'] : [])];
+      const argv = options.flagsOf?.(words) ?? words;
+      await runTrainingProgram({ argv, model, program, description, defaults, checkFlags });
+    });
+  command.helpInformation = () => `${formatHelp({ program, description, model })}\n`;
+  return command;
 }

@@ -4,9 +4,9 @@ const phrase = ' has no effect';
 const mostColumns = 240;
 
 /**
- * Notices for the start of a run: those that flags have no effect as one line that names all of the flags,
- * with their reasons, or where they would make it too long, with where the reasons are. The others stay as
- * they are.
+ * Returns notices for the start of a run: those that flags have no effect as one line that names all of the
+ * flags, with their reasons, or where they would make it too long, with where the reasons are. The others
+ * stay as they are.
  *
  * @param toldBy the flag that shows every reason on a line of its own; undefined where there is none
  */

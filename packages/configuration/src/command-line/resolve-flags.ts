@@ -52,7 +52,7 @@ export interface ResolvedFlags {
   readonly loadedTokenizer?: TokenizerOptions;
 }
 
-/** Who gave the values of the strongest source. */
+/** The origin of the values of the strongest source. */
 export type GivenBy = 'command line' | 'options';
 
 export interface ResolveFlagsOptions {

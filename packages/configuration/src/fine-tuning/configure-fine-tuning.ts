@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
 import { flagFacts } from '../flags/flag-kinds.js';
-import { camelCase } from '../options/option-names.js';
+import { camelCase } from '../options/run-options.js';
 import {
   type ParallelFlags,
   parallelFlagNames,
@@ -155,7 +155,7 @@ function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {
   return Object.fromEntries([...defaults, ...given]) as CompleteFineTuningOptions;
 }
 
-/** Values by the names of flags, of those that are given. */
+/** Returns the values that are given, by the names of their flags. */
 function flagsIn(options: object, names: readonly string[]): Readonly<Record<string, unknown>> {
   const values = options as Readonly<Record<string, unknown>>;
   const entries = names.map((name) => [name, values[camelCase(name)]] as const);

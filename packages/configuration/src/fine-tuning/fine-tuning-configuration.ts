@@ -70,7 +70,8 @@ export interface FineTuningConfiguration {
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   /**
-   * Where it runs and how processes share it, as a training run's flags: what they mean depends on the model.
+   * The device, and how processes share the run, as a training run's flags: what they mean depends on the
+   * model.
    */
   readonly parallel: ParallelFlags;
   /** The activations that are computed again instead of being kept; likewise. */

@@ -5,8 +5,15 @@ import { parseFlags } from '../command-line/parse-flags.js';
 import { factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
-import { flagsOfTopic, optionOf, optionsOfFlags, optionTopics } from './option-names.js';
-import type { CamelCase, ModelOptions, RunOptions } from './run-options.js';
+import {
+  type CamelCase,
+  flagsOfTopic,
+  type ModelOptions,
+  optionOf,
+  optionsOfFlags,
+  optionTopics,
+  type RunOptions,
+} from './run-options.js';
 
 function errorOf(body: () => unknown): MtlError {
   try {

@@ -10,8 +10,13 @@ import {
   type ValidateConfigurationOptions,
   validateConfiguration,
 } from '../validation/validate-configuration.js';
-import { flagsOfTopic, inWordsOfOptions, optionTopics } from './option-names.js';
-import type { OptionTopic, RunOptions } from './run-options.js';
+import {
+  flagsOfTopic,
+  inWordsOfOptions,
+  type OptionTopic,
+  optionTopics,
+  type RunOptions,
+} from './run-options.js';
 
 /**
  * Returns the flags that options stand for, laid over preset and defaults: what `parseFlags` makes of a

@@ -1,12 +1,17 @@
+import { rewordError } from '@mtl/errors';
 import type { z } from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
-import type { flagGroups } from '../schema/flag-schema.js';
+import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
-/** Returns `numLayers` for `num-layers` */
+/** The name of a flag in camel case: `numLayers` for `num-layers`. */
 export type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
   ? `${First}${Capitalize<CamelCase<Rest>>}`
   : Name;
+
+/** Returns the name of a flag in camel case: `numLayers` for `num-layers`. */
+export const camelCase = (name: string): string =>
+  name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 /** The options that flags stand for: each flag's name in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {
@@ -49,3 +54,68 @@ export type RunOptions = {
    */
   readonly preset?: string | undefined;
 };
+
+/** An option of a run: the topic it is of and its name there. */
+interface OptionName {
+  readonly topic: OptionTopic;
+  readonly key: string;
+}
+
+/** The option that a flag is of, by its name; none of what only command lines have. */
+const optionOfFlag = new Map<string, OptionName>(
+  flagGroups.flatMap(({ topic, flags }) =>
+    topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: camelCase(name) }]),
+  ),
+);
+
+/** The topics, in the order of help. */
+export const optionTopics: readonly OptionTopic[] = [
+  ...new Set([...optionOfFlag.values()].map(({ topic }) => topic)),
+];
+
+/** The flags of a topic by the names of their options. */
+export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName>> = new Map(
+  optionTopics.map((topic) => [
+    topic,
+    new Map(
+      [...optionOfFlag]
+        .filter(([, option]) => option.topic === topic)
+        .map(([name, { key }]) => [key, name as FlagName]),
+    ),
+  ]),
+);
+
+/** Returns the option of a flag as it is written: `lr` → `optimizer.lr`. */
+export function optionOf(flag: string): string | undefined {
+  const option = optionOfFlag.get(flag);
+  return option && `${option.topic}.${option.key}`;
+}
+
+/** A flag in a text: two dashes that follow neither a letter nor a dash. */
+const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
+
+const inOptions = (text: string): string =>
+  text.replace(flag, (written: string, name: string) => {
+    if (name === 'preset') return name;
+    const switchedOff = name.startsWith('no-') ? optionOf(name.slice(3)) : undefined;
+    return optionOf(name) ?? (switchedOff === undefined ? written : `${switchedOff} false`);
+  });
+
+/**
+ * Returns an error for those who wrote options: where it names flags, it names the options that stand for
+ * them instead (`--clip-grad -1` → `optimizer.clipGrad -1`). Class and code stay the same.
+ */
+export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
+
+/**
+ * Returns the options that values of flags stand for; what only command lines have, as --dry-run, is left
+ * out.
+ */
+export function optionsOfFlags(flags: Flags): RunOptions {
+  const options: Record<string, Record<string, unknown>> = {};
+  for (const [flag, value] of Object.entries(flags)) {
+    const name = optionOfFlag.get(flag);
+    if (name !== undefined) options[name.topic] = { ...options[name.topic], [name.key]: value };
+  }
+  return options;
+}

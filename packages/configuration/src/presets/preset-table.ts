@@ -9,7 +9,7 @@ export interface PresetTableOptions<Column extends keyof Flags> {
   readonly rows: Readonly<Record<string, readonly number[]>>;
 }
 
-/** Presets that share a recipe and differ in sizes: a flag for each column. */
+/** Returns presets that share a recipe and differ in sizes: a flag for each column. */
 export function presetTable<Column extends keyof Flags>({
   recipe,
   columns,

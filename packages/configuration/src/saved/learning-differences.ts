@@ -2,7 +2,7 @@ import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
-import type { ConfigurationJson } from './configuration-json.js';
+import type { ConfigurationJson } from './saved-configuration.js';
 
 /** The part of a run, or of a checkpoint, that has its settings. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;

@@ -76,8 +76,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Numbers of rows that the ranks can share to pad a vocabulary to: nearest ones, and a multiple of the old
- * one.
+ * Returns numbers of rows that the ranks can share to pad a vocabulary to: nearest ones, and a multiple of
+ * the old one.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -2,7 +2,7 @@ import { LearningRateSchedule } from '@mtl/optimizer';
 import { describe, expect, it } from 'vitest';
 import { errorOf, small } from '../../test/support/configure.js';
 import { parseFlags } from '../command-line/parse-flags.js';
-import { configurationJson } from '../saved/configuration-json.js';
+import { configurationJson } from '../saved/saved-configuration.js';
 import { validateConfiguration } from './validate-configuration.js';
 
 const base = small.replace(' --data-path bundled', ' --tokenizer-type ByteLevelTokenizer');

@@ -25,12 +25,12 @@ export class FlagReader {
     return this.#resolved.model;
   }
 
-  /** The value of a flag, or undefined where none was given. */
+  /** Returns the value of a flag, or undefined where none was given. */
   get<Name extends FlagName>(name: Name): Flags[Name] {
     return this.#resolved.values[name];
   }
 
-  /** The value of a flag that has a default, or must be given. */
+  /** Returns the value of a flag that has a default, or must be given. */
   required<Name extends FlagName>(name: Name): NonNullable<Flags[Name]> {
     const value = this.#resolved.values[name];
     if (value !== undefined) return value as NonNullable<Flags[Name]>;
@@ -66,7 +66,7 @@ export class FlagReader {
     return this.#resolved.loaded?.vocabularySize;
   }
 
-  /** Where the loaded training run goes on, where one is resumed. */
+  /** The place from which the loaded training run goes on, where one is resumed. */
   get start(): BatchPosition | undefined {
     return this.#resolved.loaded?.start;
   }

@@ -194,8 +194,8 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Steps of the run and of its evaluations. With conversations --epochs counts the steps; unless flags say
- * otherwise, all that are there to evaluate on are evaluated on after every epoch.
+ * Returns the steps of the run and of its evaluations. With conversations --epochs counts the steps; unless
+ * flags say otherwise, all that are there to evaluate on are evaluated on after every epoch.
  */
 function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;

@@ -23,8 +23,8 @@ export interface LinearParameters {
 }
 
 /**
- * Weight [outputs, inputs] and bias [outputs] replicated on every rank. With as many outputs as inputs it is
- * a hidden layer, otherwise the output layer of a head.
+ * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. With as many outputs as
+ * inputs it is a hidden layer, otherwise the output layer of a head.
  */
 export function headLinear(
   name: string,

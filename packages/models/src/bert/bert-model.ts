@@ -30,7 +30,7 @@ export interface BertModelConfiguration extends TransformerConfiguration, Positi
   readonly sentenceOrderHead: boolean;
 }
 
-/** Trained parameters of a BERT, the padded vocabulary included. */
+/** Returns the number of trained parameters of a BERT, the padded vocabulary included. */
 export function numBertParameters(configuration: BertModelConfiguration): number {
   const { hiddenSize: h, tokenTypeVocabularySize } = configuration;
   const vocabulary = paddedVocabularySize(configuration);

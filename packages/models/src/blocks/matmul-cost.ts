@@ -32,7 +32,7 @@ export function sumOfCosts(costs: readonly MatmulCost[]): MatmulCost {
   };
 }
 
-/** FLOPs of a token in the forward pass of a layer, on average, attention in full. */
+/** Returns the FLOPs of a token in the forward pass of a layer, on average, attention in full. */
 export function flopsOfLayer(
   { weights, attentionFeatures }: MatmulCost,
   { numLayers, sequenceLength }: { readonly numLayers: number; readonly sequenceLength: number },

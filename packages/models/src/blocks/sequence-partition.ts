@@ -92,8 +92,8 @@ export const wholeSequence: SequencePartition = {
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Values of all rows of those that this rank owns, the same on all ranks that own them together. float32;
- * `device` is where they travel from.
+ * Returns the values of all rows, given those of the rows that this rank owns: the same on all ranks that own
+ * them together. float32; `device` is where they travel from.
  */
 export function valuesOfAllRows(
   own: Float32Array,

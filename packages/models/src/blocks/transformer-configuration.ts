@@ -26,8 +26,8 @@ export interface TransformerConfiguration {
 }
 
 /**
- * Rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not depend on
- * the tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
+ * Returns the rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not
+ * depend on the tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
  */
 export function paddedVocabularySize({
   vocabularySize,
@@ -36,7 +36,7 @@ export function paddedVocabularySize({
   return Math.ceil(vocabularySize / divisor) * divisor;
 }
 
-/** Trained parameters of all layers. */
+/** Returns the number of trained parameters of all layers. */
 export function numBlockParameters(configuration: TransformerConfiguration): number {
   const { numLayers, hiddenSize: h, ffnHiddenSize: f } = configuration;
   const attention = 4 * h * h + 4 * h;
@@ -154,7 +154,7 @@ export interface YarnVariants {
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>
   type === 'rope' || type === 'yarn';
 
-/** Rows of the table of learned positions; 0 where the model has none. */
+/** Returns the rows of the table of learned positions; 0 where the model has none. */
 export function numLearnedPositions({
   positionEmbeddingType = 'learned_absolute',
   maxPositionEmbeddings,

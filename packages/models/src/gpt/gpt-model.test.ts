@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { numParameters } from '../model-parameters.js';
 import { gptModel } from './gpt-model.js';
-import { numParameters } from './gpt-parameters.js';
 
 const sizes = {
   numLayers: 12,

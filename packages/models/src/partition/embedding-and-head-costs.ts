@@ -1,8 +1,7 @@
 import type { BertModelConfiguration, BertTask } from '../bert/bert-model.js';
-import { bertMatmuls } from '../bert/bert-parameters.js';
 import { flopsOfLayer, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model.js';
-import { gptLayerMatmuls } from '../gpt/gpt-parameters.js';
+import { bertMatmuls, gptLayerMatmuls } from '../model-parameters.js';
 import type { EmbeddingAndHeadCost } from './partition-layers.js';
 
 /**

@@ -170,7 +170,7 @@ function balancedCosts(
   return bestWithin(sorted[low]!)!.numbers;
 }
 
-/** Whole numbers of a given sum that differ by one at most, ascending. */
+/** Returns whole numbers of a given sum that differ by one at most, ascending. */
 function alike(sum: number, count: number): number[] {
   const least = Math.floor(sum / count);
   const numMore = sum % count;

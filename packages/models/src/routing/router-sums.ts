@@ -91,7 +91,7 @@ export class RouterSums {
   }
 }
 
-/** total = the sum over the first dimension of `input`, which has as many elements in each row. */
+/** Sets `total` to the sum over the first dimension of `input`, which has as many elements in each row. */
 function addRows(total: Tensor, input: Tensor): void {
   using rows = input.reshape([input.dim(0), total.size]);
   using output = total.reshape([total.size]);

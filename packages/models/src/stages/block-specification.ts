@@ -39,7 +39,7 @@ export interface BlockSpecification {
 export type BlockOfLayer = (layer: number) => BlockSpecification;
 
 /**
- * One specification for all layers, or one for each.
+ * Returns the specification of each layer by its index, from one for all layers or one for each.
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: of other hidden sizes, or
  *   with norms in other places

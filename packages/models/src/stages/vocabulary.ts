@@ -51,7 +51,7 @@ interface VocabularyLogitsOptions {
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** Logits [n, vocabularySize] on the host; with tensor parallelism the same bits on every process. */
+/** Returns logits [n, vocabularySize] on the host; with tensor parallelism the same bits on every process. */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
   const { input, weight, bias, vocabularySize, tensorParallel } = options;
   const numRows = input.dim(0);
@@ -71,7 +71,7 @@ export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array
   });
 }
 
-/** Logits [n, V / t] of every process to [n, vocabularySize], the same bits everywhere. */
+/** Gathers logits [n, V / t] of every process to [n, vocabularySize], the same bits everywhere. */
 function gathered(
   part: Tensor,
   { group, vocabularySize }: { group: ProcessGroup; vocabularySize: number },

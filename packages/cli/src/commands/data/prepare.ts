@@ -8,13 +8,12 @@ import {
 } from '@mtl/data';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
+import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import { addFlags, type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
-import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { interruptible } from '../../terminal/interruption.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
-import { folderLine } from './folder-line.js';
 
 type PrepareFlags = TokenizerFlagValues & {
   readonly input: string[];

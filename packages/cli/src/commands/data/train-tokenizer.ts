@@ -10,11 +10,10 @@ import {
   writeVocabularyText,
 } from '@mtl/data';
 import type { Command } from 'commander';
+import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
-import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
-import { folderLine } from './folder-line.js';
 
 interface TrainTokenizerFlags {
   readonly type: 'bpe' | 'wordpiece';

@@ -4,6 +4,7 @@ import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import type { MissingWord } from '../../command-line/command-line-error.js';
+import { skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import {
   loadModelOfFlags,
   type ModelFlagValues,
@@ -11,13 +12,12 @@ import {
   newModelCommand,
   requiredTokenizer,
 } from '../../command-line/model-flags.js';
-import { choiceOption, countOption, skipBadLinesOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption } from '../../command-line/option-values.js';
 import {
   addSharingFlags,
   type SharingFlagValues,
   withSharingProcesses,
 } from '../../command-line/sharing-processes.js';
-import { warnOfBadLines } from '../../terminal/bad-lines-warning.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';

@@ -180,7 +180,7 @@ function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** True if the flags say how long the training is. */
+/** Tells whether the flags say how long the training is. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',

@@ -1,6 +1,6 @@
 import type { LoadedGpt } from '@mtl/saved-models';
 
-/** How a model looks at a long text. */
+/** The windows through which a model looks at a long text. */
 export interface EvaluationWindows {
   /** Tokens that it sees at once. */
   readonly sequenceLength: number;

@@ -13,9 +13,9 @@ import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-h
 
 /** Longer than any training run; the end of the wait is a value, or the loss of a launcher. */
 const noLimitMs = 1e11;
-/** How long one look for host 0 may block this process. */
+/** The time that one look for host 0 may block this process. */
 const lookMs = 1_000;
-/** How long host 0 waits at the end for the others to take its last word. */
+/** The time that host 0 waits at the end for the others to take its last word. */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 

@@ -20,7 +20,9 @@ export interface JobHosts {
   begin(attempt: number, port: number | undefined): Promise<number>;
   /** Says that a process of this host has failed. */
   tellFailure(attempt: number, failure: RankFailure): void;
-  /** The first process of any host that has failed; rejects when the launcher of another host is lost. */
+  /**
+   * Returns the first process of any host that fails; rejects when the launcher of another host is lost.
+   */
   failure(attempt: number): Promise<RankFailure>;
   /** Gives the report of this host for the decision of host 0, where `judge` makes it. */
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;

@@ -7,16 +7,16 @@ export interface LaunchOptions {
   /** 0: any free one (on one host). */
   readonly masterPort: number;
   readonly maxRestarts: number;
-  /** How long a rank may be silent before it counts as lost. */
+  /** The time that a rank may be silent before it counts as lost. */
   readonly heartbeatLimitMs: number;
-  /** How long hosts and ranks wait for each other at the start. */
+  /** The time that hosts and ranks wait for each other at the start. */
   readonly joinTimeoutMs: number;
-  /** How long ranks have to end after SIGTERM before SIGKILL. */
+  /** The time that ranks have to end after SIGTERM before SIGKILL. */
   readonly gracePeriodMs: number;
   readonly secret: string;
   /** The name of the job, the same for all its restarts and of no other job. */
   readonly jobId: string;
-  /** When the job was started, milliseconds since 1970: the same for all its restarts. */
+  /** The start of the job, milliseconds since 1970: the same for all its restarts. */
   readonly startedMs: number;
   /** The script of the program. */
   readonly script: string;

@@ -15,7 +15,7 @@ import type { LaunchOptions } from './launch-options.js';
 import { RankProcess, RankShutdown } from './rank-process.js';
 
 const streams = [process.stdout, process.stderr];
-/** How often the store is asked whether a rank has become silent. */
+/** The interval at which the store is asked whether a rank has become silent. */
 const silenceCheckMs = 100;
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 

@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream';
 import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 
-/** How a rank ended. */
+/** The end of a rank, and its last words. */
 export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
@@ -21,14 +21,16 @@ export interface RankExit {
 export interface RankProcessOptions {
   readonly launch: LaunchOptions;
   readonly localRank: number;
-  /** Where the store listens. */
+  /** The port of the store. */
   readonly port: number;
   readonly restartCount: number;
   /** Standard output goes to the terminal itself: progress that rewrites its line, without a prefix. */
   readonly inheritsOutput: boolean;
 }
 
-/** How long output may still come after a process has ended: from a child of its own that holds the pipe. */
+/**
+ * The time that output may still come after a process has ended: from a child of its own that holds the pipe.
+ */
 const outputLimitMs = 1_000;
 
 /**
@@ -164,8 +166,8 @@ function variablesOf(
 }
 
 /**
- * How long ranks have to find out about a failure themselves, which is a second at most on one host, and to
- * say so.
+ * The time that ranks have to find out about a failure themselves, which is a second at most on one host, and
+ * to say so.
  */
 const ownWordsMs = 1_000;
 

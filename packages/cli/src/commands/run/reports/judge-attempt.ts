@@ -1,7 +1,7 @@
 import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
 
-/** How an attempt of the job went on one host, when all its processes have ended. */
+/** The course of an attempt of the job on one host, when all its processes have ended. */
 export interface HostReport {
   /** The rank that failed first on its own; undefined: none failed before it was told to end. */
   readonly firstToFail: number | undefined;
@@ -57,7 +57,7 @@ export function formatRankExit({ rank, status, signal, lastMessage }: RankExit):
 interface WrongInput {
   /** As they printed it. */
   readonly error: string;
-  /** Where other ranks did not find it: those that did. */
+  /** The ranks that found it, where others did not; empty where all did. */
   readonly onlyRanks: readonly number[];
 }
 
@@ -79,7 +79,7 @@ interface JudgedAttempt {
   readonly firstHost: number | undefined;
   /** Why the job failed, as its ranks told the store. */
   readonly reported: MtlError | undefined;
-  /** How often the job was restarted before. */
+  /** The number of restarts of the job before. */
   readonly attempt: number;
   readonly maxRestarts: number;
 }

@@ -1,4 +1,4 @@
-/** How long a process may live on after its error before that is shown: ending takes milliseconds. */
+/** The time that a process may live on after its error before that is shown: ending takes milliseconds. */
 const heldMs = 5_000;
 
 /**

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { bertPresets } from '../presets/bert-presets.js';
-import { presetNames } from '../presets/gpt-presets.js';
+import { gptPresets } from '../presets/gpt-presets.js';
 import { configFileJsonSchema, defaultFlags, factsOf, flagNames, flagSchema } from '../schema/flag-schema.js';
 import { modelOfFlag } from '../schema/model-of-flag.js';
-import { formatHelp } from './format-help.js';
+import { formatHelp } from './program-help.js';
 
 const help = formatHelp({ program: 'npm run gpt-train --', description: 'Trains a GPT.' });
 const bertHelp = formatHelp({ program: 'bert-train', description: 'Pretrains a BERT.', model: 'bert' });
@@ -11,7 +11,7 @@ const bertHelp = formatHelp({ program: 'bert-train', description: 'Pretrains a B
 describe('formatHelp', () => {
   it('has every flag and preset of the model and a text for each, within 100 columns', () => {
     for (const [text, model, presets] of [
-      [help, 'gpt', presetNames],
+      [help, 'gpt', Object.keys(gptPresets)],
       [bertHelp, 'bert', Object.keys(bertPresets)],
     ] as const) {
       for (const name of flagNames) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ExpertRecords } from './expert-records.js';
+import { ExpertRecords } from './rank-and-expert-records.js';
 
 const names = ['decoder.layers.1.mlp', 'decoder.layers.3.mlp'];
 

@@ -1,5 +1,24 @@
 import { relative } from 'node:path';
 import type { CorpusFiles } from '@mtl/data';
+import type { DataError } from '@mtl/errors';
+import { Option } from 'commander';
+
+/** Returns the flag --skip-bad-lines, for commands that read corpora. */
+export const skipBadLinesOption = (): Option =>
+  new Option('--skip-bad-lines', 'Leaves out lines and rows that hold no usable text, and counts them.');
+
+/** Says how many lines and rows --skip-bad-lines left out, and why; nothing where there are none. */
+export function warnOfBadLines({
+  count,
+  first,
+}: {
+  readonly count: number;
+  readonly first: DataError | undefined;
+}): void {
+  if (first === undefined) return;
+  const left = count === 1 ? '1 line or row is left out' : `${count} lines or rows are left out; the first`;
+  process.stderr.write(`warning[MTL_DATA_BAD_LINES]: ${left}: ${first.message}\n`);
+}
 
 /** Returns a line about the files read of an input that is a folder; empty for a file. */
 export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): string {

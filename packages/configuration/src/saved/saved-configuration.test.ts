@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { configure, small } from '../../test/support/configure.js';
-import { configurationJson } from './configuration-json.js';
+import { configurationJson } from './saved-configuration.js';
 
 describe('configurationJson', () => {
   it('is plain data from which --config makes the same configuration again', () => {

@@ -1,7 +1,46 @@
-import type { ExpertsAnswer, ExpertsOfRun } from './api-types.js';
+import type { ExpertsAnswer, ExpertsOfRun, RanksOfRun } from './api-types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Numbers = readonly (number | null)[];
+
+/** Collects records of types `ranks` and `slow_rank`: figures of the ranks of a run. */
+export class RankRecords {
+  #last: Omit<RanksOfRun, 'hosts' | 'slow'> | undefined;
+  /** Named by the first record of each start only. */
+  #hosts: readonly (string | null)[] = [];
+  readonly #slow = new Set<number>();
+
+  /** The last figures; null for a run without any. */
+  get current(): RanksOfRun | null {
+    if (this.#last === undefined) return null;
+    return { ...this.#last, hosts: this.#hosts, slow: [...this.#slow].sort((a, b) => a - b) };
+  }
+
+  addFigures(record: Fields): void {
+    const { iteration, hosts } = record;
+    const computeMs = numbersIn(record.compute_ms);
+    if (typeof iteration !== 'number' || computeMs.length === 0) return;
+    if (Array.isArray(hosts)) {
+      this.#hosts = hosts.map((host) => (typeof host === 'string' ? host : null));
+      // another start may have other ranks
+      this.#slow.clear();
+    }
+    const [waitedMs, peakBytes] = [numbersIn(record.waited_ms), numbersIn(record.peak_bytes)];
+    this.#last = { iteration, computeMs, waitedMs, peakBytes };
+  }
+
+  addSlowRank({ rank, is_slow: isSlow }: Fields): void {
+    if (typeof rank !== 'number') return;
+    if (isSlow === false) this.#slow.delete(rank);
+    else this.#slow.add(rank);
+  }
+
+  clear(): void {
+    this.#last = undefined;
+    this.#hosts = [];
+    this.#slow.clear();
+  }
+}
 
 /** More intervals are merged in pairs, so that a long run takes no more memory than a short one. */
 const mostIntervals = 240;
@@ -19,7 +58,7 @@ interface Interval {
   readonly entropy: Numbers;
 }
 
-/** Collects records of type `experts`: the loads of experts: for all of the run, and newest. */
+/** Collects records of type `experts`: the loads of experts over the run, and the newest ones. */
 export class ExpertRecords {
   #layers: readonly number[] = [];
   #numExperts = 0;
@@ -56,7 +95,10 @@ export class ExpertRecords {
     return isNews ? `experts that got no tokens: ${idle}` : undefined;
   }
 
-  /** Figures of all layers, and of one of them over time: the first where there is none of that number. */
+  /**
+   * Returns the figures of all layers, and of one of them over time: the first where there is none of that
+   * number.
+   */
   answer(layer: number | undefined): ExpertsAnswer | undefined {
     const newest = this.#newest;
     if (newest === undefined) return undefined;
@@ -100,12 +142,12 @@ export class ExpertRecords {
   }
 }
 
-/** The number in a layer's name, such as `decoder.layers.3.mlp`. */
+/** Returns the number in a layer's name, such as `decoder.layers.3.mlp`. */
 function numberOfLayer(name: unknown, index: number): number {
   return Number(/\d+/.exec(String(name))?.[0] ?? index);
 }
 
-/** The loads of all layers, which have as many experts each; undefined for anything else. */
+/** Returns the loads of all layers, which have as many experts each; undefined for anything else. */
 function countsIn(loads: unknown, numLayers: number): Float32Array | undefined {
   if (!Array.isArray(loads) || numLayers === 0 || loads.length !== numLayers) return undefined;
   const lists = loads as readonly unknown[];
@@ -119,13 +161,13 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Counts relative to an even load, to three digits; all 0 where there are none. */
+/** Returns counts relative to an even load, to three digits; all 0 where there are none. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Every two intervals as one; a last one alone stays as it is. */
+/** Merges every two intervals; a last one alone stays as it is. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];
