@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { checkpointName, type LogicalTensor, trackerName } from '@mtl/checkpoint';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
 import { fileProblem, readRegularFile } from '@mtl/data';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { headSizeOf } from '@mtl/models/internal';
