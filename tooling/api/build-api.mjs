@@ -1,17 +1,20 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- api: the API reference of all packages, from their docstrings, as HTML in tooling/build/api.
+ * npm run dev -- api: the API reference of all packages, from their docstrings and with a page of all error
+ * codes, as HTML in tooling/build/api.
  * Any warning of TypeDoc is a failure: an @param without its parameter, an unknown tag, a broken link. Types
  * are not checked here; `npm run typecheck` does that.
  *   npm run dev -- api [--out DIRECTORY]
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 import * as typedoc from 'typedoc';
 import { root } from '../bootstrap/bootstrap.mjs';
+import { errorCodes, errorCodesPage } from './error-codes.mjs';
 
 /** Every entry point of every package: its source file and the name that users import. */
 export function entryPoints(repository) {
@@ -44,12 +47,15 @@ function readmeOf(app, folder) {
  */
 export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' }) {
   const points = entryPoints(repository);
+  const pages = mkdtempSync(join(tmpdir(), 'mtl-api-pages-'));
+  writeFileSync(join(pages, 'error-codes.md'), errorCodesPage(errorCodes(repository)));
   const app = await typedoc.Application.bootstrap({
     name: '@mtl',
     entryPoints: points.map(({ source }) => source),
     tsconfig,
     skipErrorChecking: true,
     readme: 'none',
+    projectDocuments: [join(pages, 'error-codes.md')],
     disableGit: true,
     sourceLinkTemplate: '{path}#L{line}',
     basePath: repository,
@@ -58,6 +64,7 @@ export async function buildApi({ repository, out, tsconfig, logLevel = 'Warn' })
     logLevel: typedoc.LogLevel[logLevel],
   });
   const project = await app.convert();
+  rmSync(pages, { recursive: true });
   if (project === undefined) return false;
   for (const module of project.getChildrenByKind(typedoc.ReflectionKind.Module)) {
     const [source] = module.sources;

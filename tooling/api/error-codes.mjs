@@ -1,0 +1,123 @@
+/**
+ * The page "Error codes" of the API reference, from the places in the sources where errors are made: every
+ * code with its class and its messages, by package.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+
+const codePattern = /^MTL_[A-Z0-9_]+$/;
+/** Functions of native sources that make an error of a code and a format. */
+const nativeError =
+  /\b(?:error_status|fail)\(\s*(?:\w+\.get\(\),\s*)?"(MTL_[A-Z0-9_]+)",\s*(?:-?\w+,\s*)?((?:"[^"]*"\s*)*)/g;
+
+/** Returns a message as its source has it, each value in it by its name or, for an expression, as dots. */
+function messageOf(node) {
+  if (node === undefined) return undefined;
+  if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) return node.text;
+  if (!ts.isTemplateExpression(node)) return undefined;
+  const values = node.templateSpans.map(({ expression, literal }) => {
+    const name = ts.isPropertyAccessExpression(expression) ? expression.name : expression;
+    return `${ts.isIdentifier(name) ? `<${name.text}>` : '...'}${literal.text}`;
+  });
+  return node.head.text + values.join('');
+}
+
+/** Returns the class that `super(...)` in a constructor calls. */
+function baseOf(node) {
+  const owner = ts.findAncestor(node, ts.isClassDeclaration);
+  return owner?.heritageClauses?.[0]?.types[0]?.expression.getText();
+}
+
+function errorsOfSource(path) {
+  const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true);
+  const errors = [];
+  const visit = (node) => {
+    const isSuper = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.SuperKeyword;
+    if (ts.isNewExpression(node) || isSuper) {
+      const [code, message] = node.arguments ?? [];
+      if (code !== undefined && ts.isStringLiteral(code) && codePattern.test(code.text)) {
+        const className = (isSuper ? baseOf(node) : node.expression.getText()) ?? '';
+        if (/Error$/.test(className))
+          errors.push({ code: code.text, className, message: messageOf(message) });
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return errors;
+}
+
+function errorsOfNative(path) {
+  const className = path.includes('/comm/') ? 'CommunicationError' : 'KernelError';
+  return [...readFileSync(path, 'utf8').matchAll(nativeError)].map(([, code, message]) => ({
+    code,
+    className,
+    // neighbouring literals are one; values are written by the format
+    message: message.replaceAll(/"\s*"?/g, '').replaceAll(/%[-.\d]*(?:ll|z)?[a-z]/g, '...'),
+  }));
+}
+
+/** Returns the files in a folder whose names match, without those of tests. */
+function filesIn(folder, pattern) {
+  if (!existsSync(folder)) return [];
+  const paths = readdirSync(folder, { recursive: true }).sort();
+  const chosen = paths.filter((path) => pattern.test(path) && !/(?:^|\/)test(?:s|ing)\//.test(path));
+  return chosen.map((path) => join(folder, path));
+}
+
+function groupBy(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+  return groups;
+}
+
+/**
+ * Returns the errors that the packages of a repository make: by package, code and class, the messages that
+ * the sources spell out.
+ */
+export function errorCodes(repository) {
+  const packages = readdirSync(join(repository, 'packages')).sort();
+  return packages.flatMap((folder) => {
+    const directory = join(repository, 'packages', folder);
+    const errors = [
+      ...filesIn(join(directory, 'src'), /(?<!\.test)\.ts$/).flatMap(errorsOfSource),
+      ...filesIn(join(directory, 'native'), /\.(?:cc|h|cu|cuh)$/).flatMap(errorsOfNative),
+    ];
+    const grouped = groupBy(errors, ({ code, className }) => `${code} ${className}`);
+    return [...grouped.keys()].sort().map((key) => {
+      const [code, className] = key.split(' ');
+      const messages = grouped.get(key).map(({ message }) => message);
+      return {
+        package: `@mtl/${folder}`,
+        code,
+        className,
+        messages: [...new Set(messages.filter((each) => /\w/.test(each ?? '')))],
+      };
+    });
+  });
+}
+
+/** Returns the page in Markdown. */
+export function errorCodesPage(errors) {
+  const lines = [
+    '---',
+    'title: Error codes',
+    '---',
+    '',
+    'The errors that the packages make, by code. Codes do not change: programs match on them, users read the text.',
+    'Names in angle brackets are values of a message. A code without a message has one that depends on more.',
+  ];
+  for (const [name, all] of groupBy(errors, (error) => error.package)) {
+    lines.push('', `## ${name}`, '');
+    for (const { code, className, messages } of all) {
+      lines.push(`- \`${code}\` (\`${className}\`)`);
+      lines.push(
+        ...messages.map(
+          (message) => `  - \`${message.replaceAll('`', "'").replaceAll(/\s+/g, ' ').trim()}\``,
+        ),
+      );
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
