@@ -12,6 +12,7 @@ export default library(
   [
     'src/index.ts',
     'src/conversations/index.ts',
+    'src/internal/index.ts',
     'src/tasks/index.ts',
     'src/corpora/tokenize-worker.ts',
     'src/corpora/parquet-worker.ts',

@@ -1,20 +1,9 @@
-export { type ModelKind, modelKinds } from './architecture/architecture-field.js';
-export { pickFields } from './architecture/fields-of.js';
-export { bertModelOf, bertOf, gptModelOf } from './architecture/models-of-configuration.js';
-export { foldNotices } from './command-line/fold-notices.js';
-export {
-  type ParsedFlags,
-  type ParseFlagsOptions,
-  parseFlags,
-  withLoadedFlags,
-} from './command-line/parse-flags.js';
-export { type FlagOfProgram, flagsOfProgram, formatHelp } from './command-line/program-help.js';
+export type { ModelKind } from './architecture/architecture-field.js';
+export { bertModelOf, gptModelOf } from './architecture/models-of-configuration.js';
+export { type ParsedFlags, type ParseFlagsOptions, parseFlags } from './command-line/parse-flags.js';
+export { formatHelp } from './command-line/program-help.js';
 export { type LoadedFlags, type ResolvedFlags, resolveFlags } from './command-line/resolve-flags.js';
-export {
-  checkedSeeds,
-  configureFineTuning,
-  fineTuningConfiguration,
-} from './fine-tuning/configure-fine-tuning.js';
+export { configureFineTuning } from './fine-tuning/configure-fine-tuning.js';
 export type {
   FineTuningConfiguration,
   FineTuningTaskName,
@@ -22,24 +11,15 @@ export type {
   StartConfiguration,
   TaskDataConfiguration,
 } from './fine-tuning/fine-tuning-configuration.js';
-export {
-  type FineTuningOptions,
-  fineTuningFlags,
-  missingFineTuningFlags,
-} from './fine-tuning/fine-tuning-flags.js';
-export { checkpointFlags } from './flags/checkpoint-flags.js';
-export { bundledCorpus } from './flags/data-flags.js';
-export { loggingFlags } from './flags/logging-flags.js';
+export type { FineTuningOptions } from './fine-tuning/fine-tuning-flags.js';
 export { configure, flagsOfOptions } from './options/configure.js';
 export {
-  inWordsOfOptions,
   type ModelOptions,
   type OptionsOf,
   type OptionTopic,
   optionsOfFlags,
   type RunOptions,
 } from './options/run-options.js';
-export { presetsOf } from './presets/presets.js';
 export type {
   BertConfiguration,
   CheckpointConfiguration,
@@ -51,81 +31,18 @@ export type {
   TokenizerConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
-export { printConfiguration, processesText } from './print-configuration.js';
+export { printConfiguration } from './print-configuration.js';
 export {
-  architectureFlags,
-  checkHuggingFaceArchitecture,
-  checkSameArchitecture,
-  differingFlags,
-  flagsOfHuggingFace,
-  type KindOfModel,
-  withAskedPositions,
-} from './saved/flags-of-model.js';
-export { type LearningDifference, learningDifferences } from './saved/learning-differences.js';
-export {
-  type CheckpointPlace,
   type ConfigurationJson,
   configurationJson,
-  type ModelOfKind,
-  readAnySavedConfiguration,
   readSavedConfiguration,
   type SaveConfigurationOptions,
   type SavedConfiguration,
   saveConfiguration,
-  savedModelKeys,
-  savedSizesOf,
-  type TrainedOn,
 } from './saved/saved-configuration.js';
-export {
-  keepTokenizer,
-  saveTokenizer,
-  type TokenizerFile,
-  tokenizerFiles,
-  tokenizerFlagsOf,
-} from './saved/saved-tokenizer.js';
-export { defaultOfSchema, describeSchema, type FlagDescription } from './schema/describe-flag.js';
-export {
-  configFileJsonSchema,
-  type FlagName,
-  type Flags,
-  isFlagName,
-  type ParallelFlags,
-  parallelFlagNames,
-  type RecomputeFlags,
-  type TrackingFlags,
-  tokenizerFlagNames,
-} from './schema/flag-schema.js';
-export { type GivenValue, readFlagValue } from './schema/flag-value.js';
-export { conversionFlags, inferenceFlags, sharingFlags, tokenizerFlags } from './schema/inference-flags.js';
-export {
-  loadScheduleModule,
-  type ScheduleConfiguration,
-  scheduleOfStep,
-} from './strategies/pipeline-schedule.js';
-export {
-  type AxisSizes,
-  groupsOfRun,
-  layoutText,
-  meshOfRun,
-  type PlannedGroup,
-  type StrategyConfiguration,
-} from './strategies/strategies.js';
-export type { FlagFragment } from './strategies/strategy.js';
-export { checkRequiredFlags, missingFlags, tokenizerAdvice } from './validation/check-required-flags.js';
-export {
-  conversationConfiguration,
-  readTokenizerFlags,
-  type TokenizerFlags,
-  tokenizerOf,
-} from './validation/data-configuration.js';
-export { FlagReader, inWordsOfFlags } from './validation/flag-reader.js';
-export {
-  serviceUrl,
-  type TrackingConfiguration,
-  trackingConfiguration,
-} from './validation/logging-configuration.js';
-export { parallelConfiguration } from './validation/parallel-configuration.js';
-export { recomputeConfiguration } from './validation/training-configuration.js';
+export { configFileJsonSchema, type FlagName, type Flags } from './schema/flag-schema.js';
+export { loadScheduleModule, type ScheduleConfiguration } from './strategies/pipeline-schedule.js';
+export type { StrategyConfiguration } from './strategies/strategies.js';
 export {
   type ValidateConfigurationOptions,
   validateConfiguration,

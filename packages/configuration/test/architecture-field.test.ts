@@ -24,22 +24,24 @@ afterAll(() => {
 });
 
 const {
-  architectureFlags,
   bertModelOf,
-  checkHuggingFaceArchitecture,
-  checkSameArchitecture,
   configFileJsonSchema,
   configurationJson,
-  flagsOfHuggingFace,
   formatHelp,
   gptModelOf,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
-  savedSizesOf,
   validateConfiguration,
-  withLoadedFlags,
 } = await import('../src/index.js');
+const {
+  architectureFlags,
+  checkHuggingFaceArchitecture,
+  checkSameArchitecture,
+  flagsOfHuggingFace,
+  savedSizesOf,
+  withLoadedFlags,
+} = await import('../src/internal/index.js');
 
 const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
 const directoryOf = (name: string) =>

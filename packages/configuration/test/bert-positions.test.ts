@@ -1,11 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import { expect, it } from 'vitest';
-import {
-  bertModelOf,
-  checkHuggingFaceArchitecture,
-  parseFlags,
-  validateConfiguration,
-} from '../src/index.js';
+import { bertModelOf, parseFlags, validateConfiguration } from '../src/index.js';
+import { checkHuggingFaceArchitecture } from '../src/internal/index.js';
 
 const modelOf = (...flags: readonly string[]) => {
   const given = ['--preset', 'bert-base', '--layer-norm-placement', 'post', ...flags];

@@ -11,23 +11,25 @@ import type {
 import { expect, expectTypeOf, it, onTestFinished } from 'vitest';
 import { expertFields, gateFields } from '../src/architecture/expert-fields.js';
 import {
-  architectureFlags,
-  checkHuggingFaceArchitecture,
-  checkSameArchitecture,
   configurationJson,
   configure as configureOptions,
   type Flags,
-  flagsOfHuggingFace,
   formatHelp,
   gptModelOf,
-  learningDifferences,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
-  savedSizesOf,
   validateConfiguration,
-  withLoadedFlags,
 } from '../src/index.js';
+import {
+  architectureFlags,
+  checkHuggingFaceArchitecture,
+  checkSameArchitecture,
+  flagsOfHuggingFace,
+  learningDifferences,
+  savedSizesOf,
+  withLoadedFlags,
+} from '../src/internal/index.js';
 import { configure, small } from './support/configure.js';
 import { smallRun } from './support/small-run.js';
 

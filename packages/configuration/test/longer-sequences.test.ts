@@ -1,17 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import { describe, expect, it } from 'vitest';
+import { type Flags, gptModelOf, parseFlags, validateConfiguration } from '../src/index.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
-  type Flags,
   flagsOfHuggingFace,
-  gptModelOf,
-  parseFlags,
-  validateConfiguration,
   withAskedPositions,
   withLoadedFlags,
-} from '../src/index.js';
+} from '../src/internal/index.js';
 
 /** Returns the flags of a run that loads a fixture of @mtl/models. */
 async function loading(name: string, line: string) {

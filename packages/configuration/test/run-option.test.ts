@@ -24,13 +24,13 @@ const {
   configure,
   formatHelp,
   gptModelOf,
-  learningDifferences,
   parseFlags,
   printConfiguration,
   readSavedConfiguration,
   saveConfiguration,
   validateConfiguration,
 } = await import('../src/index.js');
+const { learningDifferences } = await import('../src/internal/index.js');
 const { small } = await import('./support/configure.js');
 
 const configured = (...words: string[]) =>

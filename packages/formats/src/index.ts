@@ -1,22 +1,17 @@
 export type { WritableDtype } from './huggingface/float-bytes.js';
 export type { HuggingFaceOrigin } from './huggingface/huggingface-origin.js';
-export { modelTypesOf } from './huggingface/model-types.js';
-export { huggingFaceModelKind } from './huggingface/open-huggingface-directory.js';
 export { parameterTensors } from './huggingface/parameter-tensors.js';
 export { readHuggingFaceBert, readHuggingFaceBertForTask } from './huggingface/read-huggingface-bert.js';
 export { readHuggingFaceGpt } from './huggingface/read-huggingface-gpt.js';
-export { asStatedBy } from './huggingface/statable-models.js';
-export { tokenizerFilesIn } from './huggingface/tokenizer-files-in.js';
 export {
-  huggingFaceTaskClass,
   type WriteHuggingFaceBertOptions,
   writeHuggingFaceBert,
   writeHuggingFaceBertForTask,
 } from './huggingface/write-huggingface-bert.js';
 export type { TokenizerFileSource } from './huggingface/write-huggingface-directory.js';
 export { type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from './huggingface/write-huggingface-gpt.js';
-export { isAdapter, type LoraConfiguration } from './lora/lora-configuration.js';
-export { loraModules, loraSpecificationOf } from './lora/lora-modules.js';
+export type { LoraConfiguration } from './lora/lora-configuration.js';
+export { loraSpecificationOf } from './lora/lora-modules.js';
 export { mergedWeights } from './lora/merged-weights.js';
 export { readLoraConfiguration } from './lora/read-lora-configuration.js';
 export { type LoraDirectory, readLoraDirectory } from './lora/read-lora-directory.js';

@@ -13,7 +13,8 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
-import { type GptModelConfiguration, modelParameters } from '@mtl/models';
+import type { GptModelConfiguration } from '@mtl/models';
+import { modelParameters } from '@mtl/models/internal';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readMegatron, writeMegatron } from '../src/index.js';
 

@@ -21,7 +21,8 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
-import { type GptModelConfiguration, hasExperts, modelParameters } from '@mtl/models';
+import type { GptModelConfiguration } from '@mtl/models';
+import { hasExperts, modelParameters } from '@mtl/models/internal';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type MegatronModel, readHuggingFaceGpt, readMegatron, writeMegatron } from '../src/index.js';

@@ -1,12 +1,7 @@
 export type { MaskedTokenBatch } from '@mtl/data';
 export type { TaskTokenBatch } from '@mtl/data/tasks';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
-export {
-  type BertModelConfiguration,
-  type BertTask,
-  bertBlock,
-  numBertParameters,
-} from './bert/bert-model.js';
+export { type BertModelConfiguration, type BertTask, bertBlock } from './bert/bert-model.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
 export { BertTaskStage, type BertTaskStageOptions, type TaskLoss } from './bert/bert-task-stage.js';
 export type { BertBatchOutline, MaskedStageBatch } from './bert/masked-batch-to-device.js';
@@ -19,11 +14,10 @@ export {
 } from './blocks/feed-forward.js';
 export type { BlockAdapter, LoraSpecification, LoraTarget } from './blocks/lora.js';
 export type { LayerLosses, LossVariables } from './blocks/losses.js';
-export type { MatmulCost } from './blocks/matmul-cost.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norms.js';
 export type { PositionTable, PositionTables } from './blocks/position-tables.js';
-export { type RecomputableModule, type Recomputation, recomputableModules } from './blocks/recomputation.js';
+export type { RecomputableModule, Recomputation } from './blocks/recomputation.js';
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
@@ -31,21 +25,17 @@ export type { AttentionCall, OwnRows, SequencePartition } from './blocks/sequenc
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {
   type BlockVariants,
-  numLearnedPositions,
   type PositionEmbeddingType,
   type PositionVariants,
   paddedVocabularySize,
   type TransformerConfiguration,
 } from './blocks/transformer-configuration.js';
-export { balancingLossNames } from './experts/balancing-losses.js';
-export {
-  type ExpertsSpecification,
-  type ExpertVariants,
-  expertsSpecificationOf,
-  hasExperts,
-  type LoadBalancingType,
-  type RouterScoreFunction,
-  type TokenDropPolicy,
+export type {
+  ExpertsSpecification,
+  ExpertVariants,
+  LoadBalancingType,
+  RouterScoreFunction,
+  TokenDropPolicy,
 } from './experts/experts-specification.js';
 export type { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
@@ -65,19 +55,7 @@ export {
   sequenceFirst,
   type TokenBatch,
 } from './gpt/token-batch.js';
-export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from './gpt/upcycled-tensors.js';
-export {
-  bertMatmuls,
-  bertParameterNames,
-  bertTaskParameters,
-  gptMatmuls,
-  gptParameterNames,
-  gptParameters,
-  modelParameters,
-  numActiveParameters,
-  numLayerWeights,
-  numParameters,
-} from './model-parameters.js';
+export { numParameters } from './model-parameters.js';
 export {
   type BertStages,
   type BertTaskStages,
@@ -91,11 +69,7 @@ export {
   type GptStages,
   type Stages,
 } from './partition/build-stages.js';
-export {
-  bertEmbeddingAndHeadCost,
-  bertTaskEmbeddingAndHeadCost,
-  gptEmbeddingAndHeadCost,
-} from './partition/embedding-and-head-costs.js';
+export { gptEmbeddingAndHeadCost } from './partition/embedding-and-head-costs.js';
 export {
   type EmbeddingAndHeadCost,
   type LayerLayout,

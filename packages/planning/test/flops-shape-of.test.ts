@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { flopsShapeOf } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';

@@ -1,10 +1,5 @@
-import {
-  isAdapter,
-  loraSpecificationOf,
-  parameterTensors,
-  writeHuggingFaceGpt,
-  writeLoraDirectory,
-} from '@mtl/formats';
+import { loraSpecificationOf, parameterTensors, writeHuggingFaceGpt, writeLoraDirectory } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
 import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 

@@ -2,9 +2,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor } from '@mtl/checkpoint';
-import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
+import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
+import { readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
 import {

@@ -2,12 +2,14 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, hostTensor, saveCheckpoint } from '@mtl/checkpoint';
-import { flagsOfOptions, type RunOptions, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
+import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { isAdapter, readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
+import { readHuggingFaceGpt, readLoraConfiguration, readMegatron } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import { gptParameters } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
 import {
   checkpointToHuggingFace,
   checkpointToLora,

@@ -1,5 +1,5 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { mostRoomForMasked } from '@mtl/data';
+import { mostRoomForMasked } from '@mtl/data/internal';
 import { memoryStatistics, resetPeakMemory, setNumThreads, Tensor, trimMemory } from '@mtl/kernels';
 import {
   buildBertStages,

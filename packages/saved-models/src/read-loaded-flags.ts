@@ -1,19 +1,16 @@
 import { type Checkpoint, listCheckpoints } from '@mtl/checkpoint';
+import { type Flags, type LoadedFlags, type ResolvedFlags, readSavedConfiguration } from '@mtl/configuration';
 import {
   architectureFlags,
   bundledCorpus,
   checkpointFlags,
-  type Flags,
   flagsOfHuggingFace,
   isFlagName,
-  type LoadedFlags,
   loggingFlags,
   parallelFlagNames,
-  type ResolvedFlags,
-  readSavedConfiguration,
   tokenizerFlagNames,
   tokenizerFlagsOf,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/formats';
 import type { BatchPosition } from '@mtl/optimizer';

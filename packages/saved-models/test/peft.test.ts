@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import {
-  isAdapter,
   loraSpecificationOf,
   mergedWeights,
   parameterTensors,
@@ -14,6 +13,7 @@ import {
   readLoraDirectory,
   writeLoraDirectory,
 } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
 import { numLiveTensors } from '@mtl/kernels';
 import { GptLanguageModel, GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';

@@ -1,4 +1,4 @@
-import { fineTuningFlags } from '@mtl/configuration';
+import { fineTuningFlags } from '@mtl/configuration/internal';
 import { describe, expect, it } from 'vitest';
 import { addFlags } from './flag-options.js';
 import { newCommand } from './new-command.js';

@@ -1,13 +1,12 @@
+import type { OptionsOf, TokenizerConfiguration } from '@mtl/configuration';
 import {
   defaultOfSchema,
   describeSchema,
   type FlagFragment,
-  type OptionsOf,
   readFlagValue,
   readTokenizerFlags,
-  type TokenizerConfiguration,
   type tokenizerFlags,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { Option } from 'commander';
 import type { MtlCommand } from './new-command.js';
 import { suggestValues } from './option-values.js';

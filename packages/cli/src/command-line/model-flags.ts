@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
-import { inferenceFlags, type OptionsOf } from '@mtl/configuration';
+import type { OptionsOf } from '@mtl/configuration';
+import { inferenceFlags } from '@mtl/configuration/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { Sampling } from '@mtl/inference';

@@ -1,4 +1,4 @@
-import { sharingFlags } from '@mtl/configuration';
+import { sharingFlags } from '@mtl/configuration/internal';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import { TrainingProcesses } from '@mtl/run-parts';

@@ -1,4 +1,5 @@
-import { type FlagOfProgram, flagsOfProgram, type ModelKind } from '@mtl/configuration';
+import type { ModelKind } from '@mtl/configuration';
+import { type FlagOfProgram, flagsOfProgram } from '@mtl/configuration/internal';
 import { Argument, type Command, type Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { suggestedValues } from '../command-line/option-values.js';

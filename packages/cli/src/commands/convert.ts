@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import { conversionFlags, type OptionsOf } from '@mtl/configuration';
+import type { OptionsOf } from '@mtl/configuration';
+import { conversionFlags } from '@mtl/configuration/internal';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import {
   type BegunCheckpoint,

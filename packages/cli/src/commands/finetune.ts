@@ -1,10 +1,10 @@
+import type { FineTuningOptions } from '@mtl/configuration';
 import {
   checkedSeeds,
-  type FineTuningOptions,
   fineTuningConfiguration,
   fineTuningFlags,
   missingFineTuningFlags,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { joinProcesses } from '@mtl/run-parts/internal';
 import { type FineTuningReport, fineTune, type SeedResult } from '@mtl/runs';

@@ -1,4 +1,4 @@
-import { recomputableModules } from '@mtl/models';
+import { recomputableModules } from '@mtl/models/internal';
 import {
   choice,
   choices,

@@ -1,4 +1,5 @@
-import { numActiveParameters, numBertParameters, numParameters } from '@mtl/models';
+import { numParameters } from '@mtl/models';
+import { numActiveParameters, numBertParameters } from '@mtl/models/internal';
 import { describe, expect, it } from 'vitest';
 import { bertModelOf, gptModelOf } from '../architecture/models-of-configuration.js';
 import { parseFlags } from '../command-line/parse-flags.js';

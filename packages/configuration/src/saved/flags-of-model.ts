@@ -1,6 +1,6 @@
 import type { TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
-import { asStatedBy, modelTypesOf } from '@mtl/formats';
+import { asStatedBy, modelTypesOf } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
 import {
   type ArchitectureField,

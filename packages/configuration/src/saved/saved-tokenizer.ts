@@ -3,7 +3,7 @@ import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/
 import { dirname, join } from 'node:path';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import { tokenizerFilesIn } from '@mtl/formats';
+import { tokenizerFilesIn } from '@mtl/formats/internal';
 import type { Flags } from '../schema/flag-schema.js';
 
 /** Returns the flags that describe a tokenizer. */

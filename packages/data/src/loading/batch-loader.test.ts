@@ -8,9 +8,9 @@ import {
   IndexedDatasetWriter,
   openGptDataset,
   parseDataPath,
-  type SampleBatch,
   type SampleDataset,
 } from '../index.js';
+import type { SampleBatch } from '../internal/index.js';
 import type { BatchLoader } from './batch-loader.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));

@@ -10,12 +10,12 @@ import {
   createTokenizer,
   IndexedDatasetWriter,
   type MaskedTokenBatch,
-  maskingVocabulary,
   openBertDataset,
   parseDataPath,
   type SampleDataset,
   type Tokenizer,
 } from '../index.js';
+import { maskingVocabulary } from '../internal/index.js';
 import { RandomState } from '../random/random-state.js';
 import type { IndexCacheEvent } from '../samples/dataset-part.js';
 import type { BertDatasetOptions } from './bert-dataset.js';

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { float64ToInt64Bits } from '../files/typed-arrays.js';
-import { buildGptDatasets, checkNoWeightAmongPrefixes, parseDataPath } from '../index.js';
+import { buildGptDatasets, parseDataPath } from '../index.js';
+import { checkNoWeightAmongPrefixes } from '../internal/index.js';
 import { normalizeWeights } from '../python/numbers.js';
 import { buildBlendIndices, buildExhaustiveBlendIndices } from './blended-dataset.js';
 

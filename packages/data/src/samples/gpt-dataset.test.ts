@@ -11,13 +11,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  buildGptDatasets,
-  documentsOfSamples,
-  IndexedDatasetWriter,
-  openGptDataset,
-  parseDataPath,
-} from '../index.js';
+import { buildGptDatasets, IndexedDatasetWriter, openGptDataset, parseDataPath } from '../index.js';
+import { documentsOfSamples } from '../internal/index.js';
 import { openSampleDataset } from '../loading/open-sample-dataset.js';
 import type { IndexCacheEvent } from './dataset-part.js';
 import { GptDataset, type GptDatasetOptions } from './gpt-dataset.js';

@@ -1,9 +1,5 @@
-import {
-  type BertModelConfiguration,
-  type BertTask,
-  numLearnedPositions,
-  paddedVocabularySize,
-} from '@mtl/models';
+import { type BertModelConfiguration, type BertTask, paddedVocabularySize } from '@mtl/models';
+import { numLearnedPositions } from '@mtl/models/internal';
 import { bertTypeOf } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';

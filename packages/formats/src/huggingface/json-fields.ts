@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { fileProblem, readRegularFile } from '@mtl/data';
+import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { CheckpointError } from '@mtl/errors';
 
 // Larger than any configuration; what is larger is another file.

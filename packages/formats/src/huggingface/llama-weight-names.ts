@@ -1,5 +1,5 @@
-import { type GptModelConfiguration, gptBlock, hasExperts, paddedVocabularySize } from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
+import { hasExperts, headSizeOf } from '@mtl/models/internal';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {

@@ -4,11 +4,10 @@ import {
   type ExpertsSpecification,
   type GptModelConfiguration,
   gptBlocks,
-  hasExperts,
   type PositionVariants,
   type TransformerConfiguration,
 } from '@mtl/models';
-import { yarnConcentration } from '@mtl/models/internal';
+import { hasExperts, yarnConcentration } from '@mtl/models/internal';
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
 import {

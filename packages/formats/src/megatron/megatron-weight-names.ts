@@ -1,6 +1,7 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { sizeOf } from '@mtl/kernels';
-import { type BertModelConfiguration, type GptModelConfiguration, modelParameters } from '@mtl/models';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
+import { modelParameters } from '@mtl/models/internal';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
 import type { MegatronModelKind } from './megatron-fields.js';

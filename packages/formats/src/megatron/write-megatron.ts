@@ -11,13 +11,8 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
-import {
-  type BertModelConfiguration,
-  type GptModelConfiguration,
-  hasExperts,
-  paddedVocabularySize,
-} from '@mtl/models';
-import { headSizeOf } from '@mtl/models/internal';
+import { type BertModelConfiguration, type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
+import { hasExperts, headSizeOf } from '@mtl/models/internal';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weights.js';

@@ -1,8 +1,34 @@
+export { numBertParameters } from '../bert/bert-model.js';
 export { checkAdapterDropout } from '../blocks/lora.js';
+export type { MatmulCost } from '../blocks/matmul-cost.js';
+export { recomputableModules } from '../blocks/recomputation.js';
 export {
   llama3Scaling,
   rotarySpecification,
   yarnConcentration,
   yarnScaling,
 } from '../blocks/rotary-positions.js';
-export { hasRotaryPositions, headSizeOf, type YarnVariants } from '../blocks/transformer-configuration.js';
+export {
+  hasRotaryPositions,
+  headSizeOf,
+  numLearnedPositions,
+  type YarnVariants,
+} from '../blocks/transformer-configuration.js';
+export { balancingLossNames } from '../experts/balancing-losses.js';
+export { expertsSpecificationOf, hasExperts } from '../experts/experts-specification.js';
+export { denseModelOf, denseNameOf, expertVariantsOf, upcycledTensors } from '../gpt/upcycled-tensors.js';
+export {
+  bertMatmuls,
+  bertParameterNames,
+  bertTaskParameters,
+  gptMatmuls,
+  gptParameterNames,
+  gptParameters,
+  modelParameters,
+  numActiveParameters,
+  numLayerWeights,
+} from '../model-parameters.js';
+export {
+  bertEmbeddingAndHeadCost,
+  bertTaskEmbeddingAndHeadCost,
+} from '../partition/embedding-and-head-costs.js';

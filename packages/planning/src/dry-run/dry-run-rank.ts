@@ -1,5 +1,6 @@
 import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import {
   countedFlops,
   type Device,

@@ -1,5 +1,6 @@
 import type { MeshCoordinates } from '@mtl/comm';
-import { meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';

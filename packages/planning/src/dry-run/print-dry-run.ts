@@ -1,14 +1,13 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
 import {
   type Flags,
-  layoutText,
   type ParsedFlags,
   type PretrainingConfiguration,
   printConfiguration,
   resolveFlags,
   validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/configuration';
+import { layoutText, withLoadedFlags } from '@mtl/configuration/internal';
 import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';

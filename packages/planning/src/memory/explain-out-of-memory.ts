@@ -1,11 +1,11 @@
 import {
   type ConversationSamples,
   type Flags,
-  meshOfRun,
   type PretrainingConfiguration,
   type ResolvedFlags,
   validateConfiguration,
 } from '@mtl/configuration';
+import { meshOfRun } from '@mtl/configuration/internal';
 import { KernelError, MtlError } from '@mtl/errors';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';

@@ -1,12 +1,13 @@
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
   gptBlock,
-  numLearnedPositions,
   paddedVocabularySize,
   type TransformerConfiguration,
 } from '@mtl/models';
+import { numLearnedPositions } from '@mtl/models/internal';
 import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/planner';
 
 /**

@@ -1,5 +1,6 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
-import { meshOfRun, type ParsedFlags, type PretrainingConfiguration } from '@mtl/configuration';
+import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun } from '@mtl/configuration/internal';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';

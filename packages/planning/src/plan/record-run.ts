@@ -1,5 +1,6 @@
 import type { MetaOperation } from '@mtl/comm';
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import { type Device, memoryStatistics } from '@mtl/kernels';
 import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
 import type { StepListener } from '@mtl/pipeline';

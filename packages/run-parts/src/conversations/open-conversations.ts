@@ -1,14 +1,16 @@
+import type {
+  ConversationConfiguration,
+  ConversationSamples,
+  PretrainingConfiguration,
+  ResolvedFlags,
+} from '@mtl/configuration';
 import {
-  type ConversationConfiguration,
-  type ConversationSamples,
   checkRequiredFlags,
   conversationConfiguration,
   FlagReader,
-  type PretrainingConfiguration,
-  type ResolvedFlags,
   tokenizerAdvice,
   tokenizerOf,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { createTokenizer, type NumberedBatch, type SplitDatasets, type Tokenizer } from '@mtl/data';
 import {
   type ConversationCounts,

@@ -1,4 +1,5 @@
-import { type PretrainingConfiguration, tokenizerAdvice } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { tokenizerAdvice } from '@mtl/configuration/internal';
 import {
   createTokenizer,
   mockDataBlend,

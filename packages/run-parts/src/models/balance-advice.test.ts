@@ -1,4 +1,5 @@
-import { configure, gptModelOf, type RunOptions, scheduleOfStep } from '@mtl/configuration';
+import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';

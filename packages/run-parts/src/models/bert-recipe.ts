@@ -1,23 +1,21 @@
-import { bertModelOf, bertOf } from '@mtl/configuration';
-import {
-  buildBertDatasets,
-  maskingVocabulary,
-  mostRoomForMasked,
-  type SampleDataset,
-  type Tokenizer,
-} from '@mtl/data';
+import { bertModelOf } from '@mtl/configuration';
+import { bertOf } from '@mtl/configuration/internal';
+import { buildBertDatasets, type SampleDataset, type Tokenizer } from '@mtl/data';
+import { maskingVocabulary, mostRoomForMasked } from '@mtl/data/internal';
 import { readHuggingFaceBert, type WriteHuggingFaceBertOptions, writeHuggingFaceBert } from '@mtl/formats';
 import {
   type BertModelConfiguration,
   type BertStage,
-  bertEmbeddingAndHeadCost,
-  bertMatmuls,
-  bertParameterNames,
   buildBertStages,
   type MaskedStageBatch,
   type MaskedTokenBatch,
-  numBertParameters,
 } from '@mtl/models';
+import {
+  bertEmbeddingAndHeadCost,
+  bertMatmuls,
+  bertParameterNames,
+  numBertParameters,
+} from '@mtl/models/internal';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';

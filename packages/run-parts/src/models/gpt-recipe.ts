@@ -3,24 +3,26 @@ import { gptModelOf } from '@mtl/configuration';
 import { buildGptDatasets, type NumberedBatch, type SampleDataset } from '@mtl/data';
 import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import {
-  balancingLossNames,
   buildGptStages,
   type ExpertVariants,
-  expertsSpecificationOf,
   GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
-  gptMatmuls,
-  gptParameterNames,
-  hasExperts,
-  numActiveParameters,
-  numLayerWeights,
   numLossTokens,
   numParameters,
   type StageBatch,
   type TransformerConfiguration,
 } from '@mtl/models';
+import {
+  balancingLossNames,
+  expertsSpecificationOf,
+  gptMatmuls,
+  gptParameterNames,
+  hasExperts,
+  numActiveParameters,
+  numLayerWeights,
+} from '@mtl/models/internal';
 import type { LossKind } from '@mtl/trainer';
 import { endTokensOf } from '../conversations/turn-tokens.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';

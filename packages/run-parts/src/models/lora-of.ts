@@ -1,11 +1,12 @@
-import { isAdapter, type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
-import {
-  type ExpertVariants,
-  type GptModelConfiguration,
-  gptParameters,
-  type LoraSpecification,
-  type TransformerConfiguration,
+import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
+import type {
+  ExpertVariants,
+  GptModelConfiguration,
+  LoraSpecification,
+  TransformerConfiguration,
 } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
 
 type MaybeAdapted = { readonly lora?: LoraConfiguration | undefined };
 

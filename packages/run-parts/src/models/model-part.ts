@@ -1,11 +1,11 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
-import {
-  type ParallelConfiguration,
-  type PretrainingConfiguration,
-  type ScheduleConfiguration,
-  scheduleOfStep,
-  type TrainingConfiguration,
+import type {
+  ParallelConfiguration,
+  PretrainingConfiguration,
+  ScheduleConfiguration,
+  TrainingConfiguration,
 } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import { contextPartition } from '@mtl/context-parallel';
 import type { DType } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';

@@ -1,4 +1,5 @@
-import { createSampleBatch, type MaskedTokenBatch, type SampleDataset } from '@mtl/data';
+import type { MaskedTokenBatch, SampleDataset } from '@mtl/data';
+import { createSampleBatch } from '@mtl/data/internal';
 import type { MaskedStageBatch } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { bertRecipe } from './bert-recipe.js';

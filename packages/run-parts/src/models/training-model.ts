@@ -1,17 +1,9 @@
-import {
-  differingFlags,
-  type PretrainingConfiguration,
-  pickFields,
-  withAskedPositions,
-} from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { differingFlags, pickFields, withAskedPositions } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import {
-  denseModelOf,
-  expertVariantsOf,
-  type GptModelConfiguration,
-  type TransformerConfiguration,
-} from '@mtl/models';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { denseModelOf, expertVariantsOf } from '@mtl/models/internal';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf } from './recipe-of.js';

@@ -7,7 +7,7 @@ import {
   type World,
 } from '@mtl/comm';
 import { broadcastJson } from '@mtl/comm/internal';
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 

@@ -2,14 +2,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, join, parse, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import {
-  type FineTuningConfiguration,
-  type FlagName,
-  FlagReader,
-  foldNotices,
-  resolveFlags,
-  trackingConfiguration,
-} from '@mtl/configuration';
+import { type FineTuningConfiguration, type FlagName, resolveFlags } from '@mtl/configuration';
+import { FlagReader, foldNotices, trackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { TrainingProcesses } from '@mtl/run-parts';

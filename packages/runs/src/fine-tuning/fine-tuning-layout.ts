@@ -1,14 +1,16 @@
 import {
   type FineTuningConfiguration,
   type FlagName,
+  type ParallelConfiguration,
+  resolveFlags,
+} from '@mtl/configuration';
+import {
   FlagReader,
   inWordsOfFlags,
-  type ParallelConfiguration,
   parallelConfiguration,
   recomputeConfiguration,
-  resolveFlags,
   scheduleOfStep,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';

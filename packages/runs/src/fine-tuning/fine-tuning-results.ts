@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { writeFileAtomically } from '@mtl/data';
+import { writeFileAtomically } from '@mtl/data/internal';
 import { CheckpointError } from '@mtl/errors';
 import type { TaskMetrics } from './tasks.js';
 

@@ -1,10 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
-import { checkHuggingFaceArchitecture, type FineTuningConfiguration } from '@mtl/configuration';
-import { writeFileAtomically } from '@mtl/data';
+import type { FineTuningConfiguration } from '@mtl/configuration';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration/internal';
+import { writeFileAtomically } from '@mtl/data/internal';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
-import { huggingFaceTaskClass, writeHuggingFaceBertForTask } from '@mtl/formats';
+import { writeHuggingFaceBertForTask } from '@mtl/formats';
+import { huggingFaceTaskClass } from '@mtl/formats/internal';
 import type { BertModelConfiguration } from '@mtl/models';
 import {
   bertTokenizerSettings,

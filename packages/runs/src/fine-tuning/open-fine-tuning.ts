@@ -1,22 +1,16 @@
 import type { JsonObject } from '@mtl/checkpoint';
-import {
-  type FineTuningConfiguration,
-  inWordsOfFlags,
-  savedModelKeys,
-  saveTokenizer,
-} from '@mtl/configuration';
+import type { FineTuningConfiguration } from '@mtl/configuration';
+import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
 import { sizeOf } from '@mtl/kernels';
 import {
   type BertModelConfiguration,
   type BertTask,
   type BertTaskStage,
-  bertMatmuls,
-  bertTaskEmbeddingAndHeadCost,
-  bertTaskParameters,
   buildBertTaskStages,
   type TransformerConfiguration,
 } from '@mtl/models';
+import { bertMatmuls, bertTaskEmbeddingAndHeadCost, bertTaskParameters } from '@mtl/models/internal';
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import {

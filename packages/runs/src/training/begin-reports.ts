@@ -1,4 +1,5 @@
-import { architectureFlags, type PretrainingConfiguration, tokenizerFlagsOf } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
 import {

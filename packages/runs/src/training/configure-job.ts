@@ -1,10 +1,6 @@
 import { broadcastJson } from '@mtl/comm/internal';
-import {
-  type ParsedFlags,
-  type PretrainingConfiguration,
-  validateConfiguration,
-  withLoadedFlags,
-} from '@mtl/configuration';
+import { type ParsedFlags, type PretrainingConfiguration, validateConfiguration } from '@mtl/configuration';
+import { withLoadedFlags } from '@mtl/configuration/internal';
 import {
   type JoinedProcesses,
   joinProcesses,

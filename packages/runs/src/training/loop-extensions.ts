@@ -2,12 +2,12 @@ import { hostname } from 'node:os';
 import type { ProcessGroup, World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import {
-  documentsOfSamples,
   type MicroBatchSamplerOptions,
   type NumberedBatch,
   type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
+import { documentsOfSamples } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';

@@ -1,5 +1,6 @@
 import type { World } from '@mtl/comm';
-import { type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { scheduleOfStep } from '@mtl/configuration/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { RunPlan } from '@mtl/planning';
 import { TrainingProcesses } from '@mtl/run-parts';

@@ -1,9 +1,6 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
-import {
-  checkHuggingFaceArchitecture,
-  type PretrainingConfiguration,
-  saveConfiguration,
-} from '@mtl/configuration';
+import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration/internal';
 import type { NumberedBatch, Tokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';

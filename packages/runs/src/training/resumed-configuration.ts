@@ -1,12 +1,12 @@
 import type { Checkpoint } from '@mtl/checkpoint';
-import {
-  type ConfigurationJson,
-  type FlagName,
-  learningDifferences,
-  type OptimizerConfiguration,
-  type PretrainingConfiguration,
-  type SavedConfiguration,
+import type {
+  ConfigurationJson,
+  FlagName,
+  OptimizerConfiguration,
+  PretrainingConfiguration,
+  SavedConfiguration,
 } from '@mtl/configuration';
+import { learningDifferences } from '@mtl/configuration/internal';
 import { CheckpointError } from '@mtl/errors';
 
 const override = '--override-opt_param-scheduler';

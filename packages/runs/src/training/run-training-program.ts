@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { broadcastJson } from '@mtl/comm/internal';
 import {
   type Flags,
-  foldNotices,
   formatHelp,
   type ModelKind,
   type ParsedFlags,
   parseFlags,
   printConfiguration,
-  processesText,
 } from '@mtl/configuration';
+import { foldNotices, processesText } from '@mtl/configuration/internal';
 import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts/internal';

@@ -1,5 +1,5 @@
 import { basename, resolve } from 'node:path';
-import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration';
+import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
 import { missingWandbKey, trackingCredentials } from '@mtl/tracking/internal';

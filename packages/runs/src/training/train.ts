@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { flagsOfOptions, inWordsOfOptions, type RunOptions } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
+import { inWordsOfOptions } from '@mtl/configuration/internal';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import { type PretrainingConfiguration, presetsOf } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { presetsOf } from '@mtl/configuration/internal';
 import { isSamePlace } from '@mtl/saved-models/internal';
 import { TensorboardWriter } from '@mtl/tracking';
 import {

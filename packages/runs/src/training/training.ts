@@ -1,6 +1,6 @@
 import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { keepTokenizer } from '@mtl/configuration';
+import { keepTokenizer } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';

@@ -1,5 +1,6 @@
 import type { ProcessGroup, World } from '@mtl/comm';
-import { flagsOfOptions, type RunOptions, validateConfiguration, withLoadedFlags } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { loadModelBlocks, openConversations } from '@mtl/run-parts/internal';

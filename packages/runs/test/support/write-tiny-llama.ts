@@ -2,7 +2,8 @@ import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import type { RunOptions } from '@mtl/configuration';
 import { exportTokenizer } from '@mtl/data';
 import { parameterTensors, type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from '@mtl/formats';
-import { type GptModelConfiguration, gptParameters } from '@mtl/models';
+import type { GptModelConfiguration } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
 
 /** With groups of heads, and tokens for all bytes and more. */
 const llama: GptModelConfiguration = {

@@ -1,22 +1,17 @@
 import { dirname } from 'node:path';
 import type { Checkpoint } from '@mtl/checkpoint';
+import { readSavedConfiguration, type SavedConfiguration } from '@mtl/configuration';
 import {
   checkSameArchitecture,
   type KindOfModel,
   modelKinds,
-  readSavedConfiguration,
-  type SavedConfiguration,
   savedModelKeys,
   savedSizesOf,
-} from '@mtl/configuration';
+} from '@mtl/configuration/internal';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter } from '@mtl/formats';
-import {
-  type GptModelConfiguration,
-  modelParameters,
-  numLayerWeights,
-  numLearnedPositions,
-} from '@mtl/models';
+import { isAdapter } from '@mtl/formats/internal';
+import type { GptModelConfiguration } from '@mtl/models';
+import { modelParameters, numLayerWeights, numLearnedPositions } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { loraOf } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState } from '@mtl/trainer';

@@ -2,14 +2,10 @@ import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '
 import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter, type LoraDirectory } from '@mtl/formats';
-import {
-  denseModelOf,
-  denseNameOf,
-  type GptModelConfiguration,
-  type TransformerConfiguration,
-  upcycledTensors,
-} from '@mtl/models';
+import type { LoraDirectory } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
+import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import { denseModelOf, denseNameOf, upcycledTensors } from '@mtl/models/internal';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import type { HuggingFaceModel } from '@mtl/run-parts/internal';

@@ -1,15 +1,11 @@
 import { type Checkpoint, hostTensor, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
-import {
-  isAdapter,
-  type LoraConfiguration,
-  loraSpecificationOf,
-  mergedWeights,
-  readLoraDirectory,
-} from '@mtl/formats';
+import { type LoraConfiguration, loraSpecificationOf, mergedWeights, readLoraDirectory } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
 import { sizeOf } from '@mtl/kernels';
-import { type GptModelConfiguration, gptParameters } from '@mtl/models';
+import type { GptModelConfiguration } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { checkSavedWeights } from './check-saved.js';
 

@@ -1,8 +1,5 @@
-import {
-  checkHuggingFaceArchitecture,
-  readAnySavedConfiguration,
-  readSavedConfiguration,
-} from '@mtl/configuration';
+import { readSavedConfiguration } from '@mtl/configuration';
+import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import {

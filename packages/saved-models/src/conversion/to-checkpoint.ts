@@ -1,19 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint';
 import {
-  architectureFlags,
   configure,
   type Flags,
   type ModelKind,
   optionsOfFlags,
   type PretrainingConfiguration,
-  pickFields,
-  presetsOf,
   saveConfiguration,
 } from '@mtl/configuration';
+import { architectureFlags, pickFields, presetsOf } from '@mtl/configuration/internal';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import { type HuggingFaceOrigin, huggingFaceModelKind, type MegatronModel, readMegatron } from '@mtl/formats';
+import { type HuggingFaceOrigin, type MegatronModel, readMegatron } from '@mtl/formats';
+import { huggingFaceModelKind } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { TrainingProcesses } from '@mtl/run-parts';

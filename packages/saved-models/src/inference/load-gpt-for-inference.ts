@@ -1,6 +1,6 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import type { TrainedOn } from '@mtl/configuration';
+import type { TrainedOn } from '@mtl/configuration/internal';
 import { contextPartition } from '@mtl/context-parallel';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';

@@ -1,9 +1,11 @@
 import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { readSavedConfiguration, type TrainedOn } from '@mtl/configuration';
+import { readSavedConfiguration } from '@mtl/configuration';
+import type { TrainedOn } from '@mtl/configuration/internal';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceGpt } from '@mtl/formats';
-import { type GptModelConfiguration, gptParameterNames } from '@mtl/models';
+import type { GptModelConfiguration } from '@mtl/models';
+import { gptParameterNames } from '@mtl/models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { fillTensors, loadMerged, weightsWithAdapters } from '../checkpoints/saved-weights.js';

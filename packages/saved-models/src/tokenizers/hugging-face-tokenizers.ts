@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
-import { tokenizerFiles } from '@mtl/configuration';
-import { exportTokenizer, fileProblem, readRegularFile, type TokenizerOptions } from '@mtl/data';
+import { tokenizerFiles } from '@mtl/configuration/internal';
+import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
+import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
 import type { TokenizerFileSource } from '@mtl/formats';
 

@@ -1,16 +1,18 @@
 import {
-  bundledCorpus,
-  FlagReader,
   type Flags,
   type ModelKind,
-  missingFlags,
   type ParsedFlags,
   parseFlags,
-  tokenizerFlagNames,
   validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/configuration';
-import { splitNames } from '@mtl/data';
+import {
+  bundledCorpus,
+  FlagReader,
+  missingFlags,
+  tokenizerFlagNames,
+  withLoadedFlags,
+} from '@mtl/configuration/internal';
+import { splitNames } from '@mtl/data/internal';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import { openTrainingData } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';

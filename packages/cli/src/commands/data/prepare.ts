@@ -1,11 +1,6 @@
-import { tokenizerFlags } from '@mtl/configuration';
-import {
-  corpusFileNames,
-  type PrepareSummary,
-  prepareDataset,
-  type TokenizerOptions,
-  tokenizerTypes,
-} from '@mtl/data';
+import { tokenizerFlags } from '@mtl/configuration/internal';
+import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
+import { corpusFileNames, tokenizerTypes } from '@mtl/data/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';

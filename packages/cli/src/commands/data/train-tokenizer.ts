@@ -1,6 +1,5 @@
 import {
   BadLines,
-  corpusFileNames,
   corpusFiles,
   readDocuments,
   type TrainingProgress,
@@ -9,6 +8,7 @@ import {
   writeTokenizerJson,
   writeVocabularyText,
 } from '@mtl/data';
+import { corpusFileNames } from '@mtl/data/internal';
 import type { Command } from 'commander';
 import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,4 +1,5 @@
-import { BadLines, corpusFileNames, splitNames } from '@mtl/data';
+import { BadLines } from '@mtl/data';
+import { corpusFileNames, splitNames } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/saved-models';

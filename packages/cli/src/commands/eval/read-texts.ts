@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
 import {
   type BadLines,
-  checkNoWeightAmongPrefixes,
   IndexedDataset,
   parseDataPath,
   readDocuments,
@@ -9,6 +8,7 @@ import {
   splitSequences,
   type Tokenizer,
 } from '@mtl/data';
+import { checkNoWeightAmongPrefixes } from '@mtl/data/internal';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import { encodeText } from './encode-text.js';
 

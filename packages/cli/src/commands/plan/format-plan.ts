@@ -1,4 +1,5 @@
-import { layoutText, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { layoutText, scheduleOfStep } from '@mtl/configuration/internal';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { PlannedRanks, RunPlan } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';

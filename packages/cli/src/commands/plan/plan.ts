@@ -1,17 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import {
-  checkRequiredFlags,
   type FlagName,
-  FlagReader,
   type Flags,
-  foldNotices,
   type ModelKind,
   type ParsedFlags,
   type PretrainingConfiguration,
   parseFlags,
   validateConfiguration,
-  withLoadedFlags,
 } from '@mtl/configuration';
+import { checkRequiredFlags, FlagReader, foldNotices, withLoadedFlags } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { openProfile, type Profile } from '@mtl/planner';

@@ -7,7 +7,8 @@ import {
   parseFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { IndexedDataset, type SampleBatch } from '@mtl/data';
+import { IndexedDataset } from '@mtl/data';
+import type { SampleBatch } from '@mtl/data/internal';
 import { openTrainingData } from '@mtl/run-parts/internal';
 import { type MetricsRecord, openTraining, type RunRecord, readRun } from '@mtl/runs';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';

@@ -1,5 +1,6 @@
-import { type AxisSizes, meshOfRun, type PretrainingConfiguration, scheduleOfStep } from '@mtl/configuration';
-import { hasExperts } from '@mtl/models';
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { type AxisSizes, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import { hasExperts } from '@mtl/models/internal';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,

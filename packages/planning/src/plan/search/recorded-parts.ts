@@ -1,5 +1,7 @@
-import { gptModelOf, meshOfRun, type PretrainingConfiguration } from '@mtl/configuration';
-import { type LoraConfiguration, loraModules } from '@mtl/formats';
+import { gptModelOf, type PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun } from '@mtl/configuration/internal';
+import type { LoraConfiguration } from '@mtl/formats';
+import { loraModules } from '@mtl/formats/internal';
 import type { Profile, RecordedMessage } from '@mtl/planner';
 import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
 import { recordRun, smallestBucket } from '../record-run.js';

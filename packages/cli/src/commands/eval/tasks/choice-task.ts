@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { fileProblem, readRegularFile } from '@mtl/data';
+import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { DataError } from '@mtl/errors';
 import { continuationScores } from '@mtl/inference';
 import { requiredTokenizer } from '../../../command-line/model-flags.js';

@@ -1,0 +1,74 @@
+export { modelKinds } from '../architecture/architecture-field.js';
+export { pickFields } from '../architecture/fields-of.js';
+export { bertOf } from '../architecture/models-of-configuration.js';
+export { foldNotices } from '../command-line/fold-notices.js';
+export { withLoadedFlags } from '../command-line/parse-flags.js';
+export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
+export { checkedSeeds, fineTuningConfiguration } from '../fine-tuning/configure-fine-tuning.js';
+export { fineTuningFlags, missingFineTuningFlags } from '../fine-tuning/fine-tuning-flags.js';
+export { checkpointFlags } from '../flags/checkpoint-flags.js';
+export { bundledCorpus } from '../flags/data-flags.js';
+export { loggingFlags } from '../flags/logging-flags.js';
+export { inWordsOfOptions } from '../options/run-options.js';
+export { presetsOf } from '../presets/presets.js';
+export { processesText } from '../print-configuration.js';
+export {
+  architectureFlags,
+  checkHuggingFaceArchitecture,
+  checkSameArchitecture,
+  differingFlags,
+  flagsOfHuggingFace,
+  type KindOfModel,
+  withAskedPositions,
+} from '../saved/flags-of-model.js';
+export { type LearningDifference, learningDifferences } from '../saved/learning-differences.js';
+export {
+  type CheckpointPlace,
+  type ModelOfKind,
+  readAnySavedConfiguration,
+  savedModelKeys,
+  savedSizesOf,
+  type TrainedOn,
+} from '../saved/saved-configuration.js';
+export {
+  keepTokenizer,
+  saveTokenizer,
+  type TokenizerFile,
+  tokenizerFiles,
+  tokenizerFlagsOf,
+} from '../saved/saved-tokenizer.js';
+export { defaultOfSchema, describeSchema, type FlagDescription } from '../schema/describe-flag.js';
+export {
+  isFlagName,
+  type ParallelFlags,
+  parallelFlagNames,
+  type RecomputeFlags,
+  type TrackingFlags,
+  tokenizerFlagNames,
+} from '../schema/flag-schema.js';
+export { type GivenValue, readFlagValue } from '../schema/flag-value.js';
+export { conversionFlags, inferenceFlags, sharingFlags, tokenizerFlags } from '../schema/inference-flags.js';
+export { scheduleOfStep } from '../strategies/pipeline-schedule.js';
+export {
+  type AxisSizes,
+  groupsOfRun,
+  layoutText,
+  meshOfRun,
+  type PlannedGroup,
+} from '../strategies/strategies.js';
+export type { FlagFragment } from '../strategies/strategy.js';
+export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation/check-required-flags.js';
+export {
+  conversationConfiguration,
+  readTokenizerFlags,
+  type TokenizerFlags,
+  tokenizerOf,
+} from '../validation/data-configuration.js';
+export { FlagReader, inWordsOfFlags } from '../validation/flag-reader.js';
+export {
+  serviceUrl,
+  type TrackingConfiguration,
+  trackingConfiguration,
+} from '../validation/logging-configuration.js';
+export { parallelConfiguration } from '../validation/parallel-configuration.js';
+export { recomputeConfiguration } from '../validation/training-configuration.js';
