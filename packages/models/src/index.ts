@@ -13,7 +13,6 @@ export {
   type GeluFeedForwardSpecification,
 } from './blocks/feed-forward.js';
 export type { BlockAdapter, LoraSpecification, LoraTarget } from './blocks/lora.js';
-export type { LayerLosses, LossVariables } from './blocks/losses.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norms.js';
 export type { PositionTable, PositionTables } from './blocks/position-tables.js';
@@ -22,6 +21,7 @@ export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
 export type { AttentionCall, OwnRows, SequencePartition } from './blocks/sequence-partition.js';
+export type { LayerLosses, LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {
   type BlockVariants,

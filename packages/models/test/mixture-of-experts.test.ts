@@ -3,7 +3,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { add, setNumThreads, Tensor } from '@mtl/kernels';
 import { observeOperations } from '@mtl/kernels/internal';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { LayerLosses } from '../src/blocks/losses.js';
+import { LayerLosses } from '../src/blocks/stage-losses.js';
 import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
 import { expertsSpecificationOf } from '../src/experts/experts-specification.js';
 import {

@@ -105,7 +105,7 @@ export class MaskedLanguageHead {
   }
 
   /** Returns the losses [M] of masked tokens from their hidden states [M, 1, H]. */
-  losses(
+  computeLosses(
     tape: Tape,
     call: {
       readonly hidden: Variable;
@@ -149,7 +149,7 @@ export class SentenceOrderHead {
   }
 
   /** Returns the losses [B] of samples. */
-  losses(
+  computeLosses(
     tape: Tape,
     call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },
   ): Variable {

@@ -2,8 +2,8 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
-import { stageLoss } from '../blocks/losses.js';
 import { numOwners } from '../blocks/sequence-partition.js';
+import { asStageLoss } from '../blocks/stage-losses.js';
 import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
 import { vocabularyLogits } from '../stages/vocabulary.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
@@ -123,17 +123,21 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     return batch;
   }
 
-  protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceMaskedBatch>): readonly Variable[] {
+  protected computeLosses(
+    tape: Tape,
+    hidden: Variable,
+    call: StageCall<DeviceMaskedBatch>,
+  ): readonly Variable[] {
     const { batch } = call;
     const targets = batch.targets!;
-    const masked = this.maskedHead!.losses(tape, {
+    const masked = this.maskedHead!.computeLosses(tape, {
       hidden: this.rows(tape, hidden, targets.maskedPositions, call),
       wordEmbedding: this.wordEmbedding!,
       labels: targets.maskedLabels,
       weights: targets.maskedWeights,
     });
     if (this.sentenceOrderHead === undefined) return [masked];
-    const order = this.sentenceOrderHead.losses(tape, {
+    const order = this.sentenceOrderHead.computeLosses(tape, {
       hidden: this.rows(tape, hidden, batch.firstPositions, call),
       labels: targets.sentenceOrderLabels!,
       weights: targets.sentenceOrderWeights!,
@@ -141,15 +145,15 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     return [masked, order];
   }
 
-  protected stageLosses(
+  protected namedLosses(
     [masked, order]: readonly Variable[],
     { targets }: DeviceMaskedBatch,
   ): readonly StageLoss[] {
-    const losses = [stageLoss({ name: 'lm_loss', losses: masked!, weights: targets!.maskedWeights })];
+    const losses = [asStageLoss({ name: 'lm_loss', losses: masked!, weights: targets!.maskedWeights })];
     if (order === undefined) return losses;
     return [
       ...losses,
-      stageLoss({ name: 'sop_loss', losses: order, weights: targets!.sentenceOrderWeights! }),
+      asStageLoss({ name: 'sop_loss', losses: order, weights: targets!.sentenceOrderWeights! }),
     ];
   }
 }

@@ -3,8 +3,8 @@ import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
-import { lossFactorOf, stageLoss } from '../blocks/losses.js';
 import { numOwners } from '../blocks/sequence-partition.js';
+import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
 import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-model.js';
@@ -68,7 +68,11 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     return taskBatchToDevice(batch, { ...this.sequencesOptions(call, positions), targets, dropsInHead });
   }
 
-  protected losses(tape: Tape, hidden: Variable, call: StageCall<DeviceTaskBatch>): readonly Variable[] {
+  protected computeLosses(
+    tape: Tape,
+    hidden: Variable,
+    call: StageCall<DeviceTaskBatch>,
+  ): readonly Variable[] {
     const { batch } = call;
     // the head reads one row per sequence, replicated: its dropout masks depend on that row alone
     const ofHead = { ...call, batch: { ...batch, rows: batch.headRows } };
@@ -80,11 +84,11 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     return [crossEntropy(tape, { logits, labels: batch.labels, weights: batch.weights }), logits];
   }
 
-  protected stageLosses(
+  protected namedLosses(
     [losses, { tensor: predicted }]: readonly [Variable, Variable],
     { weights }: DeviceTaskBatch,
   ): readonly [TaskLoss] {
-    const loss = stageLoss({ name: 'task_loss', losses, weights });
+    const loss = asStageLoss({ name: 'task_loss', losses, weights });
     const { size: numLosses, dtype, device } = loss.losses;
     const logits = Tensor.empty({ shape: [numLosses, predicted.size / numLosses], dtype, device });
     using matrix = predicted.reshape(logits.shape);

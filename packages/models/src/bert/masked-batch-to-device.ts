@@ -1,7 +1,7 @@
 import type { Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import type { LossFactors } from '@mtl/pipeline';
-import { lossFactorOf } from '../blocks/losses.js';
+import { lossFactorOf } from '../blocks/stage-losses.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import {

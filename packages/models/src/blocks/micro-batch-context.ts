@@ -1,10 +1,10 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
 import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
-import type { LayerLosses } from './losses.js';
 import type { RecomputableModule } from './recomputation.js';
 import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';
+import type { LayerLosses } from './stage-losses.js';
 
 /** Attention of the heads of this rank, over the keys of a micro-batch or of a cache. */
 export interface AttendCall {

@@ -8,7 +8,7 @@ import {
   scale,
   Tensor,
 } from '@mtl/kernels';
-import type { LayerLosses } from '../blocks/losses.js';
+import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { ScoredLoad } from '../routing/expert-load.js';
 import { type RouterEntropy, RouterSums } from '../routing/router-sums.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';

@@ -2,9 +2,9 @@ import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
 import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
-import { lossFactorOf, stageLoss } from '../blocks/losses.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
+import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
 import { numLearnedPositions } from '../blocks/transformer-configuration.js';
 import { blocksOf } from '../stages/block-specification.js';
 import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
@@ -138,7 +138,11 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
-  protected losses(tape: Tape, hidden: Variable, { batch, positions }: StageCall<DeviceBatch>): Variable {
+  protected computeLosses(
+    tape: Tape,
+    hidden: Variable,
+    { batch, positions }: StageCall<DeviceBatch>,
+  ): Variable {
     return vocabularyParallelCrossEntropy(tape, {
       tensorParallel: this.tensorParallelOf(positions),
       input: this.normalized(tape, hidden),
@@ -149,7 +153,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     });
   }
 
-  protected stageLosses([losses]: readonly Variable[], batch: DeviceBatch): readonly StageLoss[] {
-    return [stageLoss({ name: 'lm_loss', losses: losses!, weights: batch.weights! })];
+  protected namedLosses([losses]: readonly Variable[], batch: DeviceBatch): readonly StageLoss[] {
+    return [asStageLoss({ name: 'lm_loss', losses: losses!, weights: batch.weights! })];
   }
 }

@@ -2,10 +2,10 @@ import type { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import type { Slice } from '@mtl/kernels';
 import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
-import type { LayerLosses } from '../blocks/losses.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import type { RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import type { OwnRows } from '../blocks/sequence-partition.js';
+import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**

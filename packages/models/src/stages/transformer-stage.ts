@@ -11,7 +11,6 @@ import { UsageError } from '@mtl/errors';
 import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
-import { LayerLosses } from '../blocks/losses.js';
 import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { Norm } from '../blocks/norms.js';
@@ -19,6 +18,7 @@ import { PositionTables } from '../blocks/position-tables.js';
 import { applyLayers, type Recomputation } from '../blocks/recomputation.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { numOwners, type SequencePartition, wholeSequence } from '../blocks/sequence-partition.js';
+import { LayerLosses } from '../blocks/stage-losses.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
 import type { ExpertLoad } from '../routing/expert-load.js';
@@ -205,13 +205,15 @@ export abstract class TransformerStage<
   /** Returns the input of the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
   /** Returns the losses of what comes out of the last layer. */
-  protected abstract losses(
+  protected abstract computeLosses(
     tape: Tape,
     hidden: Variable,
     call: StageCall<OnDevice>,
   ): Variable | readonly Variable[];
-  /** Returns the losses that `losses` made, after the input half of backward, in new tensors or views. */
-  protected abstract stageLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
+  /**
+   * Returns the losses that `computeLosses` made, after the input half of backward, in new tensors or views.
+   */
+  protected abstract namedLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
    * Returns the first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1];
@@ -424,7 +426,9 @@ export abstract class TransformerStage<
         const hidden =
           boundary ?? tape.within(embedding!, () => tape.scope(() => this.embed(tape, stageCall)));
         const result = this.applyBlocks(tape, hidden, stageCall);
-        return head === undefined ? result : tape.within(head, () => this.losses(tape, result, stageCall));
+        return head === undefined
+          ? result
+          : tape.within(head, () => this.computeLosses(tape, result, stageCall));
       });
       layerLosses.endForward();
       routing.endForward();
@@ -526,7 +530,7 @@ export abstract class TransformerStage<
   #keepLosses(microBatch: number, { outputs, loaded }: InFlightMicroBatch<OnDevice>): void {
     for (const loss of this.#losses.get(microBatch) ?? []) loss.dispose();
     const { batch, layerLosses } = loaded;
-    const losses = [...(this.isLast ? this.stageLosses(outputs, batch) : []), ...layerLosses.take()];
+    const losses = [...(this.isLast ? this.namedLosses(outputs, batch) : []), ...layerLosses.take()];
     if (losses.length > 0) this.#losses.set(microBatch, losses);
   }
 

@@ -11,7 +11,7 @@ export interface LossVariables {
 }
 
 /** Returns the loss as the caller of a stage takes it: flat views. */
-export function stageLoss({ name, losses, weights }: LossVariables): StageLoss {
+export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss {
   const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
   const views = { losses: flat(losses), weights: flat(weights) };
   return {
@@ -85,7 +85,7 @@ export class LayerLosses {
     this.factor(loss.name);
     tape.addLoss(loss.losses);
     // recomputation in backward makes it a second time
-    if (this.#isForward) this.#made.push(stageLoss(loss));
+    if (this.#isForward) this.#made.push(asStageLoss(loss));
   }
 
   /** Ends the forward pass: what layers make from here on is not counted. */
