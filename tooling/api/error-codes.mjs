@@ -23,6 +23,25 @@ function messageOf(node) {
   return node.head.text + values.join('');
 }
 
+/**
+ * Returns the code that a literal hands on to where an error is made: as a field, a constant, a default, one
+ * of two or an argument of `fail`; or that it prints. Comparisons and names of environment variables have
+ * other parents.
+ */
+function handedCode(node) {
+  if (ts.isTemplateHead(node)) return /^error\[(MTL_[A-Z0-9_]+)\]/.exec(node.text)?.[1];
+  if (!ts.isStringLiteral(node) || !codePattern.test(node.text)) return undefined;
+  const { parent } = node;
+  const isHanded =
+    (ts.isPropertyAssignment(parent) && parent.initializer === node) ||
+    (ts.isCallExpression(parent) && /\bfail$/.test(parent.expression.getText())) ||
+    ts.isConditionalExpression(parent) ||
+    ts.isBindingElement(parent) ||
+    ts.isVariableDeclaration(parent) ||
+    ts.isParameter(parent);
+  return isHanded ? node.text : undefined;
+}
+
 /** Returns the class that `super(...)` in a constructor calls. */
 function baseOf(node) {
   const owner = ts.findAncestor(node, ts.isClassDeclaration);
@@ -42,6 +61,8 @@ function errorsOfSource(path) {
           errors.push({ code: code.text, className, message: messageOf(message) });
       }
     }
+    const handed = handedCode(node);
+    if (handed !== undefined) errors.push({ code: handed, className: '', message: undefined });
     ts.forEachChild(node, visit);
   };
   visit(source);
@@ -50,12 +71,15 @@ function errorsOfSource(path) {
 
 function errorsOfNative(path) {
   const className = path.includes('/comm/') ? 'CommunicationError' : 'KernelError';
-  return [...readFileSync(path, 'utf8').matchAll(nativeError)].map(([, code, message]) => ({
+  const text = readFileSync(path, 'utf8');
+  const made = [...text.matchAll(nativeError)].map(([, code, message]) => ({
     code,
     className,
     // neighbouring literals are one; values are written by the format
     message: message.replaceAll(/"\s*"?/g, '').replaceAll(/%[-.\d]*(?:ll|z)?[a-z]/g, '...'),
   }));
+  const handed = [...text.matchAll(/\bcode = "(MTL_[A-Z0-9_]+)"/g)].map(([, code]) => ({ code, className }));
+  return [...made, ...handed];
 }
 
 /** Returns the files in a folder whose names match, without those of tests. */
@@ -84,7 +108,9 @@ export function errorCodes(repository) {
       ...filesIn(join(directory, 'src'), /(?<!\.test)\.ts$/).flatMap(errorsOfSource),
       ...filesIn(join(directory, 'native'), /\.(?:cc|h|cu|cuh)$/).flatMap(errorsOfNative),
     ];
-    const grouped = groupBy(errors, ({ code, className }) => `${code} ${className}`);
+    const made = new Set(errors.filter(({ className }) => className !== '').map(({ code }) => code));
+    const known = errors.filter(({ code, className }) => className !== '' || !made.has(code));
+    const grouped = groupBy(known, ({ code, className }) => `${code} ${className}`);
     return [...grouped.keys()].sort().map((key) => {
       const [code, className] = key.split(' ');
       const messages = grouped.get(key).map(({ message }) => message);
@@ -111,7 +137,7 @@ export function errorCodesPage(errors) {
   for (const [name, all] of groupBy(errors, (error) => error.package)) {
     lines.push('', `## ${name}`, '');
     for (const { code, className, messages } of all) {
-      lines.push(`- \`${code}\` (\`${className}\`)`);
+      lines.push(className === '' ? `- \`${code}\`` : `- \`${code}\` (\`${className}\`)`);
       lines.push(
         ...messages.map(
           (message) => `  - \`${message.replaceAll('`', "'").replaceAll(/\s+/g, ' ').trim()}\``,

@@ -24,12 +24,16 @@ it('lists the errors of sources by package, code and class, with values by name'
       "throw new DataError('MTL_UNIT', `$\u007bunit.name} is no unit, of $\u007blist.join()}`);",
       "throw new UsageError('MTL_UNIT', message);",
       "class Late extends TrainingError { constructor() { super('MTL_LATE', 'too late'); } }",
+      "const { exists = 'MTL_EXISTS' } = target; this.fail(what, 'MTL_FAILED');",
+      "process.emitWarning(text, { code: late ? 'MTL_WARNING' : 'MTL_UNIT' });",
       "if (code === 'MTL_OTHER') list.push(new Set('MTL_SET')[0], env.MTL_VARIABLE);",
     ].join('\n'),
   );
   write('packages/units/src/read.test.ts', "throw new DataError('MTL_TESTED', 'no unit');");
   write('packages/units/src/testing/read.ts', "throw new DataError('MTL_TESTED', 'no unit');");
   expect(errorCodes(repository)).toEqual([
+    { package: '@mtl/units', code: 'MTL_EXISTS', className: '', messages: [] },
+    { package: '@mtl/units', code: 'MTL_FAILED', className: '', messages: [] },
     { package: '@mtl/units', code: 'MTL_LATE', className: 'TrainingError', messages: ['too late'] },
     {
       package: '@mtl/units',
@@ -38,6 +42,7 @@ it('lists the errors of sources by package, code and class, with values by name'
       messages: ['no unit', '<name> is no unit, of ...'],
     },
     { package: '@mtl/units', code: 'MTL_UNIT', className: 'UsageError', messages: [] },
+    { package: '@mtl/units', code: 'MTL_WARNING', className: '', messages: [] },
   ]);
 });
 

@@ -86,7 +86,7 @@ export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): 
   }
   if (examples.length === 0) {
     throw taskError({
-      kind: 'FILE',
+      code: 'MTL_DATA_TASK_FILE',
       path,
       what: 'has no examples',
       expected: `rows of ${task} below a header`,
@@ -107,7 +107,7 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
     if (found >= 0) return found;
     const near = nearestName(name, names);
     throw taskError({
-      kind: 'FILE',
+      code: 'MTL_DATA_TASK_FILE',
       path,
       place: 'line 1',
       what: `has no column ${name}`,
@@ -137,7 +137,7 @@ function unlabelled(options: { task: GlueTaskName; path: string; names: readonly
   const sign = names.find((name) => /^label\d*$|^qid[12]$/.test(name)) ?? nearestName(label, names);
   if (sign === undefined) return undefined;
   throw taskError({
-    kind: 'FILE',
+    code: 'MTL_DATA_TASK_FILE',
     path,
     place: 'line 1',
     what: `has no column ${label}, but ${sign}`,
@@ -147,7 +147,7 @@ function unlabelled(options: { task: GlueTaskName; path: string; names: readonly
 
 function brokenRow(path: string, { line, numColumns, expectedColumns }: BrokenGlueRow) {
   return taskError({
-    kind: 'FILE',
+    code: 'MTL_DATA_TASK_FILE',
     path,
     place: `line ${line}`,
     what: `has ${numColumns} column${numColumns === 1 ? '' : 's'}`,
@@ -160,7 +160,7 @@ function unknownLabel(options: { path: string; line: number; label: string; labe
   const { path, line, label, labels } = options;
   const near = nearestName(label, labels);
   return taskError({
-    kind: 'LABEL',
+    code: 'MTL_DATA_TASK_LABEL',
     path,
     place: `line ${line}`,
     what: `the label ${JSON.stringify(label)} is not a label of the task`,

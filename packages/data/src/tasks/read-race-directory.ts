@@ -47,7 +47,7 @@ export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
   );
   if (examples.length === 0) {
     throw taskError({
-      kind: 'FILE',
+      code: 'MTL_DATA_TASK_FILE',
       path: directory,
       what: 'has no passages of RACE',
       expected: 'folders high and middle with .txt files, or such files themselves',
@@ -62,7 +62,13 @@ function list(directory: string): string[] {
     return readdirSync(directory);
   } catch (cause) {
     const what = `cannot be listed (${(cause as Error).message})`;
-    throw taskError({ kind: 'FILE', path: directory, what, expected: 'a directory of RACE', cause });
+    throw taskError({
+      code: 'MTL_DATA_TASK_FILE',
+      path: directory,
+      what,
+      expected: 'a directory of RACE',
+      cause,
+    });
   }
 }
 
@@ -89,7 +95,8 @@ function readPassage(options: {
     }
     const answer = answers[i]!;
     const label = letters.indexOf(answer.text());
-    if (label < 0) answer.fail(`is ${JSON.stringify(answer.value)}`, letters.join(', '), 'LABEL');
+    if (label < 0)
+      answer.fail(`is ${JSON.stringify(answer.value)}`, letters.join(', '), 'MTL_DATA_TASK_LABEL');
     return {
       passage,
       question: i,

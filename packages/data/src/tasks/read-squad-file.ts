@@ -65,7 +65,12 @@ export function readSquadFile(path: string): SpanExamples {
     }
   }
   if (examples.length === 0) {
-    throw taskError({ kind: 'FILE', path, what: 'has no questions', expected: 'data[].paragraphs[].qas[]' });
+    throw taskError({
+      code: 'MTL_DATA_TASK_FILE',
+      path,
+      what: 'has no questions',
+      expected: 'data[].paragraphs[].qas[]',
+    });
   }
   return { hasUnanswerable: hasUnanswerable === true, examples };
 }
@@ -92,7 +97,7 @@ function readAnswer(options: {
     found < 0
       ? 'an answer that is a substring of the context; this one is not'
       : `${[...context.slice(0, found)].length}, where the context has it first`,
-    'ANSWER',
+    'MTL_DATA_TASK_ANSWER',
   );
 }
 

@@ -8,11 +8,11 @@ export function readTaskText(path: string): string {
   try {
     bytes = readRegularFile(path);
   } catch (cause) {
-    throw taskError({ kind: 'FILE', path, what: fileProblem(cause), cause });
+    throw taskError({ code: 'MTL_DATA_TASK_FILE', path, what: fileProblem(cause), cause });
   }
   if (!isUtf8(bytes)) {
     const remedy = 'get the file again, or convert it with iconv -t UTF-8';
-    throw taskError({ kind: 'FILE', path, what: 'is not UTF-8', remedy });
+    throw taskError({ code: 'MTL_DATA_TASK_FILE', path, what: 'is not UTF-8', remedy });
   }
   const text = bytes.toString('utf8');
   return text.startsWith('\ufeff') ? text.slice(1) : text;
@@ -38,7 +38,7 @@ export class TaskJson {
       return new TaskJson({ path, place: '', value: JSON.parse(text) });
     } catch (cause) {
       const what = `is not JSON (${(cause as Error).message})`;
-      throw taskError({ kind: 'FILE', path, what, expected: 'one JSON object', cause });
+      throw taskError({ code: 'MTL_DATA_TASK_FILE', path, what, expected: 'one JSON object', cause });
     }
   }
 
@@ -84,9 +84,9 @@ export class TaskJson {
   }
 
   /** Throws `MTL_DATA_TASK_FILE` (or another kind) at this place. */
-  fail(what: string, expected: string, kind: 'FILE' | 'LABEL' | 'ANSWER' = 'FILE'): never {
+  fail(what: string, expected: string, code: TaskCode = 'MTL_DATA_TASK_FILE'): never {
     const place = this.place === '' ? undefined : this.place;
-    throw taskError({ kind, path: this.path, place, what, expected });
+    throw taskError({ code, path: this.path, place, what, expected });
   }
 
   #isObject(): boolean {
@@ -101,10 +101,12 @@ function kindOf(value: unknown): string {
   return text.length > 40 ? `${text.slice(0, 40)}...` : text;
 }
 
+/** Not the format; a label outside the set; an answer that is not at its position in the file. */
+type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
+
 /** The place of an error in a task's file. */
 interface TaskErrorOptions {
-  /** `FILE`: not the format; `LABEL`: outside the set; `ANSWER`: not at the position in the file. */
-  readonly kind: 'FILE' | 'LABEL' | 'ANSWER';
+  readonly code: TaskCode;
   readonly path: string;
   /** The place in the file: "line 3", "question 2 (of 4)", `data[0].paragraphs[1]`. */
   readonly place?: string | undefined;
@@ -114,11 +116,11 @@ interface TaskErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Returns the error of a file of a fine-tuning task: `MTL_DATA_TASK_FILE`, `..._LABEL` or `..._ANSWER`. */
+/** Returns the error of a file of a fine-tuning task. */
 export function taskError(options: TaskErrorOptions): DataError {
-  const { kind, path, place, what, expected, remedy, cause } = options;
+  const { code, path, place, what, expected, remedy, cause } = options;
   const where = place === undefined ? path : `${path}, ${place}`;
-  return new DataError(`MTL_DATA_TASK_${kind}`, `${where}: ${what}`, {
+  return new DataError(code, `${where}: ${what}`, {
     ...(expected === undefined ? {} : { expected }),
     ...(remedy === undefined ? {} : { remedy }),
     ...(cause === undefined ? {} : { cause }),

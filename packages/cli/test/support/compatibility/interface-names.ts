@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { configFileJsonSchema } from '@mtl/configuration';
+import { errorCodes } from '@mtl/tooling/error-codes';
 import type { Command } from 'commander';
 import { createProgram } from '../../../src/index.js';
 
@@ -33,7 +34,7 @@ function flagsOf(command: Command, words: readonly string[] = []): string[] {
   ];
 }
 
-/** Error codes and environment variables that the sources have and a README describes. */
+/** The error codes of the API reference, and the names of the sources that a README describes. */
 function documentedCodes(): string[] {
   const packages = fileURLToPath(new URL('../../../../', import.meta.url));
   // a folder without a README is what is left of a package of another branch
@@ -47,7 +48,9 @@ function documentedCodes(): string[] {
     ...sourcesIn(join(packages, name, 'native')),
   ]);
   const documented = namesIn(documents);
-  return [...namesIn(sources)].filter((name) => documented.has(name)).sort();
+  const described = [...namesIn(sources)].filter((name) => documented.has(name));
+  const codes = errorCodes(join(packages, '..')).map(({ code }) => code);
+  return [...new Set([...codes, ...described])].sort();
 }
 
 function sourcesIn(folder: string): string[] {
