@@ -10,7 +10,8 @@ const data = await importPackage('@mtl/data');
 const conversations = await importPackage('@mtl/data/conversations');
 const checkpoint = await importPackage('@mtl/checkpoint');
 const modelFiles = await importPackage('@mtl/formats');
-const models = await importPackage('@mtl/models');
+const { huggingFaceModelKind, isAdapter } = await importPackage('@mtl/formats/internal');
+const { gptParameters, modelParameters } = await importPackage('@mtl/models/internal');
 const schedules = await importPackage('@mtl/pipeline/schedules');
 
 const texts = ['low lower lowest', 'new newer newest', 'naïve ✓ 你好 😀', '', 'the same', 'the same'];
@@ -308,7 +309,7 @@ async function readSafetensors(directory) {
 }
 
 async function readModel(directory) {
-  const kind = await modelFiles.huggingFaceModelKind(directory);
+  const kind = await huggingFaceModelKind(directory);
   return kind === 'bert'
     ? await modelFiles.readHuggingFaceBert({ directory })
     : await modelFiles.readHuggingFaceGpt({ directory });
@@ -322,7 +323,7 @@ async function readAdapters(directory, name) {
   const { configuration: model } = await modelFiles.readHuggingFaceGpt({ directory: base });
   const adapters = await modelFiles.readLoraDirectory({ directory: join(directory, name), model });
   const lora = modelFiles.loraSpecificationOf(adapters.configuration, model);
-  const parameters = models.gptParameters(model, { lora }).filter((each) => modelFiles.isAdapter(each.name));
+  const parameters = gptParameters(model, { lora }).filter((each) => isAdapter(each.name));
   await adapters.load(float32Tensors(parameters));
 }
 
@@ -347,7 +348,7 @@ async function readMegatron(directory, file) {
   const found = await modelFiles.readMegatron({ directory: join(directory, name) });
   try {
     const { kind, configuration: model, optimizer } = found;
-    const parameters = models.modelParameters({ kind, model });
+    const parameters = modelParameters({ kind, model });
     await found.load(float32Tensors(parameters));
     for (const state of ['exp_avg', 'exp_avg_sq']) {
       await optimizer?.load(float32Tensors(parameters, `optimizer.${state}.`));

@@ -8,5 +8,5 @@ export const root = fileURLToPath(new URL('../../', import.meta.url));
 // The package that builds on all that read files.
 const { resolve } = createRequire(join(root, 'packages/runs/package.json'));
 
-/** The public exports of a package of this repository, as built. */
+/** The exports of an entry point of a package of this repository, as built. */
 export const importPackage = (name) => import(pathToFileURL(resolve(name)).href);

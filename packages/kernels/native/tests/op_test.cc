@@ -561,8 +561,10 @@ bool is_fused_backward_left_out() {
 
 // Whether MTL_CUDA_ATTENTION=fused-backward selects another kernel on Hopper.
 bool has_fused_backward(const Case& one) {
+  if (std::strcmp(one.op, "attention_backward") != 0) return false;
   const bool has_dropout = one.tensors.back().fill != Fill::kAbsent;  // and therefore samples
-  return std::strcmp(one.op, "attention_backward") == 0 && one.tensors[0].shape.back() <= 128 && !has_dropout;
+  const bool accumulates = one.attributes.back() != 0;
+  return one.tensors[0].shape.back() <= 128 && !has_dropout && !accumulates;
 }
 
 MTL_TEST(cuda_kernels_of_the_fused_backward_pass_agree_with_the_reference) {
