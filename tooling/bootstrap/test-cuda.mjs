@@ -52,7 +52,7 @@ const isEmulationOnly = take('--emulation');
 
 /** Builds; what does not build is not tested. */
 function build(words, cwd) {
-  const status = run(['node', '../native/build-native.mjs', ...words], { cwd });
+  const status = run(['node', join(root, 'tooling/native/build-native.mjs'), ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
 // a fake of NCCL, which reports itself where nccl.h is not found; and the addon, which may have been built
