@@ -16,8 +16,8 @@ import {
   type ParameterRange,
   sliceOf,
 } from './flat-layout.js';
-import { GradientReducer } from './gradient-reducer.js';
 import type { ParameterStore, StoreOptions } from './parameter-store.js';
+import { ReductionQueue } from './reduction-queue.js';
 
 const defaultBucketBytes = 16 * 1024 * 1024;
 const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
@@ -52,7 +52,7 @@ export abstract class FlatStore implements ParameterStore {
   readonly #masterStarts: readonly number[];
   readonly #views: Tensor[] = [];
   readonly #frozenStorage: ParameterStorage;
-  readonly #reducer: GradientReducer | undefined;
+  readonly #queue: ReductionQueue | undefined;
   #ownGradientsHook: (gradients: Tensor) => void = () => {};
 
   /** `isDivided`: whether each of several ranks owns a slice of every bucket. */
@@ -97,9 +97,9 @@ export abstract class FlatStore implements ParameterStore {
         this.#keep(this.#gradients.view({ offset: start, shape: parameter.shape })),
       );
     }
-    this.#reducer =
+    this.#queue =
       this.group &&
-      new GradientReducer(this.buckets, {
+      new ReductionQueue(this.buckets, {
         chunks,
         start: (bucket) => {
           using gradients = this.gradient(bucket);
@@ -163,14 +163,14 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   expectLastBackward(chunk: number): void {
-    this.#reducer?.arm(chunk);
+    this.#queue?.arm(chunk);
   }
 
   reduce(): void {
     // a parameter that no forward has read since the last step has not been waited for yet
     this.waitForValues();
-    if (this.#reducer === undefined) this.#ownGradientsHook(this.#gradients);
-    else this.#reducer.finish();
+    if (this.#queue === undefined) this.#ownGradientsHook(this.#gradients);
+    else this.#queue.finish();
   }
 
   clearGradients(): void {

@@ -3,7 +3,7 @@ import type { Work } from '@mtl/comm';
 import { CallbackWork } from '@mtl/comm/testing';
 import { describe, expect, it } from 'vitest';
 import { flatLayout } from './flat-layout.js';
-import { GradientReducer } from './gradient-reducer.js';
+import { ReductionQueue } from './reduction-queue.js';
 
 const done: Work = new CallbackWork();
 
@@ -15,7 +15,7 @@ function build(chunks?: readonly (readonly string[])[]) {
   const { buckets } = flatLayout(parameters, { bucketSize: 1, numSlices: 2 });
   const started: number[] = [];
   const named = (name: string): Parameter => parameters.find((one) => one.name === name)!;
-  const reducer = new GradientReducer(buckets, {
+  const queue = new ReductionQueue(buckets, {
     start: (bucket) => {
       started.push(buckets.indexOf(bucket));
       return done;
@@ -23,31 +23,31 @@ function build(chunks?: readonly (readonly string[])[]) {
     chunks: chunks && new Map(chunks.map((names, chunk) => [chunk, names.map(named)])),
   });
   const [a, b, c, d] = parameters as [Parameter, Parameter, Parameter, Parameter];
-  return { reducer, started, a, b, c, d };
+  return { queue, started, a, b, c, d };
 }
 
-describe('GradientReducer', () => {
+describe('ReductionQueue', () => {
   it('reduces a bucket when its gradients are ready in the last backward, and the rest at the end', () => {
-    const { reducer, started, a, b, c, d } = build();
+    const { queue, started, a, b, c, d } = build();
     for (const parameter of [d, c, b, a]) parameter.notifyGradientReady();
     expect(started).toEqual([]);
-    reducer.arm();
+    queue.arm();
     d.notifyGradientReady();
     expect(started).toEqual([0]);
     c.notifyGradientReady();
     expect(started).toEqual([0, 1]);
-    reducer.finish();
+    queue.finish();
     expect(started).toEqual([0, 1, 2, 3]);
     // the next step begins anew, without overlap unless it is asked for
     d.notifyGradientReady();
     expect(started.length).toBe(4);
-    reducer.finish();
+    queue.finish();
     expect(started).toEqual([0, 1, 2, 3, 0, 1, 2, 3]);
   });
 
   it('starts buckets in their order, whatever the order of gradients', () => {
-    const { reducer, started, a, b, c, d } = build();
-    reducer.arm();
+    const { queue, started, a, b, c, d } = build();
+    queue.arm();
     for (const parameter of [b, c, a]) parameter.notifyGradientReady();
     expect(started).toEqual([]);
     d.notifyGradientReady();
@@ -56,7 +56,7 @@ describe('GradientReducer', () => {
 
   it('waits for the last backward of every chunk that uses a parameter', () => {
     // a tied embedding a, whose first and last layers are here
-    const { reducer, started, a, b, c, d } = build([
+    const { queue, started, a, b, c, d } = build([
       ['a', 'b'],
       ['c', 'd', 'a'],
     ]);
@@ -64,21 +64,21 @@ describe('GradientReducer', () => {
       for (const parameter of chunk === 0 ? [b, a] : [a, d, c]) parameter.notifyGradientReady();
     };
     backward(1);
-    reducer.arm(1);
+    queue.arm(1);
     backward(1);
     expect(started).toEqual([0, 1]);
     // an earlier micro-batch of the other chunk
     backward(0);
     expect(started).toEqual([0, 1]);
-    reducer.arm(0);
+    queue.arm(0);
     backward(0);
     expect(started).toEqual([0, 1, 2, 3]);
     expect(() => a.notifyGradientReady()).toThrow(/gradient of a was ready twice/);
   });
 
   it('refuses a gradient that grows after its bucket was reduced', () => {
-    const { reducer, d } = build();
-    reducer.arm();
+    const { queue, d } = build();
+    queue.arm();
     d.notifyGradientReady();
     expect(() => d.notifyGradientReady()).toThrow(/gradient of d was ready twice/);
   });

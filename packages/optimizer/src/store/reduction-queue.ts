@@ -4,10 +4,10 @@ import { UsageError } from '@mtl/errors';
 import type { Bucket } from './flat-layout.js';
 
 /**
- * Reduces main gradients bucket by bucket, each as soon as it is ready. Buckets start in their order on every
- * rank, whatever the order of readiness.
+ * Starts the reduction of main gradients bucket by bucket, each as soon as it is ready. Buckets start in
+ * their order on every rank, whatever the order of readiness.
  */
-export class GradientReducer {
+export class ReductionQueue {
   readonly #buckets: readonly Bucket[];
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #start: (bucket: Bucket) => Work;
