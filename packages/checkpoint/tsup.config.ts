@@ -1,6 +1,6 @@
-import { library } from '@mtl/tooling/tsup';
+import { entryPoints, library } from '@mtl/tooling/tsup';
 
 // The thread that writes is a file of its own. Of @mtl/kernels it needs a type only, and no native code.
-export default library(['src/index.ts', 'src/internal/index.ts', 'src/saving/shard-writer.ts'], {
+export default library([...entryPoints(), 'src/saving/shard-writer.ts'], {
   inlined: ['@mtl/kernels'],
 });

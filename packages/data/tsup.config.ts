@@ -1,6 +1,6 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { library } from '@mtl/tooling/tsup';
+import { entryPoints, library } from '@mtl/tooling/tsup';
 
 /** GPT-2's vocabulary is bundled, a fiftieth of the package that it comes from. */
 function copyLicenses(build: string): void {
@@ -10,10 +10,7 @@ function copyLicenses(build: string): void {
 // Worker threads are files of their own.
 export default library(
   [
-    'src/index.ts',
-    'src/conversations/index.ts',
-    'src/internal/index.ts',
-    'src/tasks/index.ts',
+    ...entryPoints(),
     'src/corpora/tokenize-worker.ts',
     'src/corpora/parquet-worker.ts',
     'src/loading/batch-worker.ts',
