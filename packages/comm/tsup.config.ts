@@ -1,23 +1,16 @@
 import { library } from '@mtl/tooling/tsup';
 
-const typed = {
+// worker threads start on rank-thread-entry, which imports rank-thread next to it, and processes on
+// local-rank-entry; build-addon is the command that compiles the addon, with tooling bundled into it, so that
+// it works when installed
+export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',
   launched: 'src/launched.ts',
   'testing/index': 'src/testing/index.ts',
-};
-
-// worker threads start on rank-thread-entry, which imports rank-thread next to it, and processes on
-// local-rank-entry; build-addon is the command that compiles the addon, with tooling bundled into it, so that
-// it works when installed
-export default library(
-  {
-    ...typed,
-    'testing/rank-thread': 'src/testing/rank-thread.ts',
-    'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',
-    'testing/local-rank': 'src/testing/local-rank.ts',
-    'testing/local-rank-entry': 'src/testing/local-rank-entry.mjs',
-    'build-addon': 'native/build-addon.mjs',
-  },
-  { typed },
-);
+  'testing/rank-thread': 'src/testing/rank-thread.ts',
+  'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',
+  'testing/local-rank': 'src/testing/local-rank.ts',
+  'testing/local-rank-entry': 'src/testing/local-rank-entry.mjs',
+  'build-addon': 'native/build-addon.mjs',
+});

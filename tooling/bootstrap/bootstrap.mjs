@@ -6,7 +6,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { platformProblem } from '../native/platform-problem.mjs';
@@ -109,13 +109,26 @@ function ensureSystemPackages() {
   step(`installing ${missing.join(', ')}`, 'apt-get', ['install', '-y', '-qq', ...missing]);
 }
 
+/**
+ * The packages and apps in the checkout `root` that depend on others and have no node_modules, as after `git
+ * clean` in one of them: pnpm installs these again, and takes an installation for whole otherwise.
+ */
+export function foldersWithoutPackages(root) {
+  return ['packages', 'apps']
+    .flatMap((kind) => readdirSync(join(root, kind)).map((name) => join(root, kind, name)))
+    .filter(
+      (folder) => existsSync(join(folder, 'package.json')) && !existsSync(join(folder, 'node_modules')),
+    );
+}
+
 /** Installs the workspace with the pnpm that package.json names, unless the lock file's is installed. */
 export function ensurePackages() {
   checkNode();
   const lock = readFileSync(join(root, 'pnpm-lock.yaml'));
   const hash = createHash('sha256').update(lock).update(process.versions.modules).digest('hex');
   const stamp = join(root, 'node_modules', '.mtl-installed');
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) {
+  const isInstalled = existsSync(stamp) && readFileSync(stamp, 'utf8') === hash;
+  if (isInstalled && foldersWithoutPackages(root).length === 0) {
     linkCommands();
     return;
   }
@@ -132,15 +145,23 @@ export function ensurePackages() {
   writeFileSync(stamp, hash);
 }
 
+/** The commands that npx finds at the root, and what they run. */
+const commandPaths = {
+  mtl: 'packages/cli/bin/mtl.mjs',
+  'gpt-train': 'packages/cli/bin/gpt-train.mjs',
+  'bert-train': 'packages/cli/bin/bert-train.mjs',
+  'mtl-link': 'tooling/link/link-packages.mjs',
+};
+
 /**
  * npx mtl and npx gpt-train from the root. A dependency of the root would do it too, but then every package
  * would seem to depend on it.
  */
 function linkCommands() {
-  for (const command of ['mtl', 'gpt-train', 'bert-train']) {
+  for (const [command, path] of Object.entries(commandPaths)) {
     const link = join(root, 'node_modules', '.bin', command);
     rmSync(link, { force: true });
-    symlinkSync(join('..', '..', 'packages', 'cli', 'bin', `${command}.mjs`), link);
+    symlinkSync(join('..', '..', path), link);
   }
 }
 

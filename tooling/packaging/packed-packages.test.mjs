@@ -176,9 +176,9 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   it('@mtl/errors: an example with wrong types is found', async () => {
     const path = join(await installedAlone('@mtl/errors'), 'wrong-types.mts');
     writeFileSync(path, "import { nearestName } from '@mtl/errors';\nnearestName(1, ['one']).length;\n");
-    expect(typeErrors(path)).toEqual([
-      "line 2: Object is possibly 'undefined'.",
-      "line 2: Argument of type 'number' is not assignable to parameter of type 'string'.",
+    expect(typeErrors([path])).toEqual([
+      "wrong-types.mts, line 2: Object is possibly 'undefined'.",
+      "wrong-types.mts, line 2: Argument of type 'number' is not assignable to parameter of type 'string'.",
     ]);
   });
 
@@ -234,7 +234,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     const { source, code, output: expected, isIntroduced } = example;
     expect(isIntroduced, `the README of ${name} explains how its example is run`).toBe(true);
     writeFileSync(join(folder, 'example.mts'), source);
-    expect(typeErrors(join(folder, 'example.mts'))).toEqual([]);
+    expect(typeErrors([join(folder, 'example.mts')])).toEqual([]);
     writeFileSync(join(folder, 'example.mjs'), code);
     const { status, stdout, output } = await runConcurrently(process.execPath, ['example.mjs'], {
       cwd: folder,

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import ts from 'typescript';
 import { root } from './packed-packages.mjs';
 
@@ -32,13 +32,16 @@ function compilerHost() {
 const host = compilerHost();
 
 /**
- * The type errors of a file, as strict as our own packages are checked, one line for each error;
- * imports are resolved from its folder. Declarations of other people's packages are taken as they are.
+ * The type errors of the files `paths`, as strict as our own packages are checked, one line for each error;
+ * imports are resolved from their folders.
+ *
+ * @param how `checksDeclarations` also finds errors in declarations, which are taken as they are otherwise
  */
-export function typeErrors(path) {
-  const program = ts.createProgram([path], options, host);
+export function typeErrors(paths, { checksDeclarations = false } = {}) {
+  const program = ts.createProgram(paths, { ...options, skipLibCheck: !checksDeclarations }, host);
   return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
     const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1;
-    return `line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+    const name = file === undefined ? '' : basename(file.fileName);
+    return `${name}, line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
   });
 }

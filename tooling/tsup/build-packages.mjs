@@ -4,16 +4,13 @@
  * apps with tsup, without and with declarations. One process does it: a process for each package takes four
  * times the CPU time, most of it to start pnpm and to load tsup.
  */
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
-import { atMostAtOnce } from '../processes/at-most-at-once.mjs';
-import { filesOf, isDeclaration, publishFolder, stampsOf } from './publish-folder.mjs';
+import { entryPoints } from './preset.mjs';
+import { filesOf, isDeclaration, publishDeclarations, publishFolder, stampsOf } from './publish-folder.mjs';
 
 const defaultConfig = fileURLToPath(new URL('./default.config.mjs', import.meta.url));
 /** The configuration of the package in `folder`: its own, where it has one. */
@@ -101,52 +98,14 @@ function removeOldAsides(folder) {
   }
 }
 
-/**
- * Builds the package in the working directory of the process into the folder `aside`, without declarations.
- */
+/** Builds a package into the folder `aside`, without declarations. */
 async function buildCode({ name, folder }, aside) {
   const { build } = await import('tsup');
-  Object.assign(process.env, { MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '0' });
+  process.env.MTL_BUILD_FOLDER = aside;
   process.chdir(folder); // tsup builds the package of the working directory
   await build({ silent: true, config: configOf(folder) }).catch((error) => {
     throw new Error(`${name}: ${error.message}`, { cause: error });
   });
-}
-
-/**
- * Builds a package aside with declarations, which take ten times as long: a process for each package, so that
- * cores share them.
- */
-function buildAll({ name, folder }, aside) {
-  const tsup = join(
-    dirname(createRequire(import.meta.url).resolve('tsup/package.json')),
-    'dist/cli-default.js',
-  );
-  const env = { ...process.env, MTL_BUILD_FOLDER: aside, MTL_DECLARATIONS: '1' };
-  return new Promise((resolve, reject) => {
-    execFile(
-      process.execPath,
-      [tsup, '--silent', '--config', configOf(folder)],
-      { cwd: folder, env },
-      (error, stdout, stderr) => {
-        if (error === null) resolve();
-        else reject(new Error(`${name}: ${stdout}${stderr}${error.message}`));
-      },
-    );
-  });
-}
-
-/** Builds packages aside; the folder of each. @throws Error of tsup, with the name of the package */
-async function buildAside(packages, declarations) {
-  const aside = `${asideName}${process.pid}`;
-  for (const { folder } of packages) removeOldAsides(folder);
-  if (declarations) {
-    const limit = Math.min(availableParallelism(), 4); // half a gigabyte each
-    await Promise.all(atMostAtOnce({ limit, items: packages }, (each) => buildAll(each, aside)));
-  } else {
-    for (const each of packages) await buildCode(each, aside);
-  }
-  return (folder) => join(folder, aside);
 }
 
 function writeStamps(stamps, written) {
@@ -155,55 +114,84 @@ function writeStamps(stamps, written) {
   renameSync(`${stamps}.${process.pid}`, stamps);
 }
 
+/** Builds the code of packages aside, and puts all of it into place at the end. */
+async function buildAllCode(packages, written) {
+  const before = process.cwd();
+  const aside = `${asideName}${process.pid}`;
+  try {
+    for (const { folder } of packages) removeOldAsides(folder);
+    for (const each of packages) await buildCode(each, aside);
+    for (const { name, folder, inputs } of packages) {
+      const superseded = publishFolder({
+        aside: join(folder, aside),
+        target: join(folder, 'dist'),
+        superseded: written[name]?.superseded,
+      });
+      const outputs = outputsOf(folder, isCode, superseded);
+      written[name] = { inputs, outputs, declared: outputsOf(folder, isDeclaration), superseded };
+    }
+  } finally {
+    for (const { folder } of packages) rmSync(join(folder, aside), { recursive: true, force: true });
+    process.chdir(before);
+  }
+}
+
+/** Makes the declarations of all packages and puts those of `packages` into place. */
+async function buildDeclarations({ root, all, packages, written }) {
+  const { makeDeclarations } = await import('./declarations.mjs'); // loads the compiler
+  const entries = new Map(all.map(({ folder }) => [folder, entryPoints(folder)]));
+  const made = makeDeclarations({ root, entries });
+  for (const { name, folder } of packages) {
+    publishDeclarations({ texts: made.get(folder), target: join(folder, 'dist') });
+    written[name].declared = outputsOf(folder, isDeclaration);
+  }
+}
+
 /**
  * Builds the packages and apps of the checkout `root` whose sources, or those of a lower package, changed
  * since `stamps` was written, or whose dist/ is not what was built then. Returns their names. Commands that
  * run meanwhile find whole builds: all are made aside, and put into place together at the end.
  *
- * @param declarations builds those too; a package that was built without them counts as not built
- * @throws Error of tsup, with the name of the package; nothing is put into place then
+ * @param declarations builds those too, where they are not those of the code; without it, only where some were
+ *   built before
+ * @throws Error of tsup, with the name of the package, or with the types that declarations cannot name;
+ *   nothing is put into place then
  */
 export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};
-  const isBuilt = ({ name, folder, inputs }) => {
-    const { inputs: before, outputs, declared, superseded } = written[name] ?? {};
-    const hasDeclarations = declared !== 'none' && declared === outputsOf(folder, isDeclaration);
-    const isCurrent = before === inputs && outputs === outputsOf(folder, isCode, superseded);
-    return isCurrent && (hasDeclarations || !declarations);
+  const hasCode = ({ name, folder, inputs }) => {
+    const { inputs: before, outputs, superseded } = written[name] ?? {};
+    return before === inputs && outputs === outputsOf(folder, isCode, superseded);
   };
-  const stale = packagesOf(root).filter((each) => !isBuilt(each));
-  if (stale.length === 0) return [];
-  const before = process.cwd();
-  try {
-    const asideOf = await buildAside(stale, declarations);
-    for (const { name, folder, inputs } of stale) {
-      const superseded = publishFolder({
-        aside: asideOf(folder),
-        target: join(folder, 'dist'),
-        superseded: written[name]?.superseded,
-      });
-      written[name] = {
-        inputs,
-        outputs: outputsOf(folder, isCode, superseded),
-        declared: outputsOf(folder, isDeclaration),
-        superseded,
-      };
-    }
+  const hasDeclarations = ({ name, folder }) => {
+    const { declared = 'none' } = written[name];
+    return declared !== 'none' && declared === outputsOf(folder, isDeclaration);
+  };
+  const all = packagesOf(root);
+  // those that somebody made are kept true: editors and linked folders read them
+  const wantsDeclarations =
+    declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
+  const withoutCode = all.filter((each) => !hasCode(each));
+  if (withoutCode.length > 0) {
+    await buildAllCode(withoutCode, written);
     writeStamps(stamps, written);
-  } finally {
-    for (const { folder } of stale)
-      rmSync(join(folder, `${asideName}${process.pid}`), { recursive: true, force: true });
-    process.chdir(before);
   }
-  return stale.map(({ name }) => name);
+  const undeclared = wantsDeclarations ? all.filter((each) => !hasDeclarations(each)) : [];
+  if (undeclared.length > 0) {
+    await buildDeclarations({ root, all, packages: undeclared, written });
+    writeStamps(stamps, written);
+  }
+  return all
+    .filter((each) => withoutCode.includes(each) || undeclared.includes(each))
+    .map(({ name }) => name);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   answerHelp(`usage: npm run dev -- build:packages
        npm run dev -- build:types
 
-Builds what is not built yet of all packages and apps; build:types with declarations, which packing needs.
-Commands may run meanwhile.`);
+Builds what is not built yet of all packages and apps; build:types with declarations, which packing and linking
+need. Commands may run meanwhile.`);
   const root = fileURLToPath(new URL('../..', import.meta.url));
   try {
     const declarations = process.argv.includes('--declarations');

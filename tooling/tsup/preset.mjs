@@ -1,10 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'tsup';
-
-/** The folder that tsconfig.json names by a path of its own, which tsup would take from the package. */
-const typeRoots = [fileURLToPath(new URL('../node_modules/@types', import.meta.url))];
 
 /** The entry points of the package in `folder`: the sources that it exports, and its program, src/main.ts. */
 export function entryPoints(folder = process.cwd()) {
@@ -15,13 +11,11 @@ export function entryPoints(folder = process.cwd()) {
 }
 
 /**
- * The build of every package: ESM for Node 20 from the named entry points, with the declarations of `typed`.
- * Declarations copy the types of the packages `inlined`, so that these can be development dependencies.
- * Nothing in a checkout reads the declarations, and they take most of the time: MTL_DECLARATIONS=0 leaves
- * them out. `addFiles(folder)` puts further files into the folder of the build, which
- * build-packages.mjs names.
+ * The build of every package: ESM for Node 20 from the named entry points. build-packages.mjs makes the
+ * declarations. `addFiles(folder)` puts further files into the folder of the build, which build-packages.mjs
+ * names.
  */
-export function library(entry = entryPoints(), { typed = entry, inlined = [], addFiles } = {}) {
+export function library(entry = entryPoints(), { addFiles } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
   return defineConfig({
     entry,
@@ -30,10 +24,6 @@ export function library(entry = entryPoints(), { typed = entry, inlined = [], ad
     format: ['esm'],
     target: 'node20',
     platform: 'node',
-    dts:
-      process.env.MTL_DECLARATIONS === '0'
-        ? false
-        : { entry: typed, resolve: inlined, compilerOptions: { typeRoots } },
     clean: true,
     sourcemap: true,
     splitting: true,

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
 /**
@@ -52,4 +52,19 @@ export function publishFolder({ aside, target, superseded = {}, now = Date.now()
     else kept[path] = since;
   }
   return kept;
+}
+
+/**
+ * Writes the declarations `texts`, by their paths below `target`, and removes all others there: whole files,
+ * since editors and compilers may be reading them.
+ */
+export function publishDeclarations({ texts, target }) {
+  for (const [path, text] of texts) {
+    const to = join(target, path);
+    mkdirSync(dirname(to), { recursive: true });
+    if (existsSync(to) && readFileSync(to, 'utf8') === text) continue;
+    writeFileSync(`${to}.${process.pid}`, text);
+    renameSync(`${to}.${process.pid}`, to);
+  }
+  for (const path of filesOf(target).filter(isDeclaration)) if (!texts.has(path)) rmSync(join(target, path));
 }

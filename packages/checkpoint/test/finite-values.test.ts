@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Slice } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import {
   BackgroundSaver,
@@ -14,6 +13,7 @@ import {
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
+import type { Slice } from '../src/tensors/boxes.js';
 import { inProcessBarriers } from './support/in-process-barriers.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 

@@ -1,6 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError, type MtlError, nearestName, UsageError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
 import { openRegularFile } from '../files/file-system.js';
 import { ioError } from '../files/io-error.js';
 import { RunReader, readFully, type StoredBytes } from '../files/run-reader.js';
@@ -8,6 +7,7 @@ import { planRuns } from '../tensors/box-runs.js';
 import {
   formatSlices,
   intersectSlices,
+  type Slice,
   shapeOfSlices,
   slicesDefect,
   volumeOfShape,

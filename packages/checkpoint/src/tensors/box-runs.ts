@@ -1,5 +1,4 @@
-import type { Slice } from '@mtl/kernels';
-import { shapeOfSlices, wholeSlices } from './boxes.js';
+import { type Slice, shapeOfSlices, wholeSlices } from './boxes.js';
 import { dtypeBytes } from './dtype.js';
 import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
 

@@ -1,4 +1,11 @@
-import type { Slice } from '@mtl/kernels';
+/**
+ * The elements [start, end) of one dimension of a logical (unsharded) tensor. One slice per dimension makes a
+ * box: the part of a tensor that a process holds, or that a file stores.
+ */
+export interface Slice {
+  readonly start: number;
+  readonly end: number;
+}
 
 /** A slice as manifests and shard files store it. */
 export type StoredSlice = readonly [start: number, end: number];

@@ -1,6 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
-import { shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape, wholeSlices } from './boxes.js';
+import { type Slice, shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape, wholeSlices } from './boxes.js';
 import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 import type { ValueLimit } from './finite-values.js';
 

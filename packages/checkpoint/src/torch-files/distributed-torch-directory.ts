@@ -1,6 +1,5 @@
 import { basename, join } from 'node:path';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
 import { openRegularFile } from '../files/file-system.js';
 import { ioError } from '../files/io-error.js';
 import { RunReader } from '../files/run-reader.js';
@@ -9,6 +8,7 @@ import {
   coverDefect,
   formatSlices,
   intersectSlices,
+  type Slice,
   shapeDefect,
   shapeOfSlices,
   slicesDefect,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { KernelError } from '@mtl/errors';
-import { type LoadedAddon, loadNativeAddon } from '@mtl/tooling/load-native-addon';
+import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon } from './kernels-addon.js';
 
@@ -31,7 +31,7 @@ export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
  *
  * @throws KernelError MTL_PLATFORM, or MTL_ADDON with what was tried and what to do
  */
-export function loadAddon(): LoadedAddon<KernelsAddon> {
+export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
   prepareEnvironment();
   const loaded = loadNativeAddon<KernelsAddon>({
     directory: packageDirectory(),

@@ -32,14 +32,14 @@ end the job at once.
 
 Examples:
   mtl run --nproc-per-node 2 gpt -- --train-iters 100
-  mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mjs   (on the second host: --node-rank 1)`;
+  mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mts   (on the second host: --node-rank 1)`;
 
 /** `mtl run`: starts the processes of a job on this host. */
 export function runCommand(): Command {
   return newCommand('run', 'Starts a program as several ranks, on one host or on several.')
     .argument(
       '<program>',
-      'The program: gpt or bert (to train one), a .js or .mjs file, a directory with a package.json, or a JavaScript command on the PATH.',
+      'The program: gpt or bert (to train one), a file in JavaScript or TypeScript, a directory with a package.json, or a JavaScript command on the PATH.',
     )
     .argument('[args...]', 'Arguments of the program, after --.')
     .passThroughOptions()

@@ -1,6 +1,8 @@
-import { existsSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
-import { resolveProgram } from './resolve-program.js';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { resolveProgram, typescriptLoader } from './resolve-program.js';
 
 describe('resolveProgram', () => {
   it.each(['gpt', 'bert'])(
@@ -30,6 +32,21 @@ describe('resolveProgram', () => {
   ])('says what %s is called here', (program, remedy) => {
     expect(() => resolveProgram(program)).toThrowError(
       expect.objectContaining({ code: 'MTL_PROGRAM', remedy: expect.stringMatching(remedy) }),
+    );
+  });
+
+  it('runs a program in TypeScript by the tsx that is installed next to it', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'mtl-program-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const loader = join(folder, 'node_modules', 'tsx', 'loader.mjs');
+    mkdirSync(join(folder, 'node_modules', 'tsx'), { recursive: true });
+    writeFileSync(join(folder, 'node_modules/tsx/package.json'), '{ "exports": "./loader.mjs" }');
+    for (const path of [loader, join(folder, 'train.mts'), join(folder, 'train.tsx')]) writeFileSync(path, '');
+    expect(resolveProgram(join(folder, 'train.mts'))).toBe(join(folder, 'train.mts'));
+    expect(typescriptLoader(join(folder, 'train.mts'))).toEqual([`file://${loader}`]);
+    expect(typescriptLoader(join(folder, 'train.mjs'))).toEqual([]);
+    expect(() => resolveProgram(join(folder, 'train.tsx'))).toThrowError(
+      expect.objectContaining({ code: 'MTL_PROGRAM', message: expect.stringContaining('neither JavaScript nor') }),
     );
   });
 });

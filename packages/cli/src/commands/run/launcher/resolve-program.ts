@@ -1,5 +1,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename, delimiter, extname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { ConfigurationError } from '@mtl/errors';
 import { trainingScript } from '../../../training-script.js';
 
@@ -28,21 +30,42 @@ export function resolveProgram(program: string): string {
     if (command !== undefined) return command;
     throw new ConfigurationError(notFound, `program ${program} not found`, {
       expected:
-        'a .js or .mjs file, a directory with a package.json, a JavaScript command on the PATH, gpt, bert or mtl',
+        'a .js, .mjs, .ts or .mts file, a directory with a package.json, a JavaScript command on the PATH, gpt, bert or mtl',
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
-  if (/\.[cm]?tsx?$/.test(script)) {
-    throw new ConfigurationError(notFound, `${program} is TypeScript, which Node.js does not run`, {
-      expected: 'the .js file that it is built to',
-    });
-  }
-  if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
-    throw new ConfigurationError(notFound, `${program} is not JavaScript`, {
-      expected: 'a .js or .mjs file, or a directory with a package.json',
+  if (isTypeScript(script)) typescriptLoader(script);
+  else if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
+    throw new ConfigurationError(notFound, `${program} is neither JavaScript nor TypeScript`, {
+      expected: 'a .js, .mjs, .ts or .mts file, or a directory with a package.json',
     });
   }
   return script;
+}
+
+const isTypeScript = (script: string) => /\.[cm]?ts$/.test(script);
+
+/**
+ * Returns the modules that Node.js imports first, so that it runs a script that `resolveProgram` has found:
+ * for one in TypeScript, the tsx that is installed where the script is, else next to this package. None for
+ * JavaScript, and where there is no tsx and Node.js removes types itself.
+ *
+ * @throws ConfigurationError MTL_PROGRAM where nothing here runs TypeScript
+ */
+export function typescriptLoader(script: string): string[] {
+  if (!isTypeScript(script)) return [];
+  for (const from of [script, import.meta.url]) {
+    try {
+      return [pathToFileURL(createRequire(from).resolve('tsx')).href];
+    } catch {} // it is not installed there
+  }
+  const { typescript = false } = process.features as { readonly typescript?: string | false };
+  if (typescript !== false) return [];
+  throw new ConfigurationError(
+    notFound,
+    `${script} is TypeScript, which Node.js ${process.versions.node} does not run`,
+    { remedy: 'npm install --save-dev tsx, or use Node.js 22.18 or newer' },
+  );
 }
 
 /** The program here for each script of Megatron-LM. */
@@ -68,7 +91,7 @@ function isPython(program: string): ConfigurationError {
   const name = basename(program).toLowerCase();
   const words = namesOfScripts.find(([script]) => script.test(name))?.[1];
   return new ConfigurationError(notFound, `${program} is a program in Python, which Node.js does not run`, {
-    expected: 'gpt or bert (which train one), mtl, or a program in JavaScript',
+    expected: 'gpt or bert (which train one), mtl, or a program in JavaScript or TypeScript',
     remedy:
       words === undefined
         ? "start it with Python, or name the program of this package in its place: gpt takes the flags of Megatron-LM's pretrain_gpt.py"
@@ -92,7 +115,7 @@ function scriptOfPackage(directory: string, program: string): string {
   const file = join(directory, 'package.json');
   if (!existsSync(file)) {
     throw new ConfigurationError(notFound, `${program} is a directory without a package.json`, {
-      expected: 'a .js or .mjs file, or a directory with a package.json',
+      expected: 'a .js, .mjs, .ts or .mts file, or a directory with a package.json',
     });
   }
   const { name, bin, main } = readPackageFile(file);

@@ -1,0 +1,180 @@
+#!/usr/bin/env node
+/**
+ * mtl-link: makes the packages of this checkout those of a folder elsewhere, with types, in a way that every
+ * command of npm leaves alone. A link to packages/ is none: npm follows it and removes what its own tree does
+ * not have, sources too. So the folder gets small packages, each of which imports the built files of the
+ * checkout, and depends on them like on any package of a folder.
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
+import { bootstrap, root } from '../bootstrap/bootstrap.mjs';
+
+/** Where the small packages are, in the folder that uses them. */
+const folderName = 'mtl-packages';
+
+const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
+
+/** The packages of the checkout that are published: { folder, manifest }. */
+function packagesOfCheckout() {
+  return readdirSync(join(root, 'packages'))
+    .map((name) => join(root, 'packages', name))
+    .filter((folder) => existsSync(join(folder, 'package.json')))
+    .map((folder) => ({ folder, manifest: readJson(join(folder, 'package.json')) }))
+    .filter(({ manifest }) => manifest.private !== true);
+}
+
+/** The entry points of a package: { name of the export, names without extension, built code and declarations }. */
+function entriesOf({ folder, manifest }) {
+  return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
+    exported,
+    name: exported === '.' ? 'index' : exported.slice(2),
+    code: join(folder, code),
+    types: join(folder, types),
+  }));
+}
+
+function write(path, text) {
+  mkdirSync(dirname(path), { recursive: true });
+  if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text);
+}
+
+/** Writes the small package of one of the checkout into `target`. */
+function writeForwarder(target, { folder, manifest }) {
+  const { name, version, description, license, type, engines, bin = {} } = manifest;
+  const entries = entriesOf({ folder, manifest });
+  for (const { name: entry, code, types } of entries) {
+    write(join(target, `${entry}.js`), `export * from ${JSON.stringify(pathToFileURL(code).href)};\n`);
+    // a declaration is found by the name of its code
+    const declared = types.replace(/\.d\.ts$/, '.js');
+    write(join(target, `${entry}.d.ts`), `export * from ${JSON.stringify(declared)};\n`);
+  }
+  for (const [command, path] of Object.entries(bin)) {
+    const program = pathToFileURL(join(folder, path)).href;
+    write(
+      join(target, 'bin', `${command}.mjs`),
+      `#!/usr/bin/env node\nawait import(${JSON.stringify(program)});\n`,
+    );
+  }
+  const exported = entries.map(({ exported, name: entry }) => [
+    exported,
+    { types: `./${entry}.d.ts`, default: `./${entry}.js` },
+  ]);
+  const commands = Object.keys(bin).map((command) => [command, `bin/${command}.mjs`]);
+  const forwarder = {
+    name,
+    version,
+    private: true,
+    description,
+    license,
+    type,
+    engines,
+    exports: { ...Object.fromEntries(exported), './package.json': './package.json' },
+    bin: Object.fromEntries(commands),
+  };
+  write(join(target, 'package.json'), `${JSON.stringify(forwarder, null, 2)}\n`);
+}
+
+/** The manifest of the folder that uses the packages; a new one where there is none. */
+function readManifest(path) {
+  if (!existsSync(path)) return { private: true, type: 'module' };
+  try {
+    return readJson(path);
+  } catch (error) {
+    return refuse(`${path} cannot be read: ${error.message}`, 'correct the file, then call mtl-link again');
+  }
+}
+
+function refuse(problem, remedy) {
+  console.error(`error[MTL_LINK]: ${problem}\n  remedy: ${remedy}`);
+  return process.exit(2);
+}
+
+/** Takes away a link to the packages of a checkout, and never what it leads to. */
+function removeDirectLinks(folder) {
+  const scope = join(folder, 'node_modules', '@mtl');
+  const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  if (isLink(scope)) unlinkSync(scope);
+  if (!existsSync(scope)) return;
+  for (const name of readdirSync(scope)) if (isLink(join(scope, name))) unlinkSync(join(scope, name));
+}
+
+/** npm of the folder, without what an npm that started us has put into the environment: its prefix, above all. */
+function environmentOfNpm() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));
+}
+
+/**
+ * Makes the packages of this checkout dependencies of `folder`: writes small packages into its mtl-packages/,
+ * names them in its package.json, and installs them by npm.
+ *
+ * @returns the names of the packages
+ */
+export function linkPackages(folder) {
+  const packages = packagesOfCheckout();
+  const manifestPath = join(folder, 'package.json');
+  const manifest = readManifest(manifestPath);
+  removeDirectLinks(folder);
+  const names = packages.map(({ manifest: { name } }) => name);
+  const nameOf = (name) => basename(name);
+  rmSync(join(folder, folderName), { recursive: true, force: true });
+  for (const each of packages) writeForwarder(join(folder, folderName, nameOf(each.manifest.name)), each);
+  write(join(folder, folderName, '.gitignore'), '*\n'); // they name paths of this machine
+  const dependencies = Object.fromEntries(names.map((name) => [name, `file:${folderName}/${nameOf(name)}`]));
+  const text = { ...manifest, dependencies: { ...manifest.dependencies, ...dependencies } };
+  write(manifestPath, `${JSON.stringify(text, null, 2)}\n`);
+  const { status, error } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: folder,
+    env: environmentOfNpm(),
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (status !== 0)
+    refuse(
+      `npm install in ${folder} failed: ${error?.message ?? `status ${status}`}`,
+      'npm install there shows why',
+    );
+  return names;
+}
+
+/** Whether everything that a folder needs is built: code, declarations and native code. */
+function isBuilt() {
+  const entries = packagesOfCheckout().flatMap(entriesOf);
+  const native = ['kernels', 'comm'].map((name) =>
+    join(root, 'packages', name, 'build/Release', `mtl_${name}.node`),
+  );
+  const platforms = ['kernels', 'comm'].map((name) =>
+    join(root, 'platforms', `${name}-linux-x64`, `mtl_${name}.node`),
+  );
+  const hasNative = native.every((path, index) => existsSync(path) || existsSync(platforms[index]));
+  return hasNative && entries.every(({ code, types }) => existsSync(code) && existsSync(types));
+}
+
+// the command is a link to this file
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  answerHelp(`usage: mtl-link [FOLDER]
+
+Makes the packages of the checkout that this command is in those of FOLDER (that of the shell), with types: writes
+small packages into FOLDER/mtl-packages, names them in its package.json, and runs npm install. Builds what is not
+built yet. Call it again when a new version of the checkout has other packages, or when the checkout has moved.`);
+  const [given = '.', ...more] = process.argv.slice(2);
+  const folder = resolve(given);
+  if (more.length > 0 || given.startsWith('-'))
+    refuse(`${[given, ...more].join(' ')} is no folder`, 'mtl-link --help');
+  if (!existsSync(folder)) refuse(`${folder} does not exist`, `mkdir ${folder}`);
+  if (`${folder}/`.startsWith(root)) refuse(`${folder} is in the checkout`, 'call it in a folder elsewhere');
+  if (!isBuilt()) bootstrap(['build', 'build:native'], [], { declarations: true, isForThisMachine: true });
+  const names = linkPackages(folder);
+  console.log(`${names.length} packages of ${root.replace(/\/$/, '')} in ${folder}`);
+}
