@@ -166,8 +166,8 @@ function linkCommands() {
 }
 
 /**
- * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which only packed
- * packages need, unless asked for. Nothing is
+ * Brings the checkout to where the turbo tasks have run. Builds are without declarations, which a first
+ * training run does not need, unless asked for. Nothing is
  * compiled, and no compiler needed, where the platform packages were compiled from the native sources of this
  * checkout, unless `compiles` asks for it. `isForThisMachine`: kernels are compiled for the instruction set
  * of this machine alone, unless the build has others already.
@@ -203,5 +203,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
 Makes the checkout ready: system libraries, packages, and the tasks of turbo.json [build build:native]. It does only
 what is not done yet.`);
   const tasks = process.argv.slice(2);
-  bootstrap(tasks.length > 0 ? tasks : undefined);
+  bootstrap(tasks.length > 0 ? tasks : undefined, [], { declarations: true });
 }

@@ -3,7 +3,7 @@
  * Runs a layer of a guide as rank 0 of two, on device `meta`, without and with sequence parallelism: prints
  * the collectives of each pass, and draws the forward passes as layer.svg in the current folder. Time goes
  * down in the picture; what spans both ranks is a collective.
- *   node tooling/guides/draw-layer.mjs layer.mjs
+ *   tsx tooling/guides/draw-layer.mjs layer.ts
  *
  * The module exports S, B, H and `layer({ tensorParallel, device })`, which returns forward(tape, input).
  */

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { typeErrors } from '../packaging/type-errors.mjs';
 import { outputDifference } from './compare-output.mjs';
 import { GuideError, parseGuide } from './parse-guide.mjs';
 
@@ -125,11 +126,21 @@ async function runStep({ path, step, folder, timeoutMs, isCompared, onOutput }) 
   if (difference !== undefined) fail(step.output.line, difference);
 }
 
+/** Throws a GuideError where a file in TypeScript that the guide shows has wrong types. */
+function checkTypes({ path, steps, folder }) {
+  const files = steps.filter(({ kind, name = '' }) => kind === 'file' && /\.m?ts$/.test(name));
+  if (files.length === 0) return;
+  const [error] = typeErrors(files.map(({ name }) => join(folder, name)));
+  if (error === undefined) return;
+  const { line } = files.find(({ name }) => error.startsWith(`${basename(name)},`)) ?? files[0];
+  throw new GuideError({ path, line, message: error });
+}
+
 /**
  * Runs all blocks of the guide at `path` in order, in a temporary folder that is removed afterwards. Throws a
  * GuideError for a block that is neither run nor marked, a command that ends with another status than the
- * guide states, or takes too long, or leaves a process running, and for output that differs from what the
- * guide shows.
+ * guide states, or takes too long, or leaves a process running, for output that differs from what the guide
+ * shows, and for TypeScript with wrong types.
  */
 export async function runGuide({ path, timeoutMs = defaultTimeoutMs, isCompared = true, onOutput }) {
   const steps = parseGuide({ path, text: readFileSync(path, 'utf8') });
@@ -141,6 +152,7 @@ export async function runGuide({ path, timeoutMs = defaultTimeoutMs, isCompared 
       mkdirSync(dirname(join(folder, step.name)), { recursive: true });
       writeFileSync(join(folder, step.name), step.text);
     }
+    if (isCompared) checkTypes({ path, steps, folder });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

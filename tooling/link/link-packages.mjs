@@ -36,7 +36,10 @@ function packagesOfCheckout() {
     .filter(({ manifest }) => manifest.private !== true);
 }
 
-/** The entry points of a package: { name of the export, names without extension, built code and declarations }. */
+/**
+ * The entry points of a package: { name of the export, names without extension, built code and declarations
+ * }.
+ */
 function entriesOf({ folder, manifest }) {
   return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
     exported,
@@ -111,14 +114,31 @@ function removeDirectLinks(folder) {
   for (const name of readdirSync(scope)) if (isLink(join(scope, name))) unlinkSync(join(scope, name));
 }
 
-/** npm of the folder, without what an npm that started us has put into the environment: its prefix, above all. */
+/** Options of TypeScript for programs that tsx or Node.js run as they are, where the folder has none. */
+function writeTypeScriptOptions(folder) {
+  const path = join(folder, 'tsconfig.json');
+  if (existsSync(path)) return;
+  const compilerOptions = {
+    strict: true,
+    module: 'nodenext',
+    target: 'es2022',
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    skipLibCheck: true,
+  };
+  write(path, `${JSON.stringify({ compilerOptions }, null, 2)}\n`);
+}
+
+/**
+ * npm of the folder, without what an npm that started us has put into the environment: its prefix, above all.
+ */
 function environmentOfNpm() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));
 }
 
 /**
  * Makes the packages of this checkout dependencies of `folder`: writes small packages into its mtl-packages/,
- * names them in its package.json, and installs them by npm.
+ * names them in its package.json, and installs them by npm. A folder without tsconfig.json gets one.
  *
  * @returns the names of the packages
  */
@@ -135,6 +155,7 @@ export function linkPackages(folder) {
   const dependencies = Object.fromEntries(names.map((name) => [name, `file:${folderName}/${nameOf(name)}`]));
   const text = { ...manifest, dependencies: { ...manifest.dependencies, ...dependencies } };
   write(manifestPath, `${JSON.stringify(text, null, 2)}\n`);
+  writeTypeScriptOptions(folder);
   const { status, error } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: folder,
     env: environmentOfNpm(),

@@ -30,7 +30,7 @@ const run = (command, args) => {
   return { status, stdout, output: `${stdout}${stderr}` };
 };
 
-/** What is in the packages of the checkout, by name, kind, size and time of change: what npm could take away. */
+/** Lists the files of the packages of the checkout, with kind and size: what npm could take away. */
 function stateOfPackages() {
   const entries = readdirSync(join(root, 'packages'), { recursive: true, withFileTypes: true });
   return entries
@@ -43,7 +43,7 @@ function stateOfPackages() {
     .sort();
 }
 
-/** A package of somebody else, in a folder of its own: npm installs it without a registry. */
+/** A package of another project, in a folder of its own: npm installs it without a registry. */
 function writeOther(name) {
   write(
     `${name}/package.json`,

@@ -3,7 +3,8 @@ import ts from 'typescript';
 
 /** The line that precedes an example, for readers who have not run a TypeScript file yet. */
 const howToRun =
-  'Saved as `example.mts`, `npx tsx example.mts` runs it (Node 22.18 and newer: `node example.mts`):';
+  'Saved as `example.mts` in [a folder with the packages](../../docs/guides/README.md#a-folder-with-the-packages), ' +
+  '`npx tsx example.mts` runs it\n(Node 22.18 and newer: `node example.mts`):';
 
 const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 

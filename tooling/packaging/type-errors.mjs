@@ -7,6 +7,7 @@ const options = {
   noUncheckedIndexedAccess: true,
   exactOptionalPropertyTypes: true,
   noEmit: true,
+  allowImportingTsExtensions: true,
   skipLibCheck: true,
   target: ts.ScriptTarget.ESNext,
   lib: ['lib.esnext.d.ts'],

@@ -152,8 +152,8 @@ async function buildDeclarations({ root, all, packages, written }) {
  * since `stamps` was written, or whose dist/ is not what was built then. Returns their names. Commands that
  * run meanwhile find whole builds: all are made aside, and put into place together at the end.
  *
- * @param declarations builds those too, where they are not those of the code; without it, only where some were
- *   built before
+ * @param declarations builds those too, where they are not those of the code; without it, only where some
+ *   were built before
  * @throws Error of tsup, with the name of the package, or with the types that declarations cannot name;
  *   nothing is put into place then
  */
@@ -168,7 +168,7 @@ export async function buildPackages({ root, stamps, declarations = false }) {
     return declared !== 'none' && declared === outputsOf(folder, isDeclaration);
   };
   const all = packagesOf(root);
-  // those that somebody made are kept true: editors and linked folders read them
+  // those that were made once are kept true: editors and linked folders read them
   const wantsDeclarations =
     declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
   const withoutCode = all.filter((each) => !hasCode(each));

@@ -21,7 +21,7 @@ function optionsOf(root) {
   };
 }
 
-/** What a declaration needs that a program of its users may not have asked for, and how that is noticed. */
+/** References that a declaration needs where its users' programs ask for nothing, and how that is noticed. */
 const references = [
   ['lib="esnext.disposable"', /\bSymbol\.(?:asyncD|d)ispose\b|\b(?:Async)?Disposable\b/],
   ['types="node"', /\bNodeJS\.|\bBuffer\b|['"]node:/],

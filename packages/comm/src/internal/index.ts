@@ -9,6 +9,7 @@ export {
   type ProcessEnvironment,
   readProcessEnvironment,
 } from '../environment/process-environment.js';
+export { isTypeScript, typescriptLoader } from '../environment/typescript-loader.js';
 export type { Variables } from '../environment/variable-reader.js';
 export { type HostOptions, NativeJob } from '../native/native-job.js';
 export { denseAxes, meshAxes, meshViews } from '../process-mesh.js';

@@ -2,6 +2,7 @@
 import { workerData } from 'node:worker_threads';
 
 if (workerData.preload !== undefined) await import(workerData.preload);
+if (workerData.loader !== undefined) (await import(workerData.loader)).register();
 const own = new URL(import.meta.url);
 // the sources are .mjs and .ts, the build is .js
 const rest = own.pathname.endsWith('.mjs') ? './rank-thread.ts' : './rank-thread.js';

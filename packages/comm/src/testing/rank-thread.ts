@@ -10,6 +10,8 @@ export interface RankThreadData {
   readonly worldSize: number;
   readonly module: string;
   readonly preload: string | undefined;
+  /** A module whose `register` lets the thread import TypeScript. */
+  readonly loader: string | undefined;
   readonly argument: unknown;
   readonly timeoutMs: number;
   readonly ends: ChannelEnds;

@@ -1,5 +1,7 @@
+import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
+import { isTypeScript, typescriptLoader } from '../environment/typescript-loader.js';
 import type { KnownError, RankThreadData } from './rank-thread.js';
 
 export interface InMemoryRanksOptions {
@@ -10,7 +12,9 @@ export interface InMemoryRanksOptions {
   readonly argument?: unknown;
   /** The time that an operation waits for the other ranks. Default 20 s. */
   readonly timeoutMs?: number;
-  /** A module that each thread imports before: a TypeScript loader, for example. */
+  /**
+   * A module that each thread imports before. Default: for a module in TypeScript, the tsx that is installed.
+   */
   readonly preload?: URL;
   /** Node's flags for the threads, such as export conditions. Default: those of this process. */
   readonly execArgv?: readonly string[];
@@ -30,6 +34,9 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
       ports[right]![left] = port2;
     }
   }
+  const loader = isTypeScript(module.pathname)
+    ? typescriptLoader(fileURLToPath(module), 'thread')
+    : undefined;
   const counters = ports.map(() => new SharedArrayBuffer(4 * worldSize));
   const workers: Worker[] = [];
   try {
@@ -39,6 +46,7 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
         worldSize,
         module: module.href,
         preload: preload?.href,
+        loader: preload === undefined ? loader : undefined,
         argument,
         timeoutMs,
         ends: {

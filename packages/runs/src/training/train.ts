@@ -28,9 +28,10 @@ const silence: ConsoleStream = { write: () => true };
  * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
- * Under a launcher (`mtl run -n 4 program.mjs`, torchrun, srun, mpirun) every process of the job calls it
- * with the same options and trains its part. A run saves where `checkpoint.save` names a directory, and only
- * there; `close`, which leaving the block of `await using` calls, ends reports and leaves the job.
+ * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun) every process of the
+ * job calls it with the same options and trains its part. A run saves where `checkpoint.save` names a
+ * directory, and only there; `close`, which leaving the block of `await using` calls, ends reports and leaves
+ * the job.
  *
  * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
  *   CheckpointError and CommunicationError for what cannot be opened

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
-import { typescriptLoader } from './resolve-program.js';
+import { loadersOf } from './resolve-program.js';
 
 /** The end of a rank, and its last words. */
 export interface RankExit {
@@ -50,13 +50,17 @@ export class RankProcess {
     const { launch, localRank, inheritsOutput } = options;
     this.rank = launch.nodeRank * launch.numProcessesPerNode + localRank;
     // the program ends with this launcher, even when that is killed
-    const preloads = [import.meta.resolve('@mtl/comm/launched'), ...typescriptLoader(launch.script)];
+    const preloads = [import.meta.resolve('@mtl/comm/launched'), ...loadersOf(launch.script)];
     const nodeOptions = preloads.flatMap((module) => ['--import', module]);
-    this.#child = spawn(process.execPath, [...process.execArgv, ...nodeOptions, launch.script, ...launch.args], {
-      env: { ...process.env, ...variablesOf(this.rank, options) },
-      stdio: ['ignore', inheritsOutput ? 'inherit' : 'pipe', 'pipe'],
-      detached: true,
-    });
+    this.#child = spawn(
+      process.execPath,
+      [...process.execArgv, ...nodeOptions, launch.script, ...launch.args],
+      {
+        env: { ...process.env, ...variablesOf(this.rank, options) },
+        stdio: ['ignore', inheritsOutput ? 'inherit' : 'pipe', 'pipe'],
+        detached: true,
+      },
+    );
     const { stdout, stderr } = this.#child;
     const prefix = `[${this.rank}] `;
     if (stdout !== null) {

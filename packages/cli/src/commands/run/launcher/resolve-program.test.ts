@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { resolveProgram, typescriptLoader } from './resolve-program.js';
+import { loadersOf, resolveProgram } from './resolve-program.js';
 
 describe('resolveProgram', () => {
   it.each(['gpt', 'bert'])(
@@ -41,12 +41,16 @@ describe('resolveProgram', () => {
     const loader = join(folder, 'node_modules', 'tsx', 'loader.mjs');
     mkdirSync(join(folder, 'node_modules', 'tsx'), { recursive: true });
     writeFileSync(join(folder, 'node_modules/tsx/package.json'), '{ "exports": "./loader.mjs" }');
-    for (const path of [loader, join(folder, 'train.mts'), join(folder, 'train.tsx')]) writeFileSync(path, '');
+    for (const path of [loader, join(folder, 'train.mts'), join(folder, 'train.tsx')])
+      writeFileSync(path, '');
     expect(resolveProgram(join(folder, 'train.mts'))).toBe(join(folder, 'train.mts'));
-    expect(typescriptLoader(join(folder, 'train.mts'))).toEqual([`file://${loader}`]);
-    expect(typescriptLoader(join(folder, 'train.mjs'))).toEqual([]);
+    expect(loadersOf(join(folder, 'train.mts'))).toEqual([`file://${loader}`]);
+    expect(loadersOf(join(folder, 'train.mjs'))).toEqual([]);
     expect(() => resolveProgram(join(folder, 'train.tsx'))).toThrowError(
-      expect.objectContaining({ code: 'MTL_PROGRAM', message: expect.stringContaining('neither JavaScript nor') }),
+      expect.objectContaining({
+        code: 'MTL_PROGRAM',
+        message: expect.stringContaining('neither JavaScript nor'),
+      }),
     );
   });
 });

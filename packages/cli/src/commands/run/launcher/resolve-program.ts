@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { basename, delimiter, extname, join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { isTypeScript, typescriptLoader } from '@mtl/comm/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { trainingScript } from '../../../training-script.js';
 
@@ -34,7 +33,7 @@ export function resolveProgram(program: string): string {
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
-  if (isTypeScript(script)) typescriptLoader(script);
+  if (isTypeScript(script)) loadersOf(script);
   else if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
     throw new ConfigurationError(notFound, `${program} is neither JavaScript nor TypeScript`, {
       expected: 'a .js, .mjs, .ts or .mts file, or a directory with a package.json',
@@ -43,22 +42,16 @@ export function resolveProgram(program: string): string {
   return script;
 }
 
-const isTypeScript = (script: string) => /\.[cm]?ts$/.test(script);
-
 /**
  * Returns the modules that Node.js imports first, so that it runs a script that `resolveProgram` has found:
- * for one in TypeScript, the tsx that is installed where the script is, else next to this package. None for
- * JavaScript, and where there is no tsx and Node.js removes types itself.
+ * tsx for one in TypeScript; none for JavaScript, and where there is no tsx and Node.js removes types itself.
  *
  * @throws ConfigurationError MTL_PROGRAM where nothing here runs TypeScript
  */
-export function typescriptLoader(script: string): string[] {
+export function loadersOf(script: string): string[] {
   if (!isTypeScript(script)) return [];
-  for (const from of [script, import.meta.url]) {
-    try {
-      return [pathToFileURL(createRequire(from).resolve('tsx')).href];
-    } catch {} // it is not installed there
-  }
+  const loader = typescriptLoader(script);
+  if (loader !== undefined) return [loader];
   const { typescript = false } = process.features as { readonly typescript?: string | false };
   if (typescript !== false) return [];
   throw new ConfigurationError(
