@@ -72,24 +72,6 @@ it('names the package that does not build, and builds it when it does', async ()
   expect(outputOf('packages/a')).toContain('var a = 3');
 });
 
-it('builds declarations on request, and again when they are gone', { tags: ['whole'] }, async () => {
-  const stamps = join(root, 'tooling/build/packages.json');
-  const buildTypes = () => buildPackages({ root, stamps, declarations: true });
-  for (const folder of ['apps/top', 'packages/a', 'packages/b'])
-    rmSync(join(root, folder), { recursive: true });
-  const declaration = join(root, 'packages/c/dist/index.d.ts');
-  expect(await buildTypes()).toEqual(['other']);
-  expect(readFileSync(declaration, 'utf8')).toContain('const c = 1');
-  expect(await buildTypes()).toEqual([]);
-  expect(await build()).toEqual([]); // code without types is less
-  rmSync(declaration);
-  expect(await buildTypes()).toEqual(['other']);
-  // those of other sources are taken away
-  write('packages/c/src/index.ts', 'export const d = 1;\n');
-  expect(await build()).toEqual(['other']);
-  expect(existsSync(declaration)).toBe(false);
-});
-
 it(
   'never breaks a command that runs meanwhile',
   { tags: ['whole'] },
@@ -151,3 +133,34 @@ if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
   },
   120_000,
 );
+
+it('builds declarations on request, and again when they are gone', { tags: ['whole'] }, async () => {
+  const stamps = join(root, 'tooling/build/packages.json');
+  const buildTypes = () => buildPackages({ root, stamps, declarations: true });
+  for (const folder of ['apps/top', 'packages/a', 'packages/b'])
+    rmSync(join(root, folder), { recursive: true });
+  rmSync(join(root, 'packages/c/tsup.config.ts'), { force: true });
+  write('packages/c/src/index.ts', 'export const c = 1;\n');
+  const declaration = join(root, 'packages/c/dist/index.d.ts');
+  expect(await buildTypes()).toEqual(['other']);
+  expect(readFileSync(declaration, 'utf8')).toContain('const c = 1');
+  expect(await buildTypes()).toEqual([]);
+  expect(await build()).toEqual([]); // code without types is less
+  rmSync(declaration);
+  expect(await buildTypes()).toEqual(['other']);
+  // once made, they are those of the sources
+  write('packages/c/src/index.ts', 'export const d = 1;\n');
+  expect(await build()).toEqual(['other']);
+  expect(readFileSync(declaration, 'utf8')).toContain('const d = 1');
+  // types that users of a package do not get, and what a program has not asked for
+  write(
+    'packages/c/src/index.ts',
+    "import type { Plugin } from 'vite';\nexport declare const plugin: Plugin;\n",
+  );
+  await expect(buildTypes()).rejects.toThrow(
+    /index\.d\.ts names a type of vite, which is no dependency of other/,
+  );
+  write('packages/c/src/index.ts', 'export declare const bytes: Buffer;\n');
+  await buildTypes();
+  expect(readFileSync(declaration, 'utf8')).toContain('/// <reference types="node" />');
+});
