@@ -31,6 +31,7 @@ export type {
   TokenizerConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
+export type { PresetName } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export {
   type ConfigurationJson,
