@@ -1,5 +1,5 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
-import { checkArgument, checkOptions, listOption, type OptionChecks, optionThat } from '@mtl/errors/options';
+import { checkArgument, checkOptions, type OptionChecks, wordsOption } from '@mtl/errors/options';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { takesSeveral } from '../flags/flag-kinds.js';
 import { flagValuesOption, modelKindOption } from '../options/option-checks.js';
@@ -49,10 +49,6 @@ export interface ParseFlagsOptions {
 }
 
 const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused: flagValuesOption };
-const wordsOption = listOption(
-  optionThat('a text', (word) => typeof word === 'string'),
-  { what: 'an array of the words of a command line' },
-);
 
 /**
  * Reads a command line, the file it names with --config and the preset it names with --preset: flags override

@@ -1,4 +1,4 @@
-import { nearestName } from '@mtl/errors';
+import { nearestName, rewordError } from '@mtl/errors';
 import {
   choiceOption,
   groupOption,
@@ -27,7 +27,7 @@ import {
 /**
  * Makes the check of the option that a flag stands for, from the flag's schema.
  *
- * @param reword puts an error about a flag into the words of options
+ * @param reword puts what an error tells of other flags into the words of options
  */
 function checkOfFlag(
   name: string,
@@ -35,11 +35,11 @@ function checkOfFlag(
 ): OptionCheck<false> {
   return {
     isRequired: false,
-    check: (value) => {
+    check: (value, { path }) => {
       try {
         readFlagValue({ name, schema, value, where: 'in the options', isTyped: true });
       } catch (error) {
-        throw reword(error);
+        throw reword(rewordError(error, (text) => text.replaceAll(`--${name} `, `${path} `)));
       }
     },
   };

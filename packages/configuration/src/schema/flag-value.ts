@@ -60,13 +60,23 @@ function typedText(value: unknown): string {
 }
 
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
+/** The range of flags in words is made from their JSON Schema, which takes long to make. */
+const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
+
+function jsonSchemaIn(given: GivenValue): JsonSchemaOfFlag {
+  const schema = schemaIn(given);
+  const known = jsonSchemas.get(schema) ?? (z.toJSONSchema(schema) as JsonSchemaOfFlag);
+  jsonSchemas.set(schema, known);
+  return known;
+}
+
 const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
 
 /** Returns the words for what a flag accepts, made from its schema. */
 function expectedValue(given: GivenValue): string {
   const { kind, placeholder, expected } = factsIn(given);
   if (expected !== undefined) return expected;
-  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  const schema = jsonSchemaIn(given);
   if (schema.enum !== undefined) return schema.enum.join(', ');
   if (kind === 'choices') return `one or more of ${schema.items?.enum?.join(', ')}`;
   if (kind === 'numbers') return 'one number of 0 or more, or several';
@@ -137,7 +147,7 @@ function toText(value: unknown): unknown {
 
 function nearestChoice(given: GivenValue): string | undefined {
   const { name } = given;
-  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  const schema = jsonSchemaIn(given);
   const names = schema.enum ?? schema.items?.enum;
   if (names === undefined) return undefined;
   const words = wordsOf(given);

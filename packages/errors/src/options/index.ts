@@ -17,5 +17,6 @@ export {
   switchOption,
   textOption,
   wholeNumberOption,
+  wordsOption,
   wrongOption,
 } from './option-checks.js';

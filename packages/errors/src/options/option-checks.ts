@@ -142,6 +142,12 @@ export function objectOption(
   };
 }
 
+/** The words of a command line, without the program's name. */
+export const wordsOption = listOption(
+  optionThat('a text', (word) => typeof word === 'string'),
+  { what: 'an array of the words of a command line' },
+);
+
 /** What a group of options does with a name that it does not have. */
 export interface OptionGroupFacts {
   /** Words for what has the options, such as `a run`. */

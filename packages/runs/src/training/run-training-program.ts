@@ -15,11 +15,10 @@ import {
   checkArgument,
   checkOptions,
   functionOption,
-  listOption,
   type OptionChecks,
-  optionThat,
   required,
   textOption,
+  wordsOption,
 } from '@mtl/errors/options';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts/internal';
@@ -47,12 +46,7 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   model: required(modelKindOption),
   program: required(textOption),
   description: required(textOption),
-  argv: required(
-    listOption(
-      optionThat('a text', (word) => typeof word === 'string'),
-      { what: 'an array of the words of a command line' },
-    ),
-  ),
+  argv: required(wordsOption),
   defaults: flagValuesOption,
   checkFlags: functionOption,
 };
