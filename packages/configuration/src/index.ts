@@ -20,6 +20,7 @@ export {
   optionsOfFlags,
   type RunOptions,
 } from './options/run-options.js';
+export type { PresetName } from './presets/presets.js';
 export type {
   BertConfiguration,
   CheckpointConfiguration,
@@ -31,7 +32,6 @@ export type {
   TokenizerConfiguration,
   TrainingConfiguration,
 } from './pretraining-configuration.js';
-export type { PresetName } from './presets/presets.js';
 export { printConfiguration } from './print-configuration.js';
 export {
   type ConfigurationJson,

@@ -1,19 +1,22 @@
 import {
   functionOption,
   listOption,
-  objectOption,
   type OptionCheck,
+  objectOption,
   optionThat,
   required,
   wholeNumberOption,
 } from '@mtl/errors/options';
 
 /** Token ids; which of them a model knows is checked with it. */
-export const tokensOption: OptionCheck<false> = optionThat('token ids: an array, or a typed array', (value) => {
-  if (typeof value !== 'object' || value === null) return false;
-  const { length } = value as { readonly length?: unknown };
-  return Number.isSafeInteger(length) && (length as number) >= 0;
-});
+export const tokensOption: OptionCheck<false> = optionThat(
+  'token ids: an array, or a typed array',
+  (value) => {
+    if (typeof value !== 'object' || value === null) return false;
+    const { length } = value as { readonly length?: unknown };
+    return Number.isSafeInteger(length) && (length as number) >= 0;
+  },
+);
 
 /** Makes the check of a model with the methods that its caller needs. */
 export function modelOption(methods: readonly string[]): OptionCheck<true> {
@@ -35,7 +38,7 @@ export const continuationsOption: OptionCheck<false> = listOption(
   { what: 'an array of contexts with their targets' },
 );
 
-/** What ends a computation early. */
+/** A signal that ends a computation early. */
 export const signalOption: OptionCheck<false> = objectOption('an AbortSignal', {
   throwIfAborted: required(functionOption),
 });

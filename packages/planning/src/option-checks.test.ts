@@ -47,7 +47,10 @@ describe('options of any JavaScript type', () => {
 
   it('are refused where they are configurations', async () => {
     for (const value of valuesOfAllTypes) {
-      for (const call of [() => dryRun(value as never), () => planRun(value as never, { profile } as never)]) {
+      for (const call of [
+        () => dryRun(value as never),
+        () => planRun(value as never, { profile } as never),
+      ]) {
         const message = expect.stringMatching(/^configuration[ .]/);
         expect(await errorOf(call)).toMatchObject({ code: 'MTL_OPTION', message });
       }

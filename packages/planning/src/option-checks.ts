@@ -1,4 +1,4 @@
-import { objectOption, type OptionCheck, optionThat, required, textOption } from '@mtl/errors/options';
+import { type OptionCheck, objectOption, optionThat, required, textOption } from '@mtl/errors/options';
 
 /** The profile of a machine and of the program that runs on it. */
 export const profileOption: OptionCheck<false> = objectOption('a profile, as openProfile returns it', {

@@ -1,8 +1,8 @@
 import {
   functionOption,
   listOption,
-  objectOption,
   type OptionCheck,
+  objectOption,
   required,
   switchOption,
   textOption,
@@ -32,8 +32,10 @@ export const extensionsOption: OptionCheck<false> = listOption(
 /** Reporters of the steps of a run. */
 export const reportersOption: OptionCheck<false> = listOption(
   objectOption('a reporter: an object with methods for what it is told', {
-    ...{ step: functionOption, validation: functionOption },
-    ...{ event: functionOption, message: functionOption },
+    step: functionOption,
+    validation: functionOption,
+    event: functionOption,
+    message: functionOption,
   }),
   { what: 'an array of reporters' },
 );

@@ -9,5 +9,5 @@ export const storedDtypeOption: OptionCheck<false> = choiceOption(Object.keys(st
 /** The iteration of a checkpoint. */
 export const iterationOption: OptionCheck<false> = wholeNumberOption(0);
 
-/** What gets notices. */
+/** A function that gets notices. */
 export const noticesOption: OptionCheck<false> = functionOption;

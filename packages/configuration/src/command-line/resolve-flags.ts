@@ -5,8 +5,8 @@ import { ConfigurationError } from '@mtl/errors';
 import {
   checkOptions,
   choiceOption,
-  objectOption,
   type OptionChecks,
+  objectOption,
   optionThat,
   required,
   textOption,
@@ -132,7 +132,8 @@ type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
  * command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for an option of another type; `MTL_PRESET` for an unknown preset,
- *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon without the distributed optimizer.
+ *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon
+ *   without the distributed optimizer.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   checkOptions(options, { of: 'resolveFlags', checks });

@@ -11,12 +11,13 @@ import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import { camelCase, flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
-/** What each option of a run takes, by the schema of its flag. */
+/** Tells for each option of a run which values it takes, by the schema of its flag. */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
   optionTopics.flatMap((topic) => [
     [topic, takes.emptyObject] as const,
     ...[...flagsOfTopic.get(topic)!].map(
-      ([key, flag]) => [`${topic}.${key}`, (value: unknown) => schemaOf(flag).safeParse(value).success] as const,
+      ([key, flag]) =>
+        [`${topic}.${key}`, (value: unknown) => schemaOf(flag).safeParse(value).success] as const,
     ),
   ]),
 );
@@ -57,7 +58,11 @@ const probed: readonly ProbedOptions[] = [
     name: 'parseFlags',
     call: (options) => parseFlags([], options as object),
     last: 'unused',
-    accepts: { model: takes.nothing, unused: takes.emptyObject, 'unused.lr': (value) => schemaOf('lr').safeParse(value).success },
+    accepts: {
+      model: takes.nothing,
+      unused: takes.emptyObject,
+      'unused.lr': (value) => schemaOf('lr').safeParse(value).success,
+    },
   },
   {
     name: 'resolveFlags',
@@ -94,7 +99,9 @@ describe('options of any JavaScript type', () => {
   it('are refused where they are arguments of their own', async () => {
     for (const value of valuesOfAllTypes) {
       if (!takes.emptyArray(value) && !takes.arrayOfTexts(value))
-        expect(await errorOf(() => parseFlags(value as never)), String(value)).toMatchObject({ code: 'MTL_OPTION' });
+        expect(await errorOf(() => parseFlags(value as never)), String(value)).toMatchObject({
+          code: 'MTL_OPTION',
+        });
       const flags = await errorOf(() => validateConfiguration(value as never));
       expect(flags).toMatchObject({ code: 'MTL_OPTION', message: expect.stringMatching(/^flags[ .]/) });
       if (!takes.anyObject(value))
@@ -103,7 +110,10 @@ describe('options of any JavaScript type', () => {
   });
 
   it('keep texts for command lines and files', async () => {
-    expect(parseFlags(['--hidden-size', '32', '--bf16']).values).toMatchObject({ 'hidden-size': 32, bf16: true });
+    expect(parseFlags(['--hidden-size', '32', '--bf16']).values).toMatchObject({
+      'hidden-size': 32,
+      bf16: true,
+    });
     const model = { hiddenSize: '32' } as object;
     expect(await errorOf(() => configure({ model }))).toMatchObject({
       code: 'MTL_FLAG_VALUE',

@@ -2,9 +2,9 @@ import { nearestName, rewordError } from '@mtl/errors';
 import {
   choiceOption,
   groupOption,
-  objectOption,
   type OptionCheck,
   type OptionChecks,
+  objectOption,
   optionThat,
   required,
   wholeNumberOption,
@@ -96,7 +96,7 @@ export const runOptionChecks = {
   preset: presetOption,
 } as OptionChecks<RunOptions>;
 
-/** What has the options of a run, and what a program means with a name that it does not have. */
+/** Words for the owner of these options, and the option that a program means with an unknown name. */
 export const ofRun = {
   of: 'a run',
   meant: (name: string): string | undefined =>
@@ -113,15 +113,15 @@ export const resolvedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-const section = required(objectOption('a part of a configuration'));
+const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
+  Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 
 /** A configuration of a training run, with all its parts. */
 export const configurationOption: OptionCheck<false> = objectOption(
   'a configuration that configure or validateConfiguration returned',
   {
     kind: required(modelKindOption),
-    ...{ model: section, training: section, optimizer: section, spikes: section },
-    ...{ data: section, parallel: section, checkpoint: section, logging: section },
+    ...partsNamed(['model', 'training', 'optimizer', 'spikes', 'data', 'parallel', 'checkpoint', 'logging']),
   },
 );
 
@@ -129,8 +129,7 @@ export const configurationOption: OptionCheck<false> = objectOption(
 export const fineTuningConfigurationOption: OptionCheck<false> = objectOption(
   'a configuration that configureFineTuning returned',
   {
-    ...{ data: section, start: section, spans: section, optimizer: section },
-    ...{ parallel: section, recompute: section, checkpoint: section, tracking: section },
+    ...partsNamed(['data', 'start', 'spans', 'optimizer', 'parallel', 'recompute', 'checkpoint', 'tracking']),
   },
 );
 

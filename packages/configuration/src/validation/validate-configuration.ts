@@ -2,8 +2,8 @@ import { ConfigurationError } from '@mtl/errors';
 import {
   checkArgument,
   checkOptions,
-  objectOption,
   type OptionChecks,
+  objectOption,
   required,
   wholeNumberOption,
 } from '@mtl/errors/options';

@@ -74,7 +74,11 @@ describe('checkOptions', () => {
     [{ path: 'a', group: { iner: 1 } }, 'group.iner is no option of a group', 'group.inner'],
     [{ path: 'a', stream: {} }, 'stream.write is missing', 'a function'],
     [{ path: 'a', onEnds: 1 }, 'onEnds is no option of a test', 'onEnd'],
-    [{ path: 'a', colour: 1 }, 'colour is no option of a test', '{ path, size, rate, kind, isFast, names, group, stream, onEnd }'],
+    [
+      { path: 'a', colour: 1 },
+      'colour is no option of a test',
+      '{ path, size, rate, kind, isFast, names, group, stream, onEnd }',
+    ],
     [new Map(), 'the value for the options of a test is an object of Map', '{ path, size'],
   ])('refuses %j', async (options, message, expected) => {
     expect(await errorOf(() => call(options))).toMatchObject({

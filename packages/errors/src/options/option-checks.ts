@@ -9,7 +9,7 @@ export interface OptionPlace {
   readonly code: `MTL_${string}`;
 }
 
-/** What the value of an option may be. */
+/** A check of the value of an option. */
 export interface OptionCheck<IsRequired extends boolean = boolean> {
   /** True where the option may not be left out. */
   readonly isRequired: IsRequired;
@@ -26,7 +26,8 @@ export type OptionChecks<Options> = {
 
 /** A value in the words of an error, short, and so that texts differ from numbers. */
 export function describeValue(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
   if (typeof value === 'bigint') return `${value}n`;
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : `an array of ${value.length}`;
@@ -49,11 +50,19 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
 }
 
 /** Returns the error for a value that an option cannot have. */
-export function wrongOption(value: unknown, { path, code }: OptionPlace, expected: string): ConfigurationError {
-  return new ConfigurationError(code, `${path} is ${value === undefined ? 'missing' : describeValue(value)}`, {
-    expected,
-    details: { option: path },
-  });
+export function wrongOption(
+  value: unknown,
+  { path, code }: OptionPlace,
+  expected: string,
+): ConfigurationError {
+  return new ConfigurationError(
+    code,
+    `${path} is ${value === undefined ? 'missing' : describeValue(value)}`,
+    {
+      expected,
+      details: { option: path },
+    },
+  );
 }
 
 /** Makes a check of values that a test accepts. */
@@ -111,12 +120,16 @@ export function choiceOption(names: readonly string[]): OptionCheck<false> {
 /** A list, each member of which passes a check. */
 export function listOption(
   { check }: OptionCheck,
-  { what = 'an array', isEmptyRight = true }: { readonly what?: string; readonly isEmptyRight?: boolean } = {},
+  {
+    what = 'an array',
+    isEmptyRight = true,
+  }: { readonly what?: string; readonly isEmptyRight?: boolean } = {},
 ): OptionCheck<false> {
   return {
     isRequired: false,
     check: (value, place) => {
-      if (!Array.isArray(value) || (value.length === 0 && !isEmptyRight)) throw wrongOption(value, place, what);
+      if (!Array.isArray(value) || (value.length === 0 && !isEmptyRight))
+        throw wrongOption(value, place, what);
       for (const [index, each] of value.entries()) check(each, { ...place, path: `${place.path}[${index}]` });
     },
   };
@@ -148,7 +161,7 @@ export const wordsOption = listOption(
   { what: 'an array of the words of a command line' },
 );
 
-/** What a group of options does with a name that it does not have. */
+/** The words of errors about a name that a group of options does not have. */
 export interface OptionGroupFacts {
   /** Words for what has the options, such as `a run`. */
   readonly of: string;
@@ -164,7 +177,8 @@ export function groupOption(
   return {
     isRequired: false,
     check: (value, place) => {
-      if (!isPlainObject(value)) throw wrongOption(value, place, `an object of options: ${listedOptions(checks)}`);
+      if (!isPlainObject(value))
+        throw wrongOption(value, place, `an object of options: ${listedOptions(checks)}`);
       for (const name of Object.keys(value))
         if (!Object.hasOwn(checks, name)) throw unknownOption(name, { place, checks, facts });
       checkMembers(value, checks, place);
@@ -194,7 +208,11 @@ export function checkOptions(
 /** Checks an argument of its own, which has no name in an object of options. */
 export function checkArgument(
   value: unknown,
-  { check, name, code = 'MTL_OPTION' }: { readonly check: OptionCheck; readonly name: string; readonly code?: `MTL_${string}` },
+  {
+    check,
+    name,
+    code = 'MTL_OPTION',
+  }: { readonly check: OptionCheck; readonly name: string; readonly code?: `MTL_${string}` },
 ): void {
   check.check(value, { path: name, code });
 }

@@ -1,10 +1,4 @@
-import {
-  objectOption,
-  type OptionCheck,
-  required,
-  textOption,
-  wholeNumberOption,
-} from '@mtl/errors/options';
+import { type OptionCheck, objectOption, required, textOption, wholeNumberOption } from '@mtl/errors/options';
 
 /** The processes of a job. */
 export const worldOption: OptionCheck<false> = objectOption('a world, as joinWorld returns it', {

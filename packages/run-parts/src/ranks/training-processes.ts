@@ -11,8 +11,8 @@ import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/inter
 import {
   checkOptions,
   listOption,
-  objectOption,
   type OptionChecks,
+  objectOption,
   required,
   switchOption,
   wholeNumberOption,

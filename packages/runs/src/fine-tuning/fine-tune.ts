@@ -99,8 +99,8 @@ export interface FineTuningReport {
  * same report.
  *
  * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
- *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
- *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*,
+ *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });

@@ -2,8 +2,8 @@ import { ConfigurationError } from '@mtl/errors';
 import {
   checkOptions,
   functionOption,
-  objectOption,
   type OptionChecks,
+  objectOption,
   required,
   textOption,
 } from '@mtl/errors/options';
@@ -31,8 +31,8 @@ const checks: OptionChecks<SendRunOptions> = {
  * Sends the metrics of a run that has ended to the tracking services that did not take them while it ran.
  *
  * @returns a result for each service
- * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a run under way, which sends them itself; MTL_RUN_RECORD,
- *   MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
+ * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a run under way, which sends them itself;
+ *   MTL_RUN_RECORD, MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
  */
 export async function sendRun(options: SendRunOptions): Promise<readonly DeliveryResult[]> {
   checkOptions(options, { of: 'sendRun', checks });

@@ -41,8 +41,8 @@ const silence: ConsoleStream = { write: () => true };
  * with the same options and trains its part. A run saves where `checkpoint.save` names a directory, and only
  * there; `close`, which leaving the block of `await using` calls, ends reports and leaves the job.
  *
- * @throws ConfigurationError for options that are not there, are of another type or cannot work, with the path
- *   of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, those of `configure`; DataError,
+ * @throws ConfigurationError for options that are not there, are of another type or cannot work, with the
+ *   path of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, those of `configure`; DataError,
  *   CheckpointError and CommunicationError for what cannot be opened
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {

@@ -152,7 +152,8 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
    * when what follows it is done, and returns how the run ended; its final state is saved then. All ranks go
    * through all steps, or leave after the same one.
    *
-   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` where the steps have been run, or left, before
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` where the steps have been run, or
+   *   left, before
    */
   async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
     checkOptions(options, { of: 'the steps of a run', checks });

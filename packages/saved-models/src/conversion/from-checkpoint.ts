@@ -141,8 +141,8 @@ interface CheckpointToLoraOptions {
  * Writes the low-rank adapters of a checkpoint, whatever layout saved it, as PEFT loads them.
  *
  * @returns the path of the checkpoint
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without adapters, MTL_CHECKPOINT_*,
- *   MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
+ *   adapters, MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
 export async function checkpointToLora(options: CheckpointToLoraOptions): Promise<string> {
   checkOptions(options, { of: 'checkpointToLora', checks: checksOfLora });

@@ -29,7 +29,8 @@ const checks: OptionChecks<MergeLoraOptions> = {
  * is in memory, with its adapters.
  *
  * @returns what weights are stored as
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY, MTL_SAFETENSORS_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY,
+ *   MTL_SAFETENSORS_*
  */
 export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtype> {
   checkOptions(options, { of: 'mergeLora', checks });

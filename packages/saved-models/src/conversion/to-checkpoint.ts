@@ -57,7 +57,8 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
  * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
  * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_HUGGING_FACE_*
  */
 export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,
@@ -111,8 +112,8 @@ const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
  * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
  * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_MEGATRON_*,
- *   MTL_TORCH_FILE_INVALID
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
  */
 export async function megatronToCheckpoint(
   options: MegatronToCheckpointOptions,

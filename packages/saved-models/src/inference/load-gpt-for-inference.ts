@@ -7,8 +7,8 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
   checkOptions,
   choiceOption,
-  objectOption,
   type OptionChecks,
+  objectOption,
   required,
   textOption,
 } from '@mtl/errors/options';
@@ -81,8 +81,9 @@ export interface LoadedGpt {
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
  * architecture and tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE,
- *   MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
+ *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
+ *   `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   checkOptions(options, { of: 'loadGptForInference', checks });

@@ -92,9 +92,9 @@ const recordedMargin = 1.05;
  * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
  * recordings of; the best ones are planned whole, and what is returned is their plan.
  *
- * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for flags of a
- *   layout that candidates cannot have; errors of flags, which where no candidate is valid are those of the
- *   first; see `planRun`
+ * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for
+ *   flags of a layout that candidates cannot have; errors of flags, which where no candidate is valid are
+ *   those of the first; see `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   checkOptions(options, { of: 'searchLayouts', checks });
