@@ -1,4 +1,5 @@
 import { ConfigurationError, exitCodeOf, formatError, nearestName } from '@mtl/errors';
+import { checkArgument, wordsOption } from '@mtl/errors/options';
 import { type Command, CommanderError } from 'commander';
 import { pathOf } from './command-line/command-line-error.js';
 import { withDashes } from './commands/run/run.js';
@@ -12,8 +13,10 @@ import { Interruption } from './terminal/interruption.js';
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that
  *   cleans up, 1 for everything else that failed
+ * @throws ConfigurationError MTL_OPTION for what is no array of texts
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
+  checkArgument(argv, { name: 'argv', check: wordsOption });
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
     const program = createProgram();

@@ -20,6 +20,7 @@ export {
   optionsOfFlags,
   type RunOptions,
 } from './options/run-options.js';
+export type { PresetName } from './presets/presets.js';
 export type {
   BertConfiguration,
   CheckpointConfiguration,

@@ -77,7 +77,7 @@ describe('an option of a run that is declared once', () => {
     expect(configured().flags).toMatchObject({ 'dummy-share': 0.25 });
     expect(configured('--dummy-place', 'a').flags).toMatchObject({ 'dummy-place': 'a' });
     expect(() => configured('--dummy-share', '1.5')).toThrow(/dummy-share 1.5/);
-    const options = { preset: 'char-10m', training: { dummyShare: 0.5 } as object };
+    const options = { preset: 'char-10m' as const, training: { dummyShare: 0.5 } as object };
     expect(configure(options).flags).toMatchObject({ 'dummy-share': 0.5 });
   });
 

@@ -1,7 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
 import { ConfigurationError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
+import { continuationsOption, modelOption, signalOption } from './option-checks.js';
 import { sampleToken } from './sampling.js';
 
 /** A text whose end is to be guessed; both parts have at least one token. */
@@ -22,6 +30,14 @@ export interface ClozeAccuracyOptions<Cache extends KeyValueCache = KeyValueCach
   /** Called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numExamples: number }): void;
 }
+
+const checks: OptionChecks<ClozeAccuracyOptions> = {
+  model: modelOption(['newCache', 'forward']),
+  examples: required(continuationsOption),
+  batchSize: wholeNumberOption(1),
+  signal: signalOption,
+  onProgress: functionOption,
+};
 
 export interface ClozeAccuracy {
   readonly numExamples: number;
@@ -45,8 +61,8 @@ export interface ClozeAccuracy {
 export async function clozeAccuracy<Cache extends KeyValueCache>(
   options: ClozeAccuracyOptions<Cache>,
 ): Promise<ClozeAccuracy> {
+  checkExamples(options);
   const { model, examples, batchSize = 1, signal } = options;
-  checkOptions(options);
   let numShortened = 0;
   const correct: boolean[] = [];
   for (let start = 0; start < examples.length; start += batchSize) {
@@ -66,14 +82,10 @@ export async function clozeAccuracy<Cache extends KeyValueCache>(
   return { numExamples, numCorrect, accuracy: numCorrect / numExamples, numShortened, correct };
 }
 
-function checkOptions(options: ClozeAccuracyOptions): void {
-  const { model, examples, batchSize = 1 } = options;
+function checkExamples(options: ClozeAccuracyOptions): void {
+  checkOptions(options, { of: 'clozeAccuracy', code: 'MTL_CLOZE', checks });
+  const { model, examples } = options;
   const { maximumContext } = model;
-  if (!(Number.isSafeInteger(batchSize) && batchSize >= 1)) {
-    throw new ConfigurationError('MTL_CLOZE', `batchSize is ${batchSize}`, {
-      expected: 'a whole number, 1 or more',
-    });
-  }
   if (examples.length === 0) throw new ConfigurationError('MTL_CLOZE', 'there are no examples');
   const { vocabularySize } = model;
   examples.forEach(({ context, target }, index) => {

@@ -1,7 +1,14 @@
 import { setImmediate } from 'node:timers/promises';
-import { ConfigurationError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
+import { continuationsOption, modelOption } from './option-checks.js';
 
 /** A text and what may follow it; both have at least one token. */
 export interface Continuation {
@@ -18,6 +25,13 @@ export interface ContinuationScoresOptions {
   onProgress?(progress: { readonly numDone: number; readonly numAll: number }): void;
 }
 
+const checks: OptionChecks<ContinuationScoresOptions> = {
+  model: modelOption(['tokenLosses']),
+  continuations: required(continuationsOption),
+  batchSize: wholeNumberOption(1),
+  onProgress: functionOption,
+};
+
 export interface ContinuationScores {
   /** The natural logarithm of the probability of the target after its context, for each continuation. */
   readonly logProbabilities: Float64Array;
@@ -32,12 +46,8 @@ export interface ContinuationScores {
  * @throws ConfigurationError MTL_CONTINUATIONS; DataError MTL_TOKENS
  */
 export async function continuationScores(options: ContinuationScoresOptions): Promise<ContinuationScores> {
+  checkOptions(options, { of: 'continuationScores', code: 'MTL_CONTINUATIONS', checks });
   const { model, continuations, batchSize = 1 } = options;
-  if (!(Number.isSafeInteger(batchSize) && batchSize >= 1)) {
-    throw new ConfigurationError('MTL_CONTINUATIONS', `batchSize is ${batchSize}`, {
-      expected: 'a whole number, 1 or more',
-    });
-  }
   const { vocabularySize } = model;
   for (const [index, { context, target }] of continuations.entries()) {
     checkTokens(context, { vocabularySize, what: `the context of continuation ${index}` });

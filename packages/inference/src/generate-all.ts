@@ -1,5 +1,5 @@
 import type { KeyValueCache } from './causal-language-model.js';
-import { type FinishReason, type GenerateOptions, generate } from './generate.js';
+import { checkGenerateOptions, type FinishReason, type GenerateOptions, generate } from './generate.js';
 
 export interface GeneratedSequence {
   /** The new tokens, without the prompt. */
@@ -13,6 +13,7 @@ export interface GeneratedSequence {
 export async function generateAll<Cache extends KeyValueCache>(
   options: GenerateOptions<Cache>,
 ): Promise<GeneratedSequence[]> {
+  checkGenerateOptions(options);
   const sequences = options.prompts.map(() => ({
     tokens: [] as number[],
     logProbabilities: [] as number[],

@@ -1,8 +1,18 @@
 import { setImmediate } from 'node:timers/promises';
 import { philox, siteKey } from '@mtl/autograd';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import {
+  checkOptions,
+  choiceOption,
+  listOption,
+  type OptionChecks,
+  optionThat,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { CausalLanguageModel, KeyValueCache } from './causal-language-model.js';
-import { checkSampling, logProbability, type Sampling, sampleToken } from './sampling.js';
+import { modelOption, signalOption, tokensOption } from './option-checks.js';
+import { logProbability, type Sampling, sampleToken, samplingOption } from './sampling.js';
 
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
@@ -53,14 +63,22 @@ interface Running {
   pending: Int32Array;
 }
 
-function checkOptions(options: GenerateOptions): void {
-  const { model, prompts, maxNewTokens, sampleNumbers, whenContextIsFull = 'stop' } = options;
-  checkSampling(options.sampling ?? {});
-  if (!(Number.isSafeInteger(maxNewTokens) && maxNewTokens >= 1)) {
-    throw new ConfigurationError('MTL_GENERATE', `maxNewTokens is ${maxNewTokens}`, {
-      expected: 'a whole number, 1 or more',
-    });
-  }
+const checks: OptionChecks<GenerateOptions> = {
+  model: modelOption(['newCache', 'forward']),
+  prompts: required(listOption(tokensOption, { what: 'an array of prompts, each of token ids' })),
+  maxNewTokens: required(wholeNumberOption(1)),
+  sampling: samplingOption,
+  seed: optionThat('a whole number', Number.isSafeInteger),
+  sampleNumbers: listOption(wholeNumberOption(0), { what: 'an array of whole numbers' }),
+  stopTokens: listOption(wholeNumberOption(0), { what: 'an array of token ids' }),
+  whenContextIsFull: choiceOption(['stop', 'slide']),
+  signal: signalOption,
+};
+
+/** Refuses options that `generate` cannot have. @throws those of `generate` */
+export function checkGenerateOptions(options: GenerateOptions): void {
+  checkOptions(options, { of: 'generate', code: 'MTL_GENERATE', checks });
+  const { model, prompts, sampleNumbers, whenContextIsFull = 'stop' } = options;
   if (sampleNumbers !== undefined && sampleNumbers.length !== prompts.length) {
     throw new ConfigurationError(
       'MTL_GENERATE',
@@ -110,7 +128,7 @@ export function checkTokens(
 export async function* generate<Cache extends KeyValueCache>(
   options: GenerateOptions<Cache>,
 ): AsyncGenerator<GeneratedToken, void, undefined> {
-  checkOptions(options);
+  checkGenerateOptions(options);
   const { model, prompts, maxNewTokens, sampling = {}, seed = 0, signal } = options;
   if (prompts.length === 0) return;
   const stopTokens = new Set(options.stopTokens);

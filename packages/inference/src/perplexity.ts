@@ -1,7 +1,16 @@
 import { setImmediate } from 'node:timers/promises';
 import { ConfigurationError, DataError, MtlError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  optionThat,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
+import { modelOption, signalOption, tokensOption } from './option-checks.js';
 
 export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
@@ -23,6 +32,17 @@ export interface PerplexityOptions {
   /** Called after each batch of windows. */
   onProgress?(progress: { readonly numScored: number; readonly numTokens: number }): void;
 }
+
+const checks: OptionChecks<PerplexityOptions> = {
+  model: modelOption(['tokenLosses']),
+  tokens: required(tokensOption),
+  given: optionThat('a Set of indices', (value) => value instanceof Set),
+  window: wholeNumberOption(1),
+  overlap: wholeNumberOption(0),
+  batchSize: wholeNumberOption(1, 2 ** 20),
+  signal: signalOption,
+  onProgress: functionOption,
+};
 
 export interface Perplexity {
   /** Tokens scored: all but the first and other given ones. */
@@ -55,19 +75,15 @@ function windowsOf(numInputs: number, { window, overlap }: { window: number; ove
   return windows;
 }
 
-function checkOptions({ model, tokens, window = model.maximumContext, ...rest }: PerplexityOptions): void {
-  const { overlap = 0, batchSize = 1 } = rest;
-  const isWhole = (value: number, least: number, most: number): boolean =>
-    Number.isSafeInteger(value) && value >= least && value <= most;
+function checkWindows(options: PerplexityOptions): void {
+  checkOptions(options, { of: 'perplexity', code: 'MTL_PERPLEXITY', checks });
+  const { model, tokens, window = model.maximumContext, overlap = 0 } = options;
   const refuse = (name: string, value: number, expected: string): never => {
     throw new ConfigurationError('MTL_PERPLEXITY', `${name} is ${value}`, { expected });
   };
-  if (!isWhole(window, 1, model.maximumContext)) {
+  if (window > model.maximumContext)
     refuse('window', window, `1 to ${model.maximumContext}, the model's context`);
-  }
-  if (!isWhole(overlap, 0, window - 1))
-    refuse('overlap', overlap, `0 to ${window - 1}, less than the window`);
-  if (!isWhole(batchSize, 1, 2 ** 20)) refuse('batchSize', batchSize, 'a whole number, 1 or more');
+  if (overlap >= window) refuse('overlap', overlap, `0 to ${window - 1}, less than the window`);
   checkTokens(tokens, { vocabularySize: model.vocabularySize, what: 'the text' });
   if (tokens.length < 2) throw nothingToScore();
 }
@@ -96,7 +112,7 @@ function batchesOf(windows: readonly Window[], batchSize: number): Window[][] {
  *   reason when aborted
  */
 export async function perplexity(options: PerplexityOptions): Promise<Perplexity> {
-  checkOptions(options);
+  checkWindows(options);
   const { model, tokens, window = model.maximumContext, overlap = 0, batchSize = 1, signal } = options;
   const { given = new Set<number>() } = options;
   const numInputs = tokens.length - 1;

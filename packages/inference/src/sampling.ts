@@ -1,4 +1,12 @@
-import { ConfigurationError, MtlError } from '@mtl/errors';
+import { MtlError } from '@mtl/errors';
+import {
+  checkOptions,
+  groupOption,
+  type OptionCheck,
+  type OptionChecks,
+  optionThat,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 
 /**
  * The way in which the next token is chosen. Applied in this order: temperature, top-k, top-p (as
@@ -16,16 +24,28 @@ export interface Sampling {
   readonly topP?: number;
 }
 
-/** Refuses values that mean nothing. */
-export function checkSampling({ temperature = 1, topK = 1, topP = 1 }: Sampling): void {
-  const refuse = (name: string, value: number, expected: string): never => {
-    throw new ConfigurationError('MTL_SAMPLING', `${name} is ${value}`, { expected });
-  };
-  if (!(temperature >= 0 && temperature < Number.POSITIVE_INFINITY)) {
-    refuse('temperature', temperature, '0 (the most probable token) or more');
-  }
-  if (!(Number.isSafeInteger(topK) && topK >= 1)) refuse('top-k', topK, 'a whole number, 1 or more');
-  if (!(topP > 0 && topP <= 1)) refuse('top-p', topP, 'above 0 and at most 1');
+const numberThat = (expected: string, accepts: (value: number) => boolean): OptionCheck<false> =>
+  optionThat(expected, (value) => typeof value === 'number' && accepts(value));
+
+const checks: OptionChecks<Sampling> = {
+  temperature: numberThat(
+    'a number: 0 (the most probable token) or more',
+    (value) => value >= 0 && value < Number.POSITIVE_INFINITY,
+  ),
+  topK: wholeNumberOption(1),
+  topP: numberThat('a number above 0, at most 1', (value) => value > 0 && value <= 1),
+};
+const code = 'MTL_SAMPLING';
+
+/** The option of a function that samples. */
+export const samplingOption: OptionCheck<false> = {
+  isRequired: false,
+  check: (value, { path }) => groupOption(checks, { of: 'sampling' }).check(value, { path, code }),
+};
+
+/** Refuses values that mean nothing. @throws ConfigurationError MTL_SAMPLING */
+export function checkSampling(sampling: Sampling): void {
+  checkOptions(sampling, { of: 'sampling', code, checks });
 }
 
 /** Returns the position of the largest value, the first of equal ones. */

@@ -1,6 +1,18 @@
 import { DataError } from '@mtl/errors';
+import { checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
+import { modelOption, tokensOption } from './option-checks.js';
+
+interface ScoreTokensOptions {
+  readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
+  readonly tokens: ArrayLike<number>;
+}
+
+const checks: OptionChecks<ScoreTokensOptions> = {
+  model: modelOption(['tokenLosses']),
+  tokens: required(tokensOption),
+};
 
 /**
  * Computes the natural logarithm of the probability of each token given those before it.
@@ -9,15 +21,11 @@ import { checkTokens } from './generate.js';
  * given
  *
  * @returns float32 [N - 1]: that of the second token first
- * @throws DataError MTL_TOKENS, MTL_CONTEXT
+ * @throws ConfigurationError MTL_OPTION; DataError MTL_TOKENS, MTL_CONTEXT
  */
-export function scoreTokens({
-  model,
-  tokens,
-}: {
-  readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
-  readonly tokens: ArrayLike<number>;
-}): Float32Array {
+export function scoreTokens(options: ScoreTokensOptions): Float32Array {
+  checkOptions(options, { of: 'scoreTokens', checks });
+  const { model, tokens } = options;
   checkTokens(tokens, { vocabularySize: model.vocabularySize, what: 'the text' });
   if (tokens.length < 2) {
     throw new DataError('MTL_TOKENS', 'the text has one token', {

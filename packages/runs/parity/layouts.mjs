@@ -186,7 +186,7 @@ const deepseekExperts = {
   model: {
     ...llamaBlocks.model,
     numExperts: 8,
-    moeLayerFreq: 2,
+    moeLayerFreq: '2',
     moeRouterTopk: 3,
     moeFfnHiddenSize: 32,
     moeRouterScoreFunction: 'sigmoid',

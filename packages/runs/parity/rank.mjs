@@ -38,7 +38,8 @@ async function train(joined, { options, gradients, fault, keeps, follows }) {
   };
   const routing = recordRouting();
   const training = await openTraining({
-    ...joined,
+    local: joined.local,
+    job: joined.job,
     world,
     configuration,
     corpusDirectory: join('.cache', 'mtl'),

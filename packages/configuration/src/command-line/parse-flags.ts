@@ -1,6 +1,8 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
+import { checkArgument, checkOptions, type OptionChecks, wordsOption } from '@mtl/errors/options';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { takesSeveral } from '../flags/flag-kinds.js';
+import { flagValuesOption, modelKindOption } from '../options/option-checks.js';
 import {
   type FlagName,
   type Flags,
@@ -46,6 +48,8 @@ export interface ParseFlagsOptions {
   readonly unused?: Flags;
 }
 
+const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused: flagValuesOption };
+
 /**
  * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
  * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. Where it names --load
@@ -58,15 +62,16 @@ export interface ParseFlagsOptions {
  * `model`: the model that the program trains (default: gpt)
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
- * @throws ConfigurationError for all unknown and unsupported flags together: `MTL_FLAG_UNKNOWN` with the
+ * @throws ConfigurationError `MTL_OPTION` for an argument or an option of another type; for all unknown and
+ *   unsupported flags together: `MTL_FLAG_UNKNOWN` with the
  *   nearest name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`,
  *   `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and
  *   those of `readConfigFile` and `checkModulesOfFile`.
  */
-export function parseFlags(
-  argv: readonly string[],
-  { model = 'gpt', unused = {} }: ParseFlagsOptions = {},
-): ParsedFlags {
+export function parseFlags(argv: readonly string[], options: ParseFlagsOptions = {}): ParsedFlags {
+  checkArgument(argv, { name: 'argv', check: wordsOption });
+  checkOptions(options, { of: 'parseFlags', checks });
+  const { model = 'gpt', unused = {} } = options;
   const debug = argv.includes('--debug');
   if (argv.includes('--help') || argv.includes('-h')) {
     const request = { given: new Map(), model };

@@ -1,5 +1,7 @@
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { scheduleNames } from '@mtl/pipeline/schedules';
 import type { ModelKind } from '../architecture/architecture-field.js';
+import { modelKindOption } from '../options/option-checks.js';
 import { presetsOf } from '../presets/presets.js';
 import { describeFlag } from '../schema/describe-flag.js';
 import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
@@ -31,8 +33,20 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
   ['--help, -h', 'Prints this.'],
 ];
 
-/** Returns all flags by group, with what they take, what they mean and their default. */
-export function formatHelp({ program, description, model = 'gpt' }: FormatHelpOptions): string {
+const checks: OptionChecks<FormatHelpOptions> = {
+  program: required(textOption),
+  description: required(textOption),
+  model: modelKindOption,
+};
+
+/**
+ * Returns all flags by group, with what they take, what they mean and their default.
+ *
+ * @throws ConfigurationError `MTL_OPTION`
+ */
+export function formatHelp(options: FormatHelpOptions): string {
+  checkOptions(options, { of: 'formatHelp', checks });
+  const { program, description, model = 'gpt' } = options;
   const groups = flagGroups.flatMap(({ title, flags }) => {
     const names = (Object.keys(flags) as FlagName[]).filter((name) =>
       [undefined, model].includes(modelOfFlag(name)),

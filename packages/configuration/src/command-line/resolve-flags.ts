@@ -2,8 +2,18 @@ import { existsSync, realpathSync } from 'node:fs';
 import { dirname, relative, resolve, sep } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
+import {
+  checkOptions,
+  choiceOption,
+  type OptionChecks,
+  objectOption,
+  optionThat,
+  required,
+  textOption,
+} from '@mtl/errors/options';
 import type { BatchPosition } from '@mtl/optimizer';
 import type { ModelKind } from '../architecture/architecture-field.js';
+import { flagValuesOption, modelKindOption, presetOption } from '../options/option-checks.js';
 import { presetFlags, presetsOf } from '../presets/presets.js';
 import {
   defaultFlags,
@@ -75,6 +85,19 @@ export interface ResolveFlagsOptions {
   readonly unused?: Flags;
 }
 
+const checks: OptionChecks<ResolveFlagsOptions> = {
+  given: required(optionThat('a map of flags', (value) => value instanceof Map)),
+  givenBy: choiceOption(['command line', 'options']),
+  file: objectOption('a file of settings that was read', { path: required(textOption) }),
+  loaded: objectOption('the flags of a loaded model', {
+    source: required(textOption),
+    values: required(objectOption('values of flags')),
+  }),
+  preset: presetOption,
+  model: modelKindOption,
+  unused: flagValuesOption,
+};
+
 /**
  * Flags that set the same thing in different ways: one of a stronger source puts the others of weaker sources
  * out of force. (Within one source they contradict each other, which `validateConfiguration` reports.)
@@ -108,10 +131,12 @@ type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
  * Lays the sources over each other: defaults, preset, loaded checkpoint or Hugging Face directory, file,
  * command line.
  *
- * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name; `MTL_FLAG_CONFLICT`
- *   for flags that contradict the loaded model, and for dist_muon without the distributed optimizer.
+ * @throws ConfigurationError `MTL_OPTION` for an option of another type; `MTL_PRESET` for an unknown preset,
+ *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon
+ *   without the distributed optimizer.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
+  checkOptions(options, { of: 'resolveFlags', checks });
   const { model = 'gpt', file, given, givenBy = 'command line', unused = {} } = options;
   const preset = options.preset ?? presetWithoutName(options);
   const asked = new Map([...(file?.values ?? []), ...given]);

@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { TokenizerOptions } from '@mtl/data';
-import { ConfigurationError, listedNames, nearestName, rewordError } from '@mtl/errors';
+import { ConfigurationError, listedNames, rewordError } from '@mtl/errors';
+import { checkOptions, listOption, numberOption, type OptionChecks } from '@mtl/errors/options';
 import { flagFacts } from '../flags/flag-kinds.js';
+import { checksOfFlags } from '../options/option-checks.js';
 import { camelCase } from '../options/run-options.js';
 import {
   type ParallelFlags,
@@ -24,10 +26,6 @@ import {
 } from './fine-tuning-flags.js';
 import { fineTuningPreset } from './fine-tuning-presets.js';
 
-const flagsByOption: ReadonlyMap<string, keyof typeof fineTuningFlags> = new Map(
-  Object.keys(fineTuningFlags).map((name) => [camelCase(name), name as keyof typeof fineTuningFlags]),
-);
-
 /**
  * Returns the fine-tuning that options describe, checked.
  *
@@ -35,18 +33,20 @@ const flagsByOption: ReadonlyMap<string, keyof typeof fineTuningFlags> = new Map
  * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
  * ```
  *
- * @throws ConfigurationError `MTL_OPTION` for an option that there is not; those of
- *   `fineTuningConfiguration`, in the words of options
+ * @throws ConfigurationError `MTL_OPTION` for an option that there is not, with the nearest one;
+ *   `MTL_FLAG_VALUE` for a value of another type or out of range; those of `fineTuningConfiguration`; each in
+ *   the words of options
  */
 export function configureFineTuning(options: FineTuningOptions): FineTuningConfiguration {
-  const { seeds, ...others } = options;
+  checkOptions(options, { of: 'a fine-tuning', checks: fineTuningOptionChecks });
+  const { seeds } = options;
   const read: Record<string, unknown> = {};
   try {
-    for (const [key, value] of Object.entries(others)) {
-      const name = flagsByOption.get(key);
-      if (name === undefined) throw unknownOption(key);
-      if (value !== undefined)
-        read[key] = readFlagValue({ name, schema: fineTuningFlags[name], value, where: 'in the options' });
+    for (const [flag, schema] of Object.entries(fineTuningFlags)) {
+      const key = camelCase(flag);
+      const value = (options as Readonly<Record<string, unknown>>)[key];
+      if (value === undefined) continue;
+      read[key] = readFlagValue({ name: flag, schema, value, where: 'in the options', isTyped: true });
     }
     const missing = missingFineTuningFlags(read as FineTuningOptions);
     if (missing.length > 0) {
@@ -63,14 +63,6 @@ export function configureFineTuning(options: FineTuningOptions): FineTuningConfi
   }
 }
 
-function unknownOption(key: string): ConfigurationError {
-  const near = nearestName(key, [...flagsByOption.keys(), 'seeds']);
-  return new ConfigurationError('MTL_OPTION', `${key} is no option of a fine-tuning`, {
-    ...(near === undefined ? {} : { expected: near, remedy: `write ${near}` }),
-    details: { option: key, near },
-  });
-}
-
 /** Names options in place of the flags that they stand for: `--clip-grad` → `clipGrad`. */
 const inWordsOfFineTuning = (error: unknown): unknown =>
   rewordError(error, (text) =>
@@ -78,6 +70,13 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
       name in fineTuningFlags || name === 'seeds' ? camelCase(name) : written,
     ),
   );
+
+/** Checks of the options of a fine-tuning, made from the schemas of its flags. */
+const fineTuningOptionChecks = {
+  ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
+  // whose range and difference are checked together
+  seeds: listOption(numberOption, { what: 'an array of seeds' }),
+} as OptionChecks<FineTuningOptions>;
 
 /**
  * Returns the fine-tuning that options describe whose values are known to be right one by one, as those of a

@@ -9,6 +9,16 @@ export { fineTuningFlags, missingFineTuningFlags } from '../fine-tuning/fine-tun
 export { checkpointFlags } from '../flags/checkpoint-flags.js';
 export { bundledCorpus } from '../flags/data-flags.js';
 export { loggingFlags } from '../flags/logging-flags.js';
+export {
+  configurationOption,
+  fineTuningConfigurationOption,
+  flagValuesOption,
+  modelKindOption,
+  numProcessesOption,
+  ofRun,
+  resolvedFlagsOption,
+  runOptionChecks,
+} from '../options/option-checks.js';
 export { inWordsOfOptions } from '../options/run-options.js';
 export { presetsOf } from '../presets/presets.js';
 export { processesText } from '../print-configuration.js';

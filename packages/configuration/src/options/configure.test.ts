@@ -127,10 +127,12 @@ describe('an error in options', () => {
   });
 
   it.each([
-    [{ optimiser: { lr: 1 } }, 'options of a run have no topic optimiser', 'write optimizer'],
+    [{ optimiser: { lr: 1 } }, 'optimiser is no option of a run', 'write optimizer'],
+    [{ lr: 1 }, 'lr is no option of a run', 'write optimizer.lr'],
+    [{ model: { 'hidden-size': 8 } }, 'model.hidden-size is no option of a run', 'write model.hiddenSize'],
     [{ optimizer: 3 }, 'optimizer is 3', undefined],
     [{ data: null }, 'data is null', undefined],
-    [{ model: { kind: 'gtp' } }, 'model.kind is "gtp"', undefined],
+    [{ model: { kind: 'gtp' } }, 'model.kind is "gtp"', 'write gpt'],
   ])('refuses %j', (options, message, remedy) => {
     expect(errorOf(() => configure(options as never))).toMatchObject({ code: 'MTL_OPTION', message, remedy });
   });

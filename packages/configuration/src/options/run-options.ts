@@ -1,6 +1,8 @@
 import { rewordError } from '@mtl/errors';
+import { checkArgument, objectOption } from '@mtl/errors/options';
 import type { z } from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
+import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 import type { FlagFragment } from '../strategies/strategy.js';
 
@@ -52,7 +54,7 @@ export type RunOptions = {
    * A preset that all options are laid over; `none` for the defaults of the flags alone. Default: none, or
    * the smallest one of the model where no option is of a model or data of one's own.
    */
-  readonly preset?: string | undefined;
+  readonly preset?: PresetName | undefined;
 };
 
 /** An option of a run: the topic it is of and its name there. */
@@ -107,11 +109,16 @@ const inOptions = (text: string): string =>
  */
 export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
 
+const flagsOption = objectOption('values of flags by their names');
+
 /**
  * Returns the options that values of flags stand for; what only command lines have, as --dry-run, is left
  * out.
+ *
+ * @throws ConfigurationError `MTL_OPTION`
  */
 export function optionsOfFlags(flags: Flags): RunOptions {
+  checkArgument(flags, { name: 'flags', check: flagsOption });
   const options: Record<string, Record<string, unknown>> = {};
   for (const [flag, value] of Object.entries(flags)) {
     const name = optionOfFlag.get(flag);

@@ -47,8 +47,7 @@ const onBundledCorpus: Flags = {
   'eval-iters': 32,
 };
 
-/** Named sets of flags (--preset) for BERT, from the smallest model to the largest. */
-export const bertPresets: Readonly<Record<string, Flags>> = {
+const presets = {
   // The model that trains when nothing is asked for: a BERT of 1.4 million parameters with the rotary
   // positions of a RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A
   // masked-language loss of 5.9 is that of the frequencies of words alone.
@@ -92,4 +91,10 @@ export const bertPresets: Readonly<Record<string, Flags>> = {
       'megatron-bert-3.9b': [48, 2560, 40, 8],
     },
   }),
-};
+} satisfies Readonly<Record<string, Flags>>;
+
+/** The names of the presets for BERT. */
+export type BertPresetName = keyof typeof presets;
+
+/** Named sets of flags (--preset) for BERT, from the smallest model to the largest. */
+export const bertPresets: Readonly<Record<BertPresetName, Flags>> = presets;

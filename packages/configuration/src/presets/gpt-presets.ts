@@ -109,7 +109,7 @@ const denseColumns = [
 ] as const;
 
 /** Presets of models whose weights are published, by their config.json. */
-const llamaAndQwenPresets: Readonly<Record<string, Flags>> = {
+const llamaAndQwenPresets = {
   ...presetTable({
     recipe: llama3,
     columns: denseColumns,
@@ -182,7 +182,7 @@ const expertColumns = [
 ] as const;
 
 /** Presets of mixtures of experts whose weights are published, by their config.json. */
-const expertPresets: Readonly<Record<string, Flags>> = {
+const expertPresets = {
   ...presetTable({
     recipe: mixtral,
     columns: expertColumns,
@@ -195,8 +195,7 @@ const expertPresets: Readonly<Record<string, Flags>> = {
   }),
 };
 
-/** Named sets of flags (--preset) for GPT, each kind from the smallest model to the largest. */
-export const gptPresets: Readonly<Record<string, Flags>> = {
+const presets = {
   // The model that trains when nothing is asked for: blocks of Qwen3's kind, with Muon for their matrices, on
   // the bundled corpus. How it was chosen: docs/studies/default-presets.md.
   default: {
@@ -314,4 +313,10 @@ export const gptPresets: Readonly<Record<string, Flags>> = {
   }),
   ...llamaAndQwenPresets,
   ...expertPresets,
-};
+} satisfies Readonly<Record<string, Flags>>;
+
+/** The names of the presets for GPT. */
+export type GptPresetName = keyof typeof presets;
+
+/** Named sets of flags (--preset) for GPT, each kind from the smallest model to the largest. */
+export const gptPresets: Readonly<Record<GptPresetName, Flags>> = presets;

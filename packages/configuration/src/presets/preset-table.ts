@@ -1,23 +1,24 @@
 import type { Flags } from '../schema/flag-schema.js';
 
-export interface PresetTableOptions<Column extends keyof Flags> {
+export interface PresetTableOptions<Column extends keyof Flags, Name extends string> {
   /** The flags that all presets of the table share. */
   readonly recipe: Flags;
   /** The flags in which they differ. */
   readonly columns: readonly Column[];
   /** Their values by the name of the preset; a row may leave out the last ones. */
-  readonly rows: Readonly<Record<string, readonly number[]>>;
+  readonly rows: Readonly<Record<Name, readonly number[]>>;
 }
 
 /** Returns presets that share a recipe and differ in sizes: a flag for each column. */
-export function presetTable<Column extends keyof Flags>({
+export function presetTable<Column extends keyof Flags, Name extends string>({
   recipe,
   columns,
   rows,
-}: PresetTableOptions<Column>): Readonly<Record<string, Flags>> {
+}: PresetTableOptions<Column, Name>): Readonly<Record<Name, Flags>> {
   const preset = (sizes: readonly number[]): Flags => ({
     ...recipe,
     ...(Object.fromEntries(sizes.map((size, index) => [columns[index]!, size])) as Flags),
   });
-  return Object.fromEntries(Object.entries(rows).map(([name, sizes]) => [name, preset(sizes)]));
+  const entries = Object.entries<readonly number[]>(rows).map(([name, sizes]) => [name, preset(sizes)]);
+  return Object.fromEntries(entries) as Readonly<Record<Name, Flags>>;
 }

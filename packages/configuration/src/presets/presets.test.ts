@@ -4,13 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { bertModelOf, gptModelOf } from '../architecture/models-of-configuration.js';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { configure } from '../options/configure.js';
+import type { RunOptions } from '../options/run-options.js';
 import type { ModelConfiguration } from '../pretraining-configuration.js';
 import { flagSchema } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { bertPresets } from './bert-presets.js';
-import { gptPresets } from './gpt-presets.js';
+import { type GptPresetName, gptPresets } from './gpt-presets.js';
 
-const presetNames = Object.keys(gptPresets);
+const presetNames = Object.keys(gptPresets) as GptPresetName[];
 
 /** Weights and biases of a GPT-2 with tied embeddings, as the parts of a layer add up to. */
 function parameters(model: ModelConfiguration, vocabSize: number): number {
@@ -116,7 +117,7 @@ describe('presets', () => {
   });
 
   it('has no experts where options say so', () => {
-    const options = { preset: 'mixtral-8x7b', data: { dataPath: ['prefix'] } };
+    const options: RunOptions = { preset: 'mixtral-8x7b', data: { dataPath: ['prefix'] } };
     expect(configure(options).model).toMatchObject({ numExperts: 8, moeRouterTopk: 2 });
     const { model } = configure({ ...options, model: { numExperts: 0 } });
     expect(model).toMatchObject({ numExperts: undefined, moeRouterTopk: undefined, ffnHiddenSize: 14_336 });

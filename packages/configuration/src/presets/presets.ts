@@ -1,8 +1,11 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import type { Flags } from '../schema/flag-schema.js';
-import { bertPresets } from './bert-presets.js';
-import { gptPresets } from './gpt-presets.js';
+import { type BertPresetName, bertPresets } from './bert-presets.js';
+import { type GptPresetName, gptPresets } from './gpt-presets.js';
+
+/** The names of all presets, and `none` for the defaults of the flags alone. */
+export type PresetName = GptPresetName | BertPresetName | 'none';
 
 /**
  * The presets of a model by name, from the smallest to the largest, and the one for a command line that asks
@@ -10,7 +13,7 @@ import { gptPresets } from './gpt-presets.js';
  */
 export interface PresetsOfModel {
   readonly presets: Readonly<Record<string, Flags>>;
-  readonly whenNothingIsAsked: string;
+  readonly whenNothingIsAsked: PresetName;
 }
 
 const all: Readonly<Record<ModelKind, PresetsOfModel>> = {

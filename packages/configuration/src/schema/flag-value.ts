@@ -1,6 +1,7 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
+import { describeValue } from '@mtl/errors/options';
 import { z } from 'zod';
-import { type FlagFacts, flagFacts } from '../flags/flag-kinds.js';
+import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 
 /** A value as a command line or file gives it, before it is known to be right. */
@@ -12,6 +13,11 @@ export interface GivenValue {
   readonly value: unknown;
   /** The place where it was found, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
+  /**
+   * True for the value that a program gives: it has the type of the flag already, and a text is no number.
+   * Default: false, as texts are all that a command line has.
+   */
+  readonly isTyped?: boolean;
 }
 
 const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
@@ -22,30 +28,55 @@ const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
  * @throws ConfigurationError `MTL_FLAG_VALUE` with what would have been right.
  */
 export function readFlagValue(given: GivenValue): unknown {
-  const { name } = given;
-  const value = canonical(given, converted(given));
+  const { name, isTyped = false } = given;
+  const value = isTyped ? spelled(given) : canonical(given, converted(given));
   if (value === undefined) return undefined;
   const result = schemaIn(given).safeParse(value);
   if (result.success) return result.data;
-  const words: readonly unknown[] = Array.isArray(given.value) ? given.value : [given.value];
-  const written = words.map(String).join(' ');
-  const known = words.map((word) => otherChoices[`${name} ${word}`]).find((text) => text !== undefined);
+  const words = wordsOf(given);
+  const known = words
+    .map((word) => (typeof word === 'string' ? otherChoices[`${name} ${word}`] : undefined))
+    .find((text) => text !== undefined);
   const remedy = known ?? nearestChoice(given);
+  const written = isTyped ? typedText(given.value) : words.map(String).join(' ');
+  const isList = isTyped && takesSeveral(factsIn(given));
   throw new ConfigurationError('MTL_FLAG_VALUE', `--${name} ${written} ${given.where}`, {
-    expected: expectedValue(given),
+    expected: `${isList ? 'an array: ' : ''}${expectedValue(given)}`,
     ...(remedy === undefined ? {} : { remedy }),
-    details: { flag: name, value: given.value },
+    details: { flag: name, value: isTyped ? written : given.value },
   });
 }
 
+const wordsOf = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
+
+/** Numbers and texts have other spellings, and lists none that a program may use. */
+const spelled = (given: GivenValue): unknown =>
+  typeof given.value === 'object' ? given.value : canonical(given, given.value);
+
+/** Writes a value of a program so that a text is no number. */
+function typedText(value: unknown): string {
+  if (!Array.isArray(value) || value.length === 0 || value.length > 8) return describeValue(value);
+  return `[${value.map(describeValue).join(', ')}]`;
+}
+
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
+/** The range of flags in words is made from their JSON Schema, which takes long to make. */
+const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
+
+function jsonSchemaIn(given: GivenValue): JsonSchemaOfFlag {
+  const schema = schemaIn(given);
+  const known = jsonSchemas.get(schema) ?? (z.toJSONSchema(schema) as JsonSchemaOfFlag);
+  jsonSchemas.set(schema, known);
+  return known;
+}
+
 const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
 
 /** Returns the words for what a flag accepts, made from its schema. */
 function expectedValue(given: GivenValue): string {
   const { kind, placeholder, expected } = factsIn(given);
   if (expected !== undefined) return expected;
-  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  const schema = jsonSchemaIn(given);
   if (schema.enum !== undefined) return schema.enum.join(', ');
   if (kind === 'choices') return `one or more of ${schema.items?.enum?.join(', ')}`;
   if (kind === 'numbers') return 'one number of 0 or more, or several';
@@ -115,15 +146,15 @@ function toText(value: unknown): unknown {
 }
 
 function nearestChoice(given: GivenValue): string | undefined {
-  const { name, value } = given;
-  const schema = z.toJSONSchema(schemaIn(given)) as JsonSchemaOfFlag;
+  const { name } = given;
+  const schema = jsonSchemaIn(given);
   const names = schema.enum ?? schema.items?.enum;
   if (names === undefined) return undefined;
-  const words: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const words = wordsOf(given);
   const wrong = words.find((word) => typeof word === 'string' && !names.includes(word)) as string | undefined;
   const near = wrong === undefined ? undefined : nearestName(wrong, names);
   if (near === undefined) return undefined;
-  return `write --${name} ${words.map((word) => (word === wrong ? near : word)).join(' ')}`;
+  return `write --${name} ${words.map((word) => String(word === wrong ? near : word)).join(' ')}`;
 }
 
 const asTokenizerJson =

@@ -1,5 +1,14 @@
 import { ConfigurationError } from '@mtl/errors';
+import {
+  checkArgument,
+  checkOptions,
+  type OptionChecks,
+  objectOption,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { ResolvedFlags } from '../command-line/resolve-flags.js';
+import { numProcessesOption, resolvedFlagsOption } from '../options/option-checks.js';
 import type {
   CheckpointConfiguration,
   ConversationSamples,
@@ -26,11 +35,19 @@ export interface ValidateConfigurationOptions {
   readonly conversations?: ConversationSamples | undefined;
 }
 
+const checks: OptionChecks<ValidateConfigurationOptions> = {
+  worldSize: numProcessesOption,
+  conversations: objectOption('the numbers of samples of conversations', {
+    numTrain: required(wholeNumberOption(0)),
+    numValidation: required(wholeNumberOption(0)),
+  }),
+};
+
 /**
  * Turns flags into the configuration of a training run: fills in what follows from other flags, and refuses
  * what cannot work together, one error at a time, each with the nearest values that would.
  *
- * @throws ConfigurationError with one of these codes: `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
+ * @throws ConfigurationError with one of these codes: `MTL_OPTION`, `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
  *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
@@ -38,8 +55,11 @@ export interface ValidateConfigurationOptions {
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
-  { worldSize = 1, conversations }: ValidateConfigurationOptions = {},
+  how: ValidateConfigurationOptions = {},
 ): PretrainingConfiguration {
+  checkArgument(resolved, { name: 'flags', check: resolvedFlagsOption });
+  checkOptions(how, { of: 'validateConfiguration', checks });
+  const { worldSize = 1, conversations } = how;
   const flags = new FlagReader(resolved);
   const notices = [...(resolved.notices ?? [])];
   const checkpoint = checkpointConfiguration(flags);

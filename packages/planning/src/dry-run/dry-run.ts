@@ -1,8 +1,15 @@
 import type { MeshCoordinates } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import { configurationOption, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
+import {
+  checkArgument,
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  switchOption,
+} from '@mtl/errors/options';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import {
@@ -41,17 +48,26 @@ export interface DryRunOptions {
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
 }
 
+const checks: OptionChecks<DryRunOptions> = {
+  isRun: functionOption,
+  withUneven: switchOption,
+  listenerOf: functionOption,
+};
+
 /**
  * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
  * and its communication without its processes, its data and its time. Nothing is written. Files of a
  * tokenizer are read only where nothing else gives the size of the vocabulary.
  *
- * @throws whatever building the run throws, such as ConfigurationError
+ * @throws ConfigurationError MTL_OPTION; whatever building the run throws
  */
 export async function dryRun(
   configuration: PretrainingConfiguration,
-  { isRun = () => true, withUneven = true, listenerOf }: DryRunOptions = {},
+  options: DryRunOptions = {},
 ): Promise<DryRun> {
+  checkArgument(configuration, { name: 'configuration', check: configurationOption });
+  checkOptions(options, { of: 'dryRun', checks });
+  const { isRun = () => true, withUneven = true, listenerOf } = options;
   const { parallel, checkpoint } = configuration;
   checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
   const { vocabularySize, model } = await dryRunModel(configuration);

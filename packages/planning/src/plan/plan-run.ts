@@ -1,6 +1,7 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
 import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
-import { meshOfRun } from '@mtl/configuration/internal';
+import { configurationOption, meshOfRun } from '@mtl/configuration/internal';
+import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
@@ -25,6 +26,7 @@ import {
 import { modelFlops } from '@mtl/trainer';
 import { dryRunModel } from '../dry-run/dry-run.js';
 import type { MemoryByKind } from '../dry-run/dry-run-rank.js';
+import { bytesOption, profileOption } from '../option-checks.js';
 import { listedStep } from './listed-step.js';
 import { recordRun } from './record-run.js';
 
@@ -33,6 +35,11 @@ export interface PlanRunOptions {
   /** Memory of each process, in bytes. Default: that of the profile. */
   readonly memoryBytes?: number | undefined;
 }
+
+const checks: OptionChecks<PlanRunOptions> = {
+  profile: required(profileOption),
+  memoryBytes: bytesOption,
+};
 
 /** Ranks that take the same memory. */
 export interface PlannedRanks {
@@ -79,10 +86,12 @@ export interface RunPlan {
  * Predicts memory and time of a training run. With a profile whose operations are recorded, from a dry run;
  * with another one, from lists of what its program runs and stores.
  *
- * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_PROFILE`,
- *   `MTL_PLAN_LAYOUT` for what the profile cannot predict
+ * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
+ *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for what the profile cannot predict
  */
 export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
+  checkArgument(asked, { name: 'configuration', check: configurationOption });
+  checkOptions(options, { of: 'planRun', checks });
   const numThreads = await plannedThreads(asked, options.profile);
   // memory depends on threads, too: kernels have scratch for each
   const configuration = withThreads(asked, numThreads);

@@ -32,6 +32,7 @@ export {
   joinProcesses,
   openDeviceOfRank,
 } from '../ranks/join-processes.js';
+export { jobOption, localOption, processesOption, worldOption } from '../ranks/option-checks.js';
 export { defaultSampling, type ModelSample } from '../samples/sample-continuation.js';
 export {
   chooseThreads,

@@ -8,8 +8,18 @@ import {
 } from '@mtl/comm';
 import { broadcastJson } from '@mtl/comm/internal';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import {
+  checkOptions,
+  listOption,
+  type OptionChecks,
+  objectOption,
+  required,
+  switchOption,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import { Tensor } from '@mtl/kernels';
 import type { ParallelGroups } from '@mtl/optimizer';
+import { worldOption } from './option-checks.js';
 
 export interface TrainingProcessesOptions {
   /** Undefined for a process alone. */
@@ -24,6 +34,13 @@ export interface TrainingProcessesOptions {
   readonly areApart?: boolean;
 }
 
+const checks: OptionChecks<TrainingProcessesOptions> = {
+  world: worldOption,
+  parallel: required(objectOption('the layout of a configuration')),
+  ends: listOption(wholeNumberOption(0), { what: 'the first and the last pipeline rank' }),
+  areApart: switchOption,
+};
+
 /**
  * The processes of a training run as one of them sees them: where it stands, its groups, and how they wait
  * for each other.
@@ -36,7 +53,10 @@ export class TrainingProcesses {
   /** Rank 0: the one that reports. */
   readonly isFirst: boolean;
 
-  constructor({ world, parallel, ends, areApart = false }: TrainingProcessesOptions) {
+  /** @throws ConfigurationError MTL_OPTION */
+  constructor(options: TrainingProcessesOptions) {
+    checkOptions(options, { of: 'TrainingProcesses', checks });
+    const { world, parallel, ends, areApart = false } = options;
     this.mesh = meshOfRun(parallel);
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);

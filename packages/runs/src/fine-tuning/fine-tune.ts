@@ -3,11 +3,32 @@ import { basename, join, parse, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { type FineTuningConfiguration, type FlagName, resolveFlags } from '@mtl/configuration';
-import { FlagReader, foldNotices, trackingConfiguration } from '@mtl/configuration/internal';
+import {
+  FlagReader,
+  fineTuningConfigurationOption,
+  foldNotices,
+  trackingConfiguration,
+} from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  listOption,
+  type OptionChecks,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { TrainingProcesses } from '@mtl/run-parts';
-import { type Job, openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
+import {
+  type Job,
+  jobOption,
+  localOption,
+  openDeviceOfRank,
+  setThreadsOfRank,
+  type ThreadChoice,
+  worldOption,
+} from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
 import { SaveDirectory } from '../save-directory.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
@@ -46,6 +67,18 @@ export interface FineTuneOptions {
   readonly onMessage: (text: string) => void;
 }
 
+const checks: OptionChecks<FineTuneOptions> = {
+  configuration: required(fineTuningConfigurationOption),
+  seeds: listOption(wholeNumberOption(0, 2 ** 32 - 1), {
+    what: 'an array of one seed or more',
+    isEmptyRight: false,
+  }),
+  world: worldOption,
+  local: localOption,
+  job: jobOption,
+  onMessage: required(functionOption),
+};
+
 /** The results of a fine-tuning run. */
 export interface FineTuningReport {
   readonly task: FineTuningConfiguration['task'];
@@ -66,10 +99,11 @@ export interface FineTuningReport {
  * same report.
  *
  * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
- *   ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
- *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*,
+ *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
+  checkOptions(options, { of: 'fineTune', checks });
   const { configuration, world, seeds = configuration.seeds } = options;
   const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };

@@ -2,6 +2,7 @@ import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { ConfigurationError } from '@mtl/errors';
+import { checkArgument, textOption } from '@mtl/errors/options';
 import { lastMetrics, type MetricsRecord, metricsPath } from './metrics-records.js';
 import { type RunRecord, type RunState, readRunRecord, runRecordPath, stateOfRun } from './run-record.js';
 
@@ -38,6 +39,7 @@ const checkpointPattern = /^iter_\d{7,}$/;
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
 export async function readRun(directory: string): Promise<RunInformation> {
+  checkArgument(directory, { name: 'directory', check: textOption });
   const record = readRunRecord(directory);
   return {
     name: basename(resolve(directory)),
@@ -70,6 +72,7 @@ export const runsDirectory = 'runs';
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
 export async function listRuns(directory: string): Promise<RunInformation[]> {
+  checkArgument(directory, { name: 'directory', check: textOption });
   if (!existsSync(directory)) throw noRun(directory, `${directory}: no such directory or run`);
   if (isRun(directory)) return [await readRun(directory)];
   const names = readdirSync(directory).sort();

@@ -2,6 +2,7 @@ import { lstatSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { ConfigurationError, MtlError } from '@mtl/errors';
+import { checkArgument, textOption } from '@mtl/errors/options';
 import { readRunRecord } from './run-record.js';
 
 /** Files that a run writes into its folder. Everything else there is the user's. */
@@ -45,6 +46,7 @@ export function contentsOfRun(directory: string): {
  *   link; MTL_RUN_RECORD
  */
 export async function removeRun(directory: string): Promise<RemovedRun> {
+  checkArgument(directory, { name: 'directory', check: textOption });
   if (lstatSync(directory).isSymbolicLink()) {
     throw new ConfigurationError('MTL_RUN_NONE', `${directory} is a symbolic link`, {
       expected: 'the folder of a run itself',

@@ -1,4 +1,12 @@
 import { ConfigurationError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  objectOption,
+  required,
+  textOption,
+} from '@mtl/errors/options';
 import { type DeliveryResult, sendKeptMetrics } from '@mtl/tracking';
 import { trackingCredentials } from '@mtl/tracking/internal';
 import { metricsPath } from './metrics-records.js';
@@ -13,14 +21,21 @@ export interface SendRunOptions {
   readonly onMessage: (text: string) => void;
 }
 
+const checks: OptionChecks<SendRunOptions> = {
+  directory: required(textOption),
+  environment: required(objectOption('variables by name, as process.env')),
+  onMessage: required(functionOption),
+};
+
 /**
  * Sends the metrics of a run that has ended to the tracking services that did not take them while it ran.
  *
  * @returns a result for each service
- * @throws ConfigurationError MTL_RUN_RUNNING for a run under way, which sends them itself; MTL_RUN_RECORD,
- *   MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
+ * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a run under way, which sends them itself;
+ *   MTL_RUN_RECORD, MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
  */
 export async function sendRun(options: SendRunOptions): Promise<readonly DeliveryResult[]> {
+  checkOptions(options, { of: 'sendRun', checks });
   const { directory, environment, onMessage } = options;
   const { state, record } = await readRun(directory);
   if (state === 'running') {

@@ -1,15 +1,34 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
-import { checkHuggingFaceArchitecture } from '@mtl/configuration/internal';
+import { checkHuggingFaceArchitecture, configurationOption } from '@mtl/configuration/internal';
 import type { NumberedBatch, Tokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
+import {
+  checkOptions,
+  groupOption,
+  numberOption,
+  type OptionChecks,
+  objectOption,
+  required,
+  switchOption,
+  textOption,
+} from '@mtl/errors/options';
 import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';
-import { type ModelSample, recipeOf, type StageBatches, trainingModel } from '@mtl/run-parts/internal';
+import {
+  jobOption,
+  localOption,
+  type ModelSample,
+  recipeOf,
+  type StageBatches,
+  trainingModel,
+  worldOption,
+} from '@mtl/run-parts/internal';
 import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
 import { type Trainer, weightTensors } from '@mtl/trainer';
+import { extensionsOption, streamOption } from '../option-checks.js';
 import type { RunLog } from '../records/run-log.js';
 import { type BegunReports, beginReports } from './begin-reports.js';
 import { batchesOfRun, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
@@ -39,11 +58,31 @@ export interface PretrainingParts {
   readonly trainer: Trainer<NumberedBatch>;
 }
 
+const checks: OptionChecks<OpenTrainingOptions> = {
+  configuration: required(configurationOption),
+  corpusDirectory: required(textOption),
+  stream: streamOption,
+  world: worldOption,
+  closesWorld: switchOption,
+  local: localOption,
+  job: jobOption,
+  commandLine: textOption,
+  conversations: objectOption('conversations that were read'),
+  extensions: extensionsOption,
+  rankWatchTimes: groupOption(
+    { leastIntervalMs: numberOption, leastReportMs: numberOption },
+    { of: 'the watch of ranks' },
+  ),
+};
+
 /**
  * Opens the training run that a configuration describes: data, model, optimizer, what --load names, reports.
  * With several processes each calls it.
+ *
+ * @throws ConfigurationError MTL_OPTION; those of what it opens
  */
 export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
+  checkOptions(options, { of: 'openTraining', checks });
   const run = await openRun(options);
   try {
     return await trainingOfRun(run);

@@ -9,8 +9,17 @@ import {
   parseFlags,
   printConfiguration,
 } from '@mtl/configuration';
-import { foldNotices, processesText } from '@mtl/configuration/internal';
+import { flagValuesOption, foldNotices, modelKindOption, processesText } from '@mtl/configuration/internal';
 import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
+import {
+  checkArgument,
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  required,
+  textOption,
+  wordsOption,
+} from '@mtl/errors/options';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts/internal';
 import { chooseSaveDirectory } from '../save-directory.js';
@@ -33,6 +42,15 @@ export interface RunTrainingProgramOptions {
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
+const checks: OptionChecks<RunTrainingProgramOptions> = {
+  model: required(modelKindOption),
+  program: required(textOption),
+  description: required(textOption),
+  argv: required(wordsOption),
+  defaults: flagValuesOption,
+  checkFlags: functionOption,
+};
+
 /** The work of a program with the run that its flags describe, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
@@ -42,11 +60,14 @@ export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
  * with its exit code.
  *
  * @param body Default: trains, and prints the results at the end.
+ * @throws ConfigurationError MTL_OPTION for an option of another type
  */
 export async function runTrainingProgram(
   options: RunTrainingProgramOptions,
   body: TrainingProgramBody = openAndTrain,
 ): Promise<void> {
+  checkOptions(options, { of: 'runTrainingProgram', checks });
+  checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, defaults = {} } = options;
   // while a training runs it saves first; before that there is nothing to save
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
-import { inWordsOfOptions } from '@mtl/configuration/internal';
+import { inWordsOfOptions, ofRun, runOptionChecks } from '@mtl/configuration/internal';
+import { checkOptions, functionOption, type OptionChecks } from '@mtl/errors/options';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { extensionsOption, streamOption } from '../option-checks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 
@@ -15,6 +17,13 @@ export type TrainOptions = RunOptions & {
   readonly stream?: ConsoleStream | undefined;
   /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
+};
+
+const checks: OptionChecks<TrainOptions> = {
+  ...runOptionChecks,
+  blocks: functionOption,
+  stream: streamOption,
+  extensions: extensionsOption,
 };
 
 /** Drops what it gets. */
@@ -33,18 +42,21 @@ const silence: ConsoleStream = { write: () => true };
  * directory, and only there; `close`, which leaving the block of `await using` calls, ends reports and leaves
  * the job.
  *
- * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
+ * @throws ConfigurationError for options that are not there, are of another type or cannot work, with the
+ *   path of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, those of `configure`; DataError,
  *   CheckpointError and CommunicationError for what cannot be opened
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
+  checkOptions(all, { ...ofRun, checks });
   const { stream = silence, extensions, blocks, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
   try {
     const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
     const corpusDirectory = join('.cache', 'mtl');
+    const { startedAt: _, ...processes } = joined;
     const told = { stream, extensions, closesWorld: true };
-    return await openTraining({ ...configured, ...joined, ...told, corpusDirectory });
+    return await openTraining({ ...configured, ...processes, ...told, corpusDirectory });
   } catch (error) {
     // the other processes end with this error instead of waiting for this one
     joined.world?.abort(error as Error);

@@ -3,6 +3,7 @@ import type { World } from '@mtl/comm';
 import { keepTokenizer } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
+import { checkOptions, type OptionChecks } from '@mtl/errors/options';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
@@ -19,6 +20,7 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import { resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { reportersOption } from '../option-checks.js';
 import type { RunLog } from '../records/run-log.js';
 import type { SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';
@@ -69,6 +71,8 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
 interface RunTrainingReporters {
   readonly reporters?: readonly TrainingReporter[];
 }
+
+const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption };
 
 /**
  * A training run that is ready to run, of any kind: pretraining and learning from conversations
@@ -148,11 +152,12 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
    * when what follows it is done, and returns how the run ended; its final state is saved then. All ranks go
    * through all steps, or leave after the same one.
    *
-   * @throws UsageError `MTL_RUN_OVER` where the steps have been run, or left, before
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` where the steps have been run, or
+   *   left, before
    */
-  async *steps({
-    reporters = [],
-  }: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+  async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
+    checkOptions(options, { of: 'the steps of a run', checks });
+    const { reporters = [] } = options;
     if (this.#hasBegun) {
       throw new UsageError('MTL_RUN_OVER', 'the steps of this training run have begun before', {
         remedy: 'build another one, which goes on from what was saved (checkpoint.load)',

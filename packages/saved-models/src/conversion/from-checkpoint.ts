@@ -2,6 +2,7 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import {
   type HuggingFaceOrigin,
   mergedWeights,
@@ -15,6 +16,7 @@ import { readTrainingState } from '@mtl/trainer';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
+import { iterationOption, noticesOption, storedDtypeOption } from '../option-checks.js';
 import { exportedTokenizerFiles } from '../tokenizers/hugging-face-tokenizers.js';
 
 interface CheckpointToHuggingFaceOptions {
@@ -32,18 +34,27 @@ interface CheckpointToHuggingFaceOptions {
   readonly onNotice: (notice: string) => void;
 }
 
+const checksOfLora: OptionChecks<CheckpointToLoraOptions> = {
+  load: required(textOption),
+  checkpointStep: iterationOption,
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+const checks: OptionChecks<CheckpointToHuggingFaceOptions> = { ...checksOfLora, dtype: storedDtypeOption };
+
 /**
  * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
  * with the tokenizer's files; low-rank adapters are merged into them. Tensors are read as their turn comes;
  * the whole model is never in memory.
  *
  * @returns the path of the checkpoint, and what weights are stored as
- * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
+ * @throws ConfigurationError MTL_OPTION, MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
  *   MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
 export async function checkpointToHuggingFace(
   options: CheckpointToHuggingFaceOptions,
 ): Promise<{ readonly path: string; readonly dtype: WritableDtype }> {
+  checkOptions(options, { of: 'checkpointToHuggingFace', checks });
   const { directory, onNotice } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;
@@ -76,7 +87,7 @@ export async function checkpointToHuggingFace(
  * is never in memory.
  *
  * @returns the path of the checkpoint, and of the written one
- * @throws ConfigurationError MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
+ * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
  *   MTL_MEGATRON_CHECKPOINT
  */
 export async function checkpointToMegatron(options: {
@@ -90,6 +101,7 @@ export async function checkpointToMegatron(options: {
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }): Promise<{ readonly path: string; readonly written: string }> {
+  checkOptions(options, { of: 'checkpointToMegatron', checks });
   const { directory, dtype } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;
@@ -129,10 +141,11 @@ interface CheckpointToLoraOptions {
  * Writes the low-rank adapters of a checkpoint, whatever layout saved it, as PEFT loads them.
  *
  * @returns the path of the checkpoint
- * @throws CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without adapters, MTL_CHECKPOINT_*,
- *   MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
+ *   adapters, MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
 export async function checkpointToLora(options: CheckpointToLoraOptions): Promise<string> {
+  checkOptions(options, { of: 'checkpointToLora', checks: checksOfLora });
   const { directory } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
   const { path } = checkpoint;

@@ -1,5 +1,7 @@
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
 import { weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { dtypeOfOrigin } from './from-checkpoint.js';
 
 interface MergeLoraOptions {
@@ -14,14 +16,24 @@ interface MergeLoraOptions {
   readonly onNotice: (notice: string) => void;
 }
 
+const checks: OptionChecks<MergeLoraOptions> = {
+  loadHuggingFace: required(textOption),
+  loadLora: required(textOption),
+  directory: required(textOption),
+  dtype: storedDtypeOption,
+  onNotice: required(noticesOption),
+};
+
 /**
  * Writes a model with what its low-rank adapters add to its weights, tokenizer included. One tensor at a time
  * is in memory, with its adapters.
  *
  * @returns what weights are stored as
- * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY, MTL_SAFETENSORS_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY,
+ *   MTL_SAFETENSORS_*
  */
 export async function mergeLora(options: MergeLoraOptions): Promise<WritableDtype> {
+  checkOptions(options, { of: 'mergeLora', checks });
   const { loadHuggingFace, loadLora, directory, onNotice } = options;
   const base = await readHuggingFaceGpt({ directory: loadHuggingFace });
   for (const notice of base.notices) onNotice(notice);

@@ -11,6 +11,14 @@ import {
 import { architectureFlags, pickFields, presetsOf } from '@mtl/configuration/internal';
 import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
+import {
+  checkOptions,
+  type OptionChecks,
+  required,
+  switchOption,
+  textOption,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import { type HuggingFaceOrigin, type MegatronModel, readMegatron } from '@mtl/formats';
 import { huggingFaceModelKind } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -19,6 +27,7 @@ import { TrainingProcesses } from '@mtl/run-parts';
 import { layersOfChunks, recipeOf, trainingOptimizer } from '@mtl/run-parts/internal';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
 /** A checkpoint that was begun. */
@@ -32,17 +41,29 @@ export interface BegunCheckpoint {
   readonly modelType: unknown;
 }
 
+interface HuggingFaceToCheckpointOptions {
+  readonly loadHuggingFace: string;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
+  loadHuggingFace: required(textOption),
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
 /**
  * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
  * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
  *
- * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_HUGGING_FACE_*
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_HUGGING_FACE_*
  */
-export async function huggingFaceToCheckpoint(options: {
-  readonly loadHuggingFace: string;
-  readonly directory: string;
-  readonly onNotice: (notice: string) => void;
-}): Promise<BegunCheckpoint> {
+export async function huggingFaceToCheckpoint(
+  options: HuggingFaceToCheckpointOptions,
+): Promise<BegunCheckpoint> {
+  checkOptions(options, { of: 'huggingFaceToCheckpoint', checks: checksOfHuggingFace });
   const { loadHuggingFace, directory, onNotice } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
   const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
@@ -65,25 +86,39 @@ export async function huggingFaceToCheckpoint(options: {
   return { path, kind, tokenizer, vocabularySize: model.vocabularySize, modelType };
 }
 
+interface MegatronToCheckpointOptions {
+  /** The directory that Megatron-LM saved to, or the checkpoint of one iteration. */
+  readonly megatron: string;
+  /** The iteration there. Default: the latest. */
+  readonly step?: number | undefined;
+  /** Real tokens. Default: as its args state. */
+  readonly vocabularySize?: number | undefined;
+  /** False: only the weights. Default: true. */
+  readonly loadOptimizer?: boolean | undefined;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
+  megatron: required(textOption),
+  step: iterationOption,
+  vocabularySize: wholeNumberOption(1),
+  loadOptimizer: switchOption,
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
 /**
  * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
  * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
  *
- * @param options.megatron the directory that Megatron-LM saved to, or the checkpoint of one iteration
- * @param options.step the iteration there. Default: the latest
- * @param options.vocabularySize real tokens. Default: as its args state
- * @param options.loadOptimizer false: only the weights
- * @throws CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints already; MTL_MEGATRON_*,
- *   MTL_TORCH_FILE_INVALID
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
  */
-export async function megatronToCheckpoint(options: {
-  readonly megatron: string;
-  readonly step?: number | undefined;
-  readonly vocabularySize?: number | undefined;
-  readonly loadOptimizer?: boolean | undefined;
-  readonly directory: string;
-  readonly onNotice: (notice: string) => void;
-}): Promise<BegunCheckpoint & { readonly source: string }> {
+export async function megatronToCheckpoint(
+  options: MegatronToCheckpointOptions,
+): Promise<BegunCheckpoint & { readonly source: string }> {
+  checkOptions(options, { of: 'megatronToCheckpoint', checks: checksOfMegatron });
   const { megatron, step, vocabularySize, directory, onNotice, loadOptimizer = true } = options;
   await refuseCheckpoints(directory, { remedy: 'choose another name' });
   const found = await readMegatron({

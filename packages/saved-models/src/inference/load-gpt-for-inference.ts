@@ -4,8 +4,16 @@ import type { TrainedOn } from '@mtl/configuration/internal';
 import { contextPartition } from '@mtl/context-parallel';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import {
+  checkOptions,
+  choiceOption,
+  type OptionChecks,
+  objectOption,
+  required,
+  textOption,
+} from '@mtl/errors/options';
 import type { CausalLanguageModel } from '@mtl/inference';
-import { cast, type Device, type DType, Tensor } from '@mtl/kernels';
+import { cast, type Device, type DType, devices, dtypes, Tensor } from '@mtl/kernels';
 import {
   buildGptStages,
   GptLanguageModel,
@@ -17,7 +25,8 @@ import {
   partitionLayers,
 } from '@mtl/models';
 import type { TrainingProcesses } from '@mtl/run-parts';
-import { checkTokenizerFits, openDeviceOfRank } from '@mtl/run-parts/internal';
+import { checkTokenizerFits, openDeviceOfRank, processesOption } from '@mtl/run-parts/internal';
+import { iterationOption, noticesOption } from '../option-checks.js';
 import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
 
 interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
@@ -33,6 +42,20 @@ interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
    */
   readonly processes?: TrainingProcesses | undefined;
 }
+
+const checks: OptionChecks<LoadGptForInferenceOptions> = {
+  load: textOption,
+  checkpointStep: iterationOption,
+  loadHuggingFace: textOption,
+  loadLora: textOption,
+  device: required(choiceOption(devices)),
+  dtype: choiceOption(dtypes),
+  tokenizer: objectOption('the options of a tokenizer: an object with its type', {
+    type: required(textOption),
+  }),
+  processes: processesOption,
+  onNotice: required(noticesOption),
+};
 
 /** A trained model, ready to generate and to score. */
 export interface LoadedGpt {
@@ -58,10 +81,12 @@ export interface LoadedGpt {
  * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
  * architecture and tokenizer, as they were saved.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_TOKENIZER_MODEL, MTL_TENSOR_PARALLEL_SIZE,
- *   MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and `createTokenizer`
+ * @throws those of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
+ *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
+ *   `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
+  checkOptions(options, { of: 'loadGptForInference', checks });
   const { device, dtype = 'float32' } = options;
   openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
   const weights = await openGptWeights(options);

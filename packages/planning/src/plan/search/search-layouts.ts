@@ -8,12 +8,21 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
+import { numProcessesOption, resolvedFlagsOption } from '@mtl/configuration/internal';
 import { ConfigurationError, MtlError } from '@mtl/errors';
+import {
+  checkOptions,
+  functionOption,
+  type OptionChecks,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
 import { type LayoutEstimate, ListedEstimates, type Profile } from '@mtl/planner';
 import { profileOfRun } from '@mtl/planner/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run.js';
+import { bytesOption, profileOption } from '../../option-checks.js';
 import { listedStep } from '../listed-step.js';
 import { planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
 import {
@@ -39,6 +48,15 @@ export interface SearchLayoutsOptions {
   /** Gets how far the search is, between candidates. */
   readonly onProgress?: (progress: SearchProgress) => void;
 }
+
+const checks: OptionChecks<SearchLayoutsOptions> = {
+  flags: required(resolvedFlagsOption),
+  numProcesses: required(numProcessesOption),
+  profile: required(profileOption),
+  memoryBytes: bytesOption,
+  numBest: wholeNumberOption(1),
+  onProgress: functionOption,
+};
 
 /** The number of candidates that a search has estimated, and of those that it has planned whole. */
 export interface SearchProgress {
@@ -74,11 +92,12 @@ const recordedMargin = 1.05;
  * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
  * recordings of; the best ones are planned whole, and what is returned is their plan.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for flags of a
- *   layout that candidates cannot have; errors of flags, which where no candidate is valid are those of the
- *   first; see `planRun`
+ * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for
+ *   flags of a layout that candidates cannot have; errors of flags, which where no candidate is valid are
+ *   those of the first; see `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
+  checkOptions(options, { of: 'searchLayouts', checks });
   const { profile, numBest = 5, memoryBytes = profile.hardware.memoryBytes.value } = options;
   const { onProgress = () => {} } = options;
   const context = await contextOf(options);

@@ -1,0 +1,137 @@
+import { nearestName, rewordError } from '@mtl/errors';
+import {
+  choiceOption,
+  groupOption,
+  type OptionCheck,
+  type OptionChecks,
+  objectOption,
+  optionThat,
+  required,
+  wholeNumberOption,
+} from '@mtl/errors/options';
+import type { z } from 'zod';
+import { modelKinds } from '../architecture/architecture-field.js';
+import { flagNames, schemaOf } from '../schema/flag-schema.js';
+import { readFlagValue } from '../schema/flag-value.js';
+import type { FlagFragment } from '../strategies/strategy.js';
+import {
+  camelCase,
+  flagsOfTopic,
+  inWordsOfOptions,
+  type OptionTopic,
+  optionOf,
+  optionTopics,
+  type RunOptions,
+} from './run-options.js';
+
+/**
+ * Makes the check of the option that a flag stands for, from the flag's schema.
+ *
+ * @param reword puts what an error tells of other flags into the words of options
+ */
+function checkOfFlag(
+  name: string,
+  { schema, reword }: { readonly schema: z.ZodType; readonly reword: (error: unknown) => unknown },
+): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, { path }) => {
+      try {
+        readFlagValue({ name, schema, value, where: 'in the options', isTyped: true });
+      } catch (error) {
+        throw reword(rewordError(error, (text) => text.replaceAll(`--${name} `, `${path} `)));
+      }
+    },
+  };
+}
+
+/** Makes the checks of options, by their names, of flags with schemas. */
+export function checksOfFlags(
+  flags: FlagFragment,
+  reword: (error: unknown) => unknown,
+): Readonly<Record<string, OptionCheck<false>>> {
+  return Object.fromEntries(
+    Object.entries(flags).map(([name, schema]) => [camelCase(name), checkOfFlag(name, { schema, reword })]),
+  );
+}
+
+/** Values of flags by their names: what a program has for flags that nothing else gives. */
+export const flagValuesOption: OptionCheck<false> = groupOption(
+  Object.fromEntries(
+    flagNames.map((name) => [name, checkOfFlag(name, { schema: schemaOf(name), reword: (error) => error })]),
+  ),
+  { of: 'the flags of a run' },
+);
+
+/** The model that flags describe. */
+export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
+
+/** The name of a preset; which presets there are depends on the model. */
+export const presetOption: OptionCheck<false> = optionThat(
+  'the name of a preset, or none',
+  (value) => typeof value === 'string',
+);
+
+const topicOption = (topic: OptionTopic): OptionCheck<false> => {
+  const flags = flagsOfTopic.get(topic)!;
+  const schemas = Object.fromEntries([...flags.values()].map((name) => [name, schemaOf(name)]));
+  const kind = topic === 'model' ? { kind: modelKindOption } : {};
+  return groupOption(
+    { ...kind, ...checksOfFlags(schemas, inWordsOfOptions) },
+    { of: 'a run', meant: (name) => optionElsewhere(name, topic) },
+  );
+};
+
+/** Returns the option of another topic that has a name, or the flag of it. */
+function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
+  const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(camelCase(name));
+  if (own !== undefined) return optionOf(own);
+  const found = optionTopics.find((each) => flagsOfTopic.get(each)!.has(camelCase(name)));
+  return found && `${found}.${camelCase(name)}`;
+}
+
+/** Checks of the options of a run, by topic, made from the schema of its flags. */
+export const runOptionChecks = {
+  ...Object.fromEntries(optionTopics.map((topic) => [topic, topicOption(topic)])),
+  preset: presetOption,
+} as OptionChecks<RunOptions>;
+
+/** Words for the owner of these options, and the option that a program means with an unknown name. */
+export const ofRun = {
+  of: 'a run',
+  meant: (name: string): string | undefined =>
+    nearestName(name, Object.keys(runOptionChecks)) === undefined ? optionElsewhere(name) : undefined,
+};
+
+/** Flags that `parseFlags` or `flagsOfOptions` has returned. */
+export const resolvedFlagsOption: OptionCheck<false> = objectOption(
+  'flags that parseFlags or flagsOfOptions returned',
+  {
+    values: required(objectOption('flags that parseFlags or flagsOfOptions returned')),
+    given: required(optionThat('a set of flags', (value) => value instanceof Set)),
+    sources: required(optionThat('the sources of flags', (value) => value instanceof Map)),
+  },
+);
+
+const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
+  Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
+
+/** A configuration of a training run, with all its parts. */
+export const configurationOption: OptionCheck<false> = objectOption(
+  'a configuration that configure or validateConfiguration returned',
+  {
+    kind: required(modelKindOption),
+    ...partsNamed(['model', 'training', 'optimizer', 'spikes', 'data', 'parallel', 'checkpoint', 'logging']),
+  },
+);
+
+/** A configuration of a fine-tuning, with all its parts. */
+export const fineTuningConfigurationOption: OptionCheck<false> = objectOption(
+  'a configuration that configureFineTuning returned',
+  {
+    ...partsNamed(['data', 'start', 'spans', 'optimizer', 'parallel', 'recompute', 'checkpoint', 'tracking']),
+  },
+);
+
+/** The number of processes of a run. */
+export const numProcessesOption: OptionCheck<false> = wholeNumberOption(1);

@@ -1,0 +1,262 @@
+import { ConfigurationError } from '../mtl-error.js';
+import { nearestName } from '../nearest-names.js';
+
+/** The option that is checked. */
+export interface OptionPlace {
+  /** As a program writes it: `optimizer.lr`, `extensions[0].name`. */
+  readonly path: string;
+  /** The code of errors about it. */
+  readonly code: `MTL_${string}`;
+}
+
+/** A check of the value of an option. */
+export interface OptionCheck<IsRequired extends boolean = boolean> {
+  /** True where the option may not be left out. */
+  readonly isRequired: IsRequired;
+  /** Checks a value that is not undefined. @throws ConfigurationError with the path of the option */
+  readonly check: (value: unknown, place: OptionPlace) => void;
+}
+
+/** A check of each option of a type; those that the type requires are `required`. */
+export type OptionChecks<Options> = {
+  readonly [Name in keyof Options & string]-?: undefined extends Options[Name]
+    ? OptionCheck<false>
+    : OptionCheck<true>;
+};
+
+/** A value in the words of an error, short, and so that texts differ from numbers. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
+  if (typeof value === 'bigint') return `${value}n`;
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : `an array of ${value.length}`;
+  if (typeof value !== 'object' || value === null) return String(value);
+  if (isPlainObject(value)) return Object.keys(value).length === 0 ? 'an empty object' : 'an object';
+  return `an object of ${classNameOf(value)}`;
+}
+
+function classNameOf(value: object): string {
+  const { constructor: made } = value as { readonly constructor?: unknown };
+  return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
+}
+
+/** Tells an object that a program has written as `{ ... }`; its options are all its own. */
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // objects of another realm have another Object.prototype, which has none
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** Returns the error for a value that an option cannot have. */
+export function wrongOption(
+  value: unknown,
+  { path, code }: OptionPlace,
+  expected: string,
+): ConfigurationError {
+  return new ConfigurationError(
+    code,
+    `${path} is ${value === undefined ? 'missing' : describeValue(value)}`,
+    {
+      expected,
+      details: { option: path },
+    },
+  );
+}
+
+/** Makes a check of values that a test accepts. */
+export function optionThat(expected: string, accepts: (value: unknown) => boolean): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, place) => {
+      if (!accepts(value)) throw wrongOption(value, place, expected);
+    },
+  };
+}
+
+/** The option may not be left out. */
+export const required = ({ check }: OptionCheck): OptionCheck<true> => ({ isRequired: true, check });
+
+/** A text that is not empty: a path, a name. */
+export const textOption = optionThat('a text', (value) => typeof value === 'string' && value !== '');
+
+/** True or false. */
+export const switchOption = optionThat('true or false', (value) => typeof value === 'boolean');
+
+/** Any function. */
+export const functionOption = optionThat('a function', (value) => typeof value === 'function');
+
+/** A number that is not NaN. */
+export const numberOption = optionThat(
+  'a number',
+  (value) => typeof value === 'number' && !Number.isNaN(value),
+);
+
+/** A whole number of a range, both ends included. */
+export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
+  const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
+  return optionThat(
+    `a whole number, ${least}${upTo}`,
+    (value) => Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most,
+  );
+}
+
+/** One of a few names; the error has the nearest one. */
+export function choiceOption(names: readonly string[]): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, place) => {
+      if (typeof value === 'string' && names.includes(value)) return;
+      throw new ConfigurationError(place.code, `${place.path} is ${describeValue(value)}`, {
+        expected: names.join(', '),
+        ...remedyOf(typeof value === 'string' ? nearestName(value, names) : undefined),
+        details: { option: place.path },
+      });
+    },
+  };
+}
+
+/** A list, each member of which passes a check. */
+export function listOption(
+  { check }: OptionCheck,
+  {
+    what = 'an array',
+    isEmptyRight = true,
+  }: { readonly what?: string; readonly isEmptyRight?: boolean } = {},
+): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, place) => {
+      if (!Array.isArray(value) || (value.length === 0 && !isEmptyRight))
+        throw wrongOption(value, place, what);
+      for (const [index, each] of value.entries()) check(each, { ...place, path: `${place.path}[${index}]` });
+    },
+  };
+}
+
+/**
+ * An object, of any class, with members that pass checks: a stream, an extension, a signal. It may have
+ * others.
+ *
+ * @param what what it is, for errors
+ */
+export function objectOption(
+  what: string,
+  members: Readonly<Record<string, OptionCheck>> = {},
+): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, place) => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value))
+        throw wrongOption(value, place, what);
+      checkMembers(value as Readonly<Record<string, unknown>>, members, place);
+    },
+  };
+}
+
+/** The words of a command line, without the program's name. */
+export const wordsOption = listOption(
+  optionThat('a text', (word) => typeof word === 'string'),
+  { what: 'an array of the words of a command line' },
+);
+
+/** The words of errors about a name that a group of options does not have. */
+export interface OptionGroupFacts {
+  /** Words for what has the options, such as `a run`. */
+  readonly of: string;
+  /** The option that a program means with an unknown name, by its path. Default: the nearest name. */
+  readonly meant?: ((name: string) => string | undefined) | undefined;
+}
+
+/** Options of their own, by name: an object literal without others. */
+export function groupOption(
+  checks: Readonly<Record<string, OptionCheck>>,
+  facts: OptionGroupFacts,
+): OptionCheck<false> {
+  return {
+    isRequired: false,
+    check: (value, place) => {
+      if (!isPlainObject(value))
+        throw wrongOption(value, place, `an object of options: ${listedOptions(checks)}`);
+      for (const name of Object.keys(value))
+        if (!Object.hasOwn(checks, name)) throw unknownOption(name, { place, checks, facts });
+      checkMembers(value, checks, place);
+    },
+  };
+}
+
+/**
+ * Checks the options that a function was called with: their names, and their values in the order of `checks`.
+ *
+ * @param how.of words for what has the options, such as `a run`
+ * @param how.code the code of errors. Default: MTL_OPTION
+ * @throws ConfigurationError for the first that is wrong, with its path
+ */
+export function checkOptions(
+  options: unknown,
+  how: OptionGroupFacts & {
+    readonly checks: Readonly<Record<string, OptionCheck>>;
+    readonly code?: `MTL_${string}`;
+  },
+): void {
+  const { checks, code = 'MTL_OPTION' } = how;
+  const path = isPlainObject(options) ? '' : `the value for the options of ${how.of}`;
+  groupOption(checks, how).check(options, { path, code });
+}
+
+/** Checks an argument of its own, which has no name in an object of options. */
+export function checkArgument(
+  value: unknown,
+  {
+    check,
+    name,
+    code = 'MTL_OPTION',
+  }: { readonly check: OptionCheck; readonly name: string; readonly code?: `MTL_${string}` },
+): void {
+  check.check(value, { path: name, code });
+}
+
+function checkMembers(
+  value: Readonly<Record<string, unknown>>,
+  checks: Readonly<Record<string, OptionCheck>>,
+  { path, code }: OptionPlace,
+): void {
+  for (const [name, { check, isRequired }] of Object.entries(checks)) {
+    const member = value[name];
+    if (member === undefined && !isRequired) continue;
+    check(member, { path: pathOf(path, name), code });
+  }
+}
+
+function unknownOption(
+  name: string,
+  {
+    place: { path, code },
+    checks,
+    facts: { of, meant },
+  }: {
+    readonly place: OptionPlace;
+    readonly checks: Readonly<Record<string, OptionCheck>>;
+    readonly facts: OptionGroupFacts;
+  },
+): ConfigurationError {
+  const nearest = nearestName(name, Object.keys(checks));
+  const near = meant?.(name) ?? (nearest === undefined ? undefined : pathOf(path, nearest));
+  return new ConfigurationError(code, `${pathOf(path, name)} is no option of ${of}`, {
+    expected: near ?? listedOptions(checks),
+    ...remedyOf(near),
+    details: { option: pathOf(path, name), ...(near === undefined ? {} : { near }) },
+  });
+}
+
+const pathOf = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
+
+const remedyOf = (meant: string | undefined): { readonly remedy?: string } =>
+  meant === undefined ? {} : { remedy: `write ${meant}` };
+
+/** Names enough of the options that a reader knows what they are. */
+function listedOptions(checks: Readonly<Record<string, OptionCheck>>): string {
+  const names = Object.keys(checks);
+  return `{ ${names.slice(0, 16).join(', ')}${names.length > 16 ? ' ...' : ''} }`;
+}

@@ -1,0 +1,1 @@
+export { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from './probe-options.js';

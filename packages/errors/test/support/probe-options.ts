@@ -1,0 +1,111 @@
+import { MtlError } from '../../src/index.js';
+
+/** Values of every type that JavaScript has, a few of each, most of them wrong for any option. */
+export const valuesOfAllTypes: readonly unknown[] = [
+  ...[null, true, 5, Number.NaN, '', '5', 5n, Symbol('five')],
+  ...[[], ['5'], [null], {}, { five: 5 }, () => 5, new Map()],
+];
+
+/** A function with options, and what is to be known of it to find out what it takes. */
+export interface ProbedOptions {
+  /** Words for it in what is reported. */
+  readonly name: string;
+  /** Calls it. */
+  readonly call: (options: unknown) => unknown;
+  /** Options that it takes. */
+  readonly right?: Readonly<Record<string, unknown>>;
+  /** Tells, for each option by its path (`optimizer.lr`), which values it takes. */
+  readonly accepts: Readonly<Record<string, (value: unknown) => boolean>>;
+  /**
+   * The option that is checked last: it is wrong in calls about others, so that nothing is begun where these
+   * are accepted.
+   */
+  readonly last: string;
+}
+
+/** Returns options with a value at a path. */
+function withValue(
+  options: Readonly<Record<string, unknown>>,
+  path: string,
+  value: unknown,
+): Readonly<Record<string, unknown>> {
+  const at = path.indexOf('.');
+  if (at < 0) return { ...options, [path]: value };
+  const [group, rest] = [path.slice(0, at), path.slice(at + 1)];
+  const inner = (options[group] ?? {}) as Readonly<Record<string, unknown>>;
+  return { ...options, [group]: withValue(inner, rest, value) };
+}
+
+/** Returns what a function throws or rejects with; undefined where it does neither. */
+export async function errorOf(call: () => unknown): Promise<unknown> {
+  try {
+    await call();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+const shown = (value: unknown): string => {
+  if (typeof value === 'function') return 'a function';
+  return value instanceof Object ? `${value.constructor.name} ${JSON.stringify(value)}` : String(value);
+};
+
+/**
+ * Gives every option of a function values of all types, and the function itself as its options.
+ *
+ * @returns what is not as it should be: an error without a code or without the path of the option, a value
+ *   that is taken and should be refused, or the other way round
+ */
+export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly string[]> {
+  const { name, call, right = {}, accepts, last } = probed;
+  const problems: string[] = [];
+  const report = (what: string, value: unknown, found: string): void =>
+    void problems.push(`${name}, ${what} of ${shown(value)}: ${found}`);
+  for (const value of valuesOfAllTypes) {
+    if (value instanceof Object && Object.getPrototypeOf(value) === Object.prototype) continue;
+    const error = await errorOf(() => call(value));
+    if (!MtlError.isInstance(error) || !error.message.includes('the options of'))
+      report('options', value, String(error));
+  }
+  for (const [path, isRight] of Object.entries(accepts)) {
+    for (const value of valuesOfAllTypes) {
+      const shouldTake = isRight(value);
+      const isLast = path === last || path.startsWith(`${last}.`);
+      // nothing would stop the function
+      if (isLast && shouldTake) continue;
+      const stopped = isLast ? right : { ...right, [last]: Symbol('stop') };
+      const error = await errorOf(() => call(withValue(stopped, path, value)));
+      if (!MtlError.isInstance(error)) {
+        report(path, value, String(error));
+        continue;
+      }
+      const isRefused = mentions(error.message, path);
+      const isStopped = !isLast && mentions(error.message, last);
+      if (shouldTake ? !isStopped : !isRefused) report(path, value, error.message);
+    }
+  }
+  return problems;
+}
+
+/** Tells if a message begins with the path of an option, or of a member of it. */
+const mentions = (message: string, path: string): boolean =>
+  message.startsWith(path) && /^[ .[]/.test(message.slice(path.length));
+
+/** Which values options of a kind take, for `ProbedOptions`. */
+export const takes = {
+  text: (value: unknown) => typeof value === 'string' && value !== '',
+  anyText: (value: unknown) => typeof value === 'string',
+  number: (value: unknown) => typeof value === 'number' && !Number.isNaN(value),
+  wholeNumber: (value: unknown) => Number.isSafeInteger(value),
+  boolean: (value: unknown) => typeof value === 'boolean',
+  function: (value: unknown) => typeof value === 'function',
+  nothing: () => false,
+  emptyArray: (value: unknown) => Array.isArray(value) && value.length === 0,
+  arrayOfNumbers: (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === 'number'),
+  arrayOfTexts: (value: unknown) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
+  plainObject: (value: unknown) =>
+    value instanceof Object && Object.getPrototypeOf(value) === Object.prototype,
+  emptyObject: (value: unknown) => takes.plainObject(value) && Object.keys(value as object).length === 0,
+  anyObject: (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value),
+} as const;

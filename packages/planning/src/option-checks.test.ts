@@ -1,0 +1,59 @@
+import { configure, flagsOfOptions } from '@mtl/configuration';
+import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
+import { describe, expect, it } from 'vitest';
+import { dryRun } from './dry-run/dry-run.js';
+import { planRun } from './plan/plan-run.js';
+import { searchLayouts } from './plan/search/search-layouts.js';
+
+const profile = { name: 'never used', hardware: {}, software: {} };
+
+const probed: readonly ProbedOptions[] = [
+  {
+    name: 'dryRun',
+    call: (options) => dryRun(configure(), options as Parameters<typeof dryRun>[1]),
+    last: 'listenerOf',
+    accepts: { isRun: takes.function, withUneven: takes.boolean, listenerOf: takes.function },
+  },
+  {
+    name: 'planRun',
+    call: (options) => planRun(configure(), options as Parameters<typeof planRun>[1]),
+    right: { profile },
+    last: 'memoryBytes',
+    accepts: { profile: takes.nothing, memoryBytes: (value) => value === 5 },
+  },
+  {
+    name: 'searchLayouts',
+    call: (options) => searchLayouts(options as Parameters<typeof searchLayouts>[0]),
+    right: { flags: flagsOfOptions({}), numProcesses: 2, profile },
+    last: 'onProgress',
+    accepts: {
+      flags: takes.nothing,
+      numProcesses: (value) => value === 5,
+      profile: takes.nothing,
+      memoryBytes: (value) => value === 5,
+      numBest: (value) => value === 5,
+      onProgress: takes.function,
+    },
+  },
+];
+
+describe('options of any JavaScript type', () => {
+  it.each(probed.map((each) => [each.name, each] as const))(
+    'are taken by %s, or refused with their path',
+    async (_, each) => {
+      expect(await problemsOfOptions(each)).toEqual([]);
+    },
+  );
+
+  it('are refused where they are configurations', async () => {
+    for (const value of valuesOfAllTypes) {
+      for (const call of [
+        () => dryRun(value as never),
+        () => planRun(value as never, { profile } as never),
+      ]) {
+        const message = expect.stringMatching(/^configuration[ .]/);
+        expect(await errorOf(call)).toMatchObject({ code: 'MTL_OPTION', message });
+      }
+    }
+  });
+});
