@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { createTokenizer } from './create-tokenizer.js';
+import { createTokenizer } from '../create-tokenizer.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -39,11 +39,11 @@ describe('patterns of a tokenizer.json', () => {
   it('refuse a behavior and a length that are none', async () => {
     await expect(open({ ...split('a'), behavior: 'Merged' })).rejects.toMatchObject({
       code: 'MTL_DATA_TOKENIZER',
-      message: expect.stringContaining('"Merged"'),
+      message: expect.stringContaining('pre_tokenizer.behavior is "Merged"'),
     });
     await expect(open({ type: 'FixedLength', length: 0 })).rejects.toMatchObject({
       code: 'MTL_DATA_TOKENIZER',
-      message: expect.stringContaining('the length 0'),
+      message: expect.stringContaining('pre_tokenizer.length is 0'),
     });
   });
 });
