@@ -11,7 +11,7 @@ import { startIdsOf } from './components/post-processors.js';
 import { makePreTokenizer } from './components/pre-tokenizers.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
 import { readJsonFile, tokenizerError, tokenText } from './tokenizer-files.js';
-import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
+import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
 // Names that published models give the token that ends a document, most specific first.
@@ -98,9 +98,12 @@ function makeParts(json: TokenizerJson, file: string) {
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = new Map(Array.from(vocabularyOf(json.model), ([token, id]) => [id, token]));
-  for (const { id, content } of json.added_tokens) tokens.set(id, content);
+  const normalize = (text: string) => normalizer?.normalize(text) ?? text;
+  // The tokenizers library gives back what it looks for in normalized texts.
+  for (const token of json.added_tokens)
+    tokens.set(token.id, isNormalized(token) ? normalize(token.content) : token.content);
   return {
-    normalize: (text: string) => normalizer?.normalize(text) ?? text,
+    normalize,
     encodeText: tokenizerJsonEncoder({
       normalizer,
       preTokenizer,

@@ -13,6 +13,11 @@ interface EncodingParts {
   readonly addedTokens: TokenizerJson['added_tokens'];
 }
 
+/** True for a token that is looked for in normalized texts, in its own normalized form. */
+export function isNormalized({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean {
+  return normalized ?? special !== true;
+}
+
 /**
  * Encodes texts as the tokenizers library: added tokens are found first, in the text and in what the
  * normalizer makes of it, and what is between them is normalized, split into words and encoded word by word.
@@ -25,8 +30,6 @@ export function tokenizerJsonEncoder({
   addedTokens,
 }: EncodingParts): (text: string) => (number | undefined)[] {
   const encodeWord = rememberWords(model);
-  const isNormalized = ({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean =>
-    normalized ?? special !== true;
   const splitText = addedTokenSplitter(addedTokens.filter((token) => !isNormalized(token)));
   const splitNormalized = addedTokenSplitter(
     addedTokens.filter(isNormalized).map((token): AddedToken => {

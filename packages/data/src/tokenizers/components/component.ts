@@ -12,7 +12,7 @@ export class Component {
   readonly #file: string;
   readonly #where: string;
   readonly #fields: Readonly<Record<string, unknown>>;
-  /** What it is, as `NFC`; empty in a part that needs no type. */
+  /** Names the kind, as `NFC`; empty in a part that needs no type. */
   readonly type: string;
 
   /**

@@ -135,7 +135,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** What the tokenizers library takes away around English punctuation and contractions, in this order. */
+/** Lists what the tokenizers library takes away around English punctuation and contractions, in this order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],

@@ -12,7 +12,7 @@ import { toRegExpDetails } from 'oniguruma-to-es';
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
-/** What a part of a pattern can cost where what follows it fails. */
+/** The cost of a part of a pattern where what follows it fails. */
 interface Cost {
   /** In how many ways it can match at one place, loops aside. */
   readonly ways: number;
@@ -111,6 +111,8 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
       ? { ways: 1, depth: 1, loops: [charactersOf(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
+  // A loop ends where its body fails, and nothing goes back if what follows cannot fail.
+  if (!around.canFail && min <= 1) return costOf(body, around);
   const cost = costOf(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {
     const isPlain = cost.ways === 1 && cost.depth === 0 && hasOneLength(body);

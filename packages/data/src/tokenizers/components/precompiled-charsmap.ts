@@ -24,9 +24,16 @@ export function precompiledNormalizer(component: Component): Normalizer {
 
 type Replacement = (part: string) => string | undefined;
 
-// Two neighbours of ASCII are graphemes of their own, except for the end of a line.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
-const pieces = /\r\n(?![^\0-\x7f])|\r?[\0-\x7f]?[^\0-\x7f]+|[\0-\x7f]/g;
+// Signs that belong to the character behind them, such as that of a number in Arabic.
+const prepended =
+  '\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u0d4e\\u{110bd}\\u{110cd}\\u{111c2}\\u{111c3}\\u{113d1}\\u{1193f}' +
+  '\\u{11941}\\u{11a84}-\\u{11a89}\\u{11d46}\\u{11f02}';
+const [ascii, other] = ['[\\0-\\x7f]', '[^\\0-\\x7f]'];
+// Pieces that no grapheme crosses: two neighbours of ASCII are graphemes of their own, except for `\r\n`.
+const pieces = new RegExp(
+  `\\r\\n(?!${other})|\\r?${ascii}?${other}+(?:(?<=[${prepended}])${ascii}${other}*)*|${ascii}`,
+  'gu',
+);
 
 // Made at its first use, which takes some milliseconds.
 let segmenter: Intl.Segmenter | undefined;

@@ -71,7 +71,7 @@ export const nonSpacingMark =
   '\\u{1e008}-\\u{1e018}\\u{1e01b}-\\u{1e021}\\u{1e023}\\u{1e024}\\u{1e026}-\\u{1e02a}\\u{1e944}-\\u{1e94a}]';
 /** Marks of all kinds, for the flag `v`. */
 export const combiningMark = `[\\p{M}\\u1cf2\\u1cf3]--[${newerThanUnicode9}\\u{111c9}]`;
-/** What a word consists of, for the flag `v`. */
+/** Characters that words consist of, for the flag `v`. */
 export const wordCharacter = `[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]--[${newerThanUnicode16}]`;
 /** Characters without a form of their own, which BERT takes away; tabs and ends of lines are none. */
 export const control =

@@ -1,7 +1,7 @@
 import type { TokenizerJson } from '../check-tokenizer-json.js';
 import { byteTokens } from './byte-pair-model.js';
 
-// What an unknown character costs more than the rarest token.
+// An unknown character costs this much more than the rarest token.
 const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 
