@@ -6,7 +6,7 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** Those of a case; a sweep has the same for all. */
+  /** Its own texts; a sweep has the same for all. */
   readonly texts?: readonly string[];
   /** Null for what the tokenizers library refuses. */
   readonly encoded: readonly (readonly number[] | null)[] | null;

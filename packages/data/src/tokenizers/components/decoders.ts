@@ -135,7 +135,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Lists what the tokenizers library takes away around English punctuation and contractions, in this order. */
+/** Artifacts around English punctuation and contractions that the library takes away, in this order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],
