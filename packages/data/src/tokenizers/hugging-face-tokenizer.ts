@@ -100,8 +100,17 @@ function makeParts(json: TokenizerJson, file: string) {
   const tokens = new Map(Array.from(vocabularyOf(json.model), ([token, id]) => [id, token]));
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
   // The tokenizers library gives back what it looks for in normalized texts.
-  for (const token of json.added_tokens)
-    tokens.set(token.id, isNormalized(token) ? normalize(token.content) : token.content);
+  for (const token of json.added_tokens) {
+    const content = isNormalized(token) ? normalize(token.content) : token.content;
+    if (content === '') {
+      throw tokenizerError(
+        file,
+        `has the added token ${JSON.stringify(token.content)}, of which the normalizer leaves nothing`,
+        { expected: 'one with "normalized": false, or a normalizer that keeps it' },
+      );
+    }
+    tokens.set(token.id, content);
+  }
   return {
     normalize,
     encodeText: tokenizerJsonEncoder({

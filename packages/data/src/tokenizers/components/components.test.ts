@@ -185,6 +185,15 @@ describe('models of a tokenizer.json', () => {
       /normalizer\.type is "Magic"/,
     ],
     [
+      'an added token of which nothing is left',
+      {
+        ...bpe(['a', 'é'], {}),
+        normalizer: { type: 'Replace', pattern: { String: 'é' }, content: '' },
+        added_tokens: [{ id: 1, content: 'é', normalized: true }],
+      },
+      /added token "é", of which the normalizer leaves nothing/,
+    ],
+    [
       'a charsmap that is none',
       { ...bpe(['a'], {}), normalizer: { type: 'Precompiled', precompiled_charsmap: 'AAAA' } },
       /normalizer\.precompiled_charsmap is "AAAA"/,
