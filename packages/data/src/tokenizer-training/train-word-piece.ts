@@ -1,8 +1,9 @@
-import * as huggingFace from '@huggingface/tokenizers';
 import { UsageError } from '@mtl/errors';
 import { writeFileAtomically } from '../files/write-files.js';
 import type { TokenizerJson } from '../tokenizers/check-tokenizer-json.js';
-import { correctNormalizer, correctPreTokenizer } from '../tokenizers/correct-tokenizer-json.js';
+import { Component } from '../tokenizers/components/component.js';
+import { makeNormalizer } from '../tokenizers/components/normalizers.js';
+import { makePreTokenizer } from '../tokenizers/components/pre-tokenizers.js';
 import {
   checkVocabularySize,
   checkWords,
@@ -15,12 +16,6 @@ import { specialToken } from './train-byte-level-bpe.js';
 
 const bertSpecialTokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const continuation = '##';
-
-// The library exports these classes, but its declarations do not resolve under Node's rules.
-const { BertNormalizer, BertPreTokenizer } = huggingFace as unknown as {
-  BertNormalizer: new (config: object) => { normalize(text: string): string };
-  BertPreTokenizer: new () => { pre_tokenize_text(text: string): string[] };
-};
 
 /** Settings of a WordPiece training. */
 interface TrainWordPieceOptions {
@@ -62,11 +57,12 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
     strip_accents: null,
     lowercase,
   };
-  const normalizer = new BertNormalizer(normalizerConfig);
-  correctNormalizer(normalizer, normalizerConfig);
-  const preTokenizer = new BertPreTokenizer();
-  correctPreTokenizer(preTokenizer, { type: 'BertPreTokenizer' });
-  const split = (text: string) => preTokenizer.pre_tokenize_text(normalizer.normalize(text));
+  const place = { file: 'tokenizer.json', where: 'normalizer' };
+  const normalizer = makeNormalizer(new Component(normalizerConfig, place));
+  const preTokenizer = makePreTokenizer(
+    new Component({ type: 'BertPreTokenizer' }, { ...place, where: 'pre_tokenizer' }),
+  );
+  const split = (text: string) => preTokenizer.split(normalizer.normalize(text), 0);
   const words = await countWords({ texts, split, onProgress });
   checkWords(words);
   const { symbols, spelt } = spell({ words, limitAlphabet, specialTokens });

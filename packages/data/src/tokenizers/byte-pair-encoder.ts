@@ -70,7 +70,7 @@ export class BytePairEncoder {
   }
 }
 
-function push(heap: number[], key: number): void {
+export function push(heap: number[], key: number): void {
   let at = heap.length;
   heap.push(key);
   while (at > 0) {
@@ -82,7 +82,7 @@ function push(heap: number[], key: number): void {
   heap[at] = key;
 }
 
-function pop(heap: number[]): number | undefined {
+export function pop(heap: number[]): number | undefined {
   const top = heap[0];
   const key = heap.pop();
   if (key === undefined || heap.length === 0) return top;

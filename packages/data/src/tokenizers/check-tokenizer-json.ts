@@ -1,22 +1,34 @@
 import { isJsonObject } from '../python/json.js';
-import { splitBehaviors } from './text-pattern.js';
+import { shown } from './components/component.js';
 import { tokenizerError } from './tokenizer-files.js';
 
 // Ids index arrays: a wild one must not make an array of that length.
 const maximumId = 1 << 24;
 
+const modelTypes = ['BPE', 'Unigram', 'WordLevel', 'WordPiece'] as const;
+type ModelType = (typeof modelTypes)[number];
+
+// Ranks of merges and positions in a word share a number of 53 bits.
+const maximumMerges = 1 << 21;
+
 /** A tokenizer.json whose parts that we rely on were checked. */
 export interface TokenizerJson {
   readonly model: {
-    readonly type: 'BPE' | 'WordPiece' | 'Unigram';
+    readonly type: ModelType;
     readonly vocab: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
     readonly merges?: readonly (string | readonly [string, string])[];
     readonly unk_token?: string | null;
     /** Index of the unknown token of Unigram. */
     readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
-    /** True if unknown tokens of neighbouring words become one. */
-    readonly fuse_unk?: boolean;
+    readonly end_of_word_suffix?: string | null;
+    readonly max_input_chars_per_word?: number;
+    /** True if unknown characters of a word that are neighbours become one token; always in Unigram. */
+    readonly fuse_unk?: boolean | null;
+    /** True if the tokens of its bytes stand for an unknown character. */
+    readonly byte_fallback?: boolean | null;
+    /** True if a word that is a token is not built from merges. */
+    readonly ignore_merges?: boolean | null;
   };
   readonly added_tokens: readonly {
     readonly id: number;
@@ -42,17 +54,14 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
   // Old files leave the type out; the parts tell.
-  const type =
-    model.type ??
-    (Array.isArray(model.merges) ? 'BPE' : Array.isArray(model.vocab) ? 'Unigram' : 'WordPiece');
-  if (type !== 'BPE' && type !== 'WordPiece' && type !== 'Unigram') {
-    return fail(`has a model of type ${JSON.stringify(type)}`, 'BPE, WordPiece or Unigram');
-  }
+  const type = modelTypes.find((known) => known === (model.type ?? untypedModel(model)));
+  if (type === undefined)
+    return fail(`has a model of type ${JSON.stringify(model.type)}`, modelTypes.join(', '));
   if (type === 'Unigram') checkUnigram(model, fail);
-  else checkVocabulary(model, fail);
+  else checkVocabulary({ ...model, type }, fail);
   if (type === 'BPE') checkMerges(model, fail);
   const addedTokens = json.added_tokens ?? [];
-  if (!Array.isArray(addedTokens)) return fail('has "added_tokens" that are not a list');
+  if (!Array.isArray(addedTokens)) return fail(`has "added_tokens" that are ${shown(addedTokens)}`, 'a list');
   for (const [i, token] of addedTokens.entries()) {
     if (
       !isJsonObject(token) ||
@@ -62,13 +71,11 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
     ) {
       fail(`has a malformed added token (number ${i})`, `an id below ${maximumId} and a text`);
     }
-  }
-  for (const part of ['normalizer', 'pre_tokenizer', 'post_processor', 'decoder']) {
-    const value = json[part] ?? null;
-    if (value !== null && !(isJsonObject(value) && typeof value.type === 'string')) {
-      fail(`has a malformed ${part}`, 'null or an object with a type');
+    for (const flag of ['special', 'single_word', 'lstrip', 'rstrip', 'normalized']) {
+      const value = token[flag];
+      if (value !== undefined && typeof value !== 'boolean')
+        fail(`has the added token ${shown(token.content)} with ${flag}: ${shown(value)}`, 'true or false');
     }
-    checkPatterns(value, fail);
   }
   return {
     normalizer: null,
@@ -81,31 +88,13 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   };
 }
 
-/** Patterns of Split and Replace and behaviors of Split and Punctuation, however deep. */
-function checkPatterns(part: unknown, fail: Fail): void {
-  if (typeof part !== 'object' || part === null) return;
-  const { type, pattern, behavior } = part as Record<string, unknown>;
-  const isBehavior = splitBehaviors.some((known) => known === behavior);
-  if ((type === 'Split' || type === 'Punctuation') && behavior !== undefined && !isBehavior) {
-    fail(`has a ${type} with the behavior ${JSON.stringify(behavior)}`, splitBehaviors.join(', '));
-  }
-  const { length } = part as Record<string, unknown>;
-  if (type === 'FixedLength' && length !== undefined && !(isId(length) && length > 0)) {
-    fail(`has a FixedLength with the length ${JSON.stringify(length)}`, 'a positive integer');
-  }
-  if (type === 'Split' || type === 'Replace') {
-    const { String: text, Regex: expression } = (isJsonObject(pattern) ? pattern : {}) as Record<
-      string,
-      unknown
-    >;
-    if (typeof text !== 'string' && typeof expression !== 'string') {
-      fail(
-        `has a ${type} with the pattern ${JSON.stringify(pattern)}`,
-        '{"String": "..."} or {"Regex": "..."}',
-      );
-    }
-  }
-  for (const child of Object.values(part)) checkPatterns(child, fail);
+/** The type of a model whose file does not say it. */
+function untypedModel(model: Record<string, unknown>): ModelType {
+  if (Array.isArray(model.merges)) return 'BPE';
+  if (Array.isArray(model.vocab)) return 'Unigram';
+  const isWordPiece =
+    model.continuing_subword_prefix !== undefined || model.max_input_chars_per_word !== undefined;
+  return isWordPiece ? 'WordPiece' : 'WordLevel';
 }
 
 type Fail = (what: string, expected?: string) => never;
@@ -123,15 +112,27 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): void {
   if (seen.size === 0) fail('has an empty vocabulary');
   for (const key of ['unk_token', 'continuing_subword_prefix', 'end_of_word_suffix']) {
     const value = model[key] ?? null;
-    if (value !== null && typeof value !== 'string') fail(`has a malformed ${key}`, 'a text or null');
+    if (value !== null && typeof value !== 'string')
+      fail(`has the model.${key} ${shown(value)}`, 'a text or null');
+  }
+  if (model.type === 'BPE') {
+    for (const key of ['fuse_unk', 'byte_fallback', 'ignore_merges']) {
+      const value = model[key] ?? null;
+      if (value !== null && typeof value !== 'boolean')
+        fail(`has the model.${key} ${shown(value)}`, 'true, false or null');
+    }
+    if ((model.dropout ?? 0) !== 0)
+      fail(`has the model.dropout ${shown(model.dropout)}`, 'null or 0: ids must not depend on chance');
+    return;
+  }
+  const unknown = model.unk_token;
+  if (typeof unknown !== 'string' || !Object.hasOwn(model.vocab as object, unknown)) {
+    fail(`has the unknown token ${JSON.stringify(unknown)}, which is not in its vocabulary`);
   }
   if (model.type === 'WordPiece') {
-    const unknown = model.unk_token;
-    if (typeof unknown !== 'string' || !Object.hasOwn(model.vocab as object, unknown)) {
-      fail(`has the unknown token ${JSON.stringify(unknown)}, which is not in its vocabulary`);
-    }
     const longest = model.max_input_chars_per_word ?? 100;
-    if (!isId(longest)) fail('has a malformed max_input_chars_per_word', 'a non-negative integer');
+    if (!isId(longest))
+      fail(`has the model.max_input_chars_per_word ${shown(longest)}`, 'a non-negative integer');
   }
 }
 
@@ -139,13 +140,21 @@ function checkMerges(model: Record<string, unknown>, fail: Fail): void {
   const vocabulary = model.vocab as Record<string, unknown>;
   const prefix = typeof model.continuing_subword_prefix === 'string' ? model.continuing_subword_prefix : '';
   if (!Array.isArray(model.merges)) fail('has no merges', 'a list of pairs');
+  if ((model.merges as unknown[]).length > maximumMerges)
+    fail(`has ${(model.merges as unknown[]).length} merges`, `at most ${maximumMerges}`);
   for (const [i, merge] of (model.merges as unknown[]).entries()) {
     const parts: unknown = typeof merge === 'string' ? merge.split(' ') : merge;
     if (!Array.isArray(parts) || parts.length !== 2 || !parts.every((part) => typeof part === 'string')) {
       fail(`has a malformed merge (number ${i}): ${JSON.stringify(merge)}`, 'a pair of tokens');
     }
     const [left, right] = parts as [string, string];
-    const tail = prefix !== '' && right.startsWith(prefix) ? right.slice(prefix.length) : right;
+    if (!right.startsWith(prefix)) {
+      fail(
+        `merge number ${i} has the right token ${JSON.stringify(right)}`,
+        `one that begins with the model.continuing_subword_prefix ${JSON.stringify(prefix)}`,
+      );
+    }
+    const tail = right.slice(prefix.length);
     const missing = [left, right, left + tail].find((token) => !Object.hasOwn(vocabulary, token));
     if (missing !== undefined)
       fail(`merge number ${i} needs the token ${JSON.stringify(missing)}, which has no id`);
@@ -153,7 +162,9 @@ function checkMerges(model: Record<string, unknown>, fail: Fail): void {
 }
 
 function checkUnigram(model: Record<string, unknown>, fail: Fail): void {
-  const { vocab, unk_id: unknown } = model;
+  const { vocab, unk_id: unknown, byte_fallback: fallsBack = false } = model;
+  if (typeof fallsBack !== 'boolean')
+    fail(`has the model.byte_fallback ${shown(fallsBack)}`, 'true or false');
   if (!Array.isArray(vocab) || vocab.length === 0 || vocab.length > maximumId)
     fail('has no vocabulary', 'a list of pairs');
   for (const [i, entry] of (vocab as unknown[]).entries()) {

@@ -36,6 +36,13 @@ function makeByteAlphabet(): string[] {
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(prints(byte) ? byte : moved++));
 }
 
+/** Returns the stand-ins of the bytes of a text. */
+export function spellBytes(text: string): string {
+  let spelt = '';
+  for (const byte of Buffer.from(text, 'utf8')) spelt += byteAlphabet[byte];
+  return spelt;
+}
+
 const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
 
 /** Vocabulary and merges of a byte-level BPE; tokens are spelt in the alphabet of `byteAlphabet`. */

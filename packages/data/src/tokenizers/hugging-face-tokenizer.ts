@@ -1,18 +1,17 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
-import {
-  correctDecoder,
-  correctModel,
-  correctNormalizer,
-  correctPreTokenizer,
-} from './correct-tokenizer-json.js';
+import { componentOf } from './components/component.js';
+import { makeDecoder } from './components/decoders.js';
+import { makeModel, vocabularyOf } from './components/models.js';
+import { makeNormalizer } from './components/normalizers.js';
+import { startIdsOf } from './components/post-processors.js';
+import { makePreTokenizer } from './components/pre-tokenizers.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
 import { readJsonFile, tokenizerError, tokenText } from './tokenizer-files.js';
-import { tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
+import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
 // Names that published models give the token that ends a document, most specific first.
@@ -65,14 +64,8 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   const json = guarded(path, () => checkTokenizerJson(options.json, path));
   const config = checkConfig(options.config, path);
   const ids = tokenIds(json);
-  const implementation = guarded(path, () => correctedImplementation(json, config));
-  const encodeText = tokenizerJsonEncoder(json, implementation);
-  const decodeIds = (tokens: number[]): string => {
-    const asItIs = { clean_up_tokenization_spaces: false, skip_special_tokens: false };
-    return tokens.length === 0 ? '' : implementation.decode(tokens, asItIs);
-  };
-  // Parts that the file names but that do not work show up at the first use: better here than in the middle.
-  guarded(path, () => decodeIds(encodeText('probe 1').filter((id) => id !== undefined)));
+  const parts = guarded(path, () => makeParts(json, path));
+  const { encodeText, decodeIds } = parts;
   const eod = endOfDocument({ ids, config, path, eodToken: options.eodToken });
   const padToken = tokenText(config.pad_token) ?? padNames.find((candidate) => ids.has(candidate));
   return {
@@ -80,7 +73,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     vocabularySize: largest(ids.values()) + 1,
     eod,
     padId: padToken === undefined ? undefined : ids.get(padToken),
-    startIds: startIdsOf(json.post_processor),
+    startIds: parts.startIds,
     tokenIds: ids,
     specialIds: new Set(json.added_tokens.filter(({ special }) => special === true).map(({ id }) => id)),
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
@@ -90,36 +83,51 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
         guarded(path, () => encodeText(text)),
         path,
       ),
-    encodeWithOffsets: wordPieceOffsets(json, (text) => implementation.normalizer?.normalize(text) ?? text),
+    encodeWithOffsets: wordPieceOffsets(json, parts.normalize),
     decode: (tokens) => guarded(path, () => decodeIds(Array.from(tokens, Number))),
   };
 }
 
-function correctedImplementation(json: TokenizerJson, config: Record<string, unknown>): Implementation {
-  const implementation = new Implementation(withoutExpressions(json) as TokenizerJson, config);
-  correctNormalizer(implementation.normalizer, json.normalizer);
-  correctPreTokenizer(implementation.pre_tokenizer, json.pre_tokenizer);
-  correctDecoder(implementation.decoder, json.decoder);
-  correctModel(implementation.model, json.model);
-  return implementation;
-}
-
-/**
- * Replaces the expressions of the corrected parts by others: the library cannot read every expression of
- * Oniguruma.
- */
-function withoutExpressions(json: TokenizerJson): unknown {
-  const strip = (part: unknown): unknown => {
-    if (Array.isArray(part)) return part.map(strip);
-    if (!isJsonObject(part)) return part;
-    const entries = Object.entries(part).map(([key, value]) => [key, strip(value)]);
-    return { ...Object.fromEntries(entries), ...(part.pattern === undefined ? {} : { pattern: unread }) };
+/** Makes what a checked tokenizer.json describes; its components are checked meanwhile. */
+function makeParts(json: TokenizerJson, file: string) {
+  const part = (field: string) => componentOf(json, field, file);
+  const [normalizerPart, preTokenizerPart, decoderPart] = ['normalizer', 'pre_tokenizer', 'decoder'].map(
+    part,
+  );
+  const normalizer = normalizerPart && makeNormalizer(normalizerPart);
+  const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
+  const decode = decoderPart && makeDecoder(decoderPart);
+  const tokens = new Map(Array.from(vocabularyOf(json.model), ([token, id]) => [id, token]));
+  const normalize = (text: string) => normalizer?.normalize(text) ?? text;
+  // The tokenizers library gives back what it looks for in normalized texts.
+  for (const token of json.added_tokens) {
+    const content = isNormalized(token) ? normalize(token.content) : token.content;
+    if (content === '') {
+      throw tokenizerError(
+        file,
+        `has the added token ${JSON.stringify(token.content)}, of which the normalizer leaves nothing`,
+        { expected: 'one with "normalized": false, or a normalizer that keeps it' },
+      );
+    }
+    tokens.set(token.id, content);
+  }
+  return {
+    normalize,
+    encodeText: tokenizerJsonEncoder({
+      normalizer,
+      preTokenizer,
+      model: makeModel(json.model),
+      addedTokens: json.added_tokens,
+    }),
+    /** Leaves out ids without a token, as the tokenizers library does. */
+    decodeIds: (ids: readonly number[]): string => {
+      const found = ids.flatMap((id) => tokens.get(id) ?? []);
+      if (found.length === 0) return '';
+      return decode === undefined ? found.join(' ') : decode(found).join('');
+    },
+    startIds: startIdsOf(part('post_processor')),
   };
-  const [normalizer, preTokenizer, decoder] = [json.normalizer, json.pre_tokenizer, json.decoder].map(strip);
-  return { ...json, normalizer, pre_tokenizer: preTokenizer, decoder };
 }
-
-const unread = { String: ' ' };
 
 /** Refuses text without an id: a model without an unknown token gives none for text that it cannot spell. */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
@@ -130,10 +138,7 @@ function checkIds(encoded: (number | undefined)[], path: string): number[] {
 }
 
 function tokenIds(json: TokenizerJson): Map<string, number> {
-  const { vocab } = json.model;
-  const ids = Array.isArray(vocab)
-    ? new Map(vocab.map(([token], id) => [token as string, id]))
-    : new Map(Object.entries(vocab as Record<string, number>));
+  const ids = vocabularyOf(json.model);
   for (const { content, id } of json.added_tokens) ids.set(content, id);
   return ids;
 }
@@ -170,7 +175,7 @@ function endOfDocument(options: {
   });
 }
 
-/** Runs library code; whatever it throws becomes our error. */
+/** Turns whatever is thrown into our error. */
 function guarded<T>(path: string, run: () => T): T {
   try {
     return run();
@@ -180,34 +185,4 @@ function guarded<T>(path: string, run: () => T): T {
       cause,
     });
   }
-}
-
-/** A post-processor of a tokenizer.json, as far as it is read; everything in it is checked. */
-interface PostProcessor {
-  readonly type?: unknown;
-  readonly processors?: unknown;
-  readonly single?: unknown;
-  readonly special_tokens?: unknown;
-}
-
-/**
- * Returns the special tokens that a post-processor puts before a text: those of its template for single
- * texts.
- */
-function startIdsOf(postProcessor: unknown): readonly number[] | undefined {
-  const found = (postProcessor ?? {}) as PostProcessor;
-  if (found.type === 'Sequence' && Array.isArray(found.processors)) {
-    return found.processors.map(startIdsOf).find((ids) => ids !== undefined);
-  }
-  if (found.type !== 'TemplateProcessing' || !Array.isArray(found.single)) return undefined;
-  const tokens = (found.special_tokens ?? {}) as Readonly<Record<string, { readonly ids?: unknown } | null>>;
-  const ids: number[] = [];
-  for (const piece of found.single as readonly ({
-    readonly SpecialToken?: { readonly id?: unknown };
-  } | null)[]) {
-    if (piece?.SpecialToken === undefined) break;
-    const own = tokens[String(piece.SpecialToken.id)]?.ids;
-    if (Array.isArray(own)) ids.push(...own.filter((id): id is number => Number.isSafeInteger(id)));
-  }
-  return ids.length === 0 ? undefined : ids;
 }

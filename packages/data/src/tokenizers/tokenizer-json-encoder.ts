@@ -1,73 +1,71 @@
-import type { Tokenizer as Implementation } from '@huggingface/tokenizers';
 import type { TokenizerJson } from './check-tokenizer-json.js';
+import type { Model } from './components/models.js';
+import type { Normalizer } from './components/normalizer.js';
+import type { PreTokenizer } from './components/pre-tokenizers.js';
+import { wordCharacter } from './components/unicode-versions.js';
 import { rememberWords } from './remember-words.js';
 
-/** The parts of the library's tokenizer that encoding needs; instances of the library can be called. */
-interface LibraryParts {
-  readonly normalizer: { normalize(text: string): string } | null;
-  readonly pre_tokenizer: ((text: string, options: { section_index: number }) => string[]) | null;
-  readonly model: ((words: string[]) => string[]) & {
-    readonly tokens_to_ids: Map<string, number>;
-    readonly unk_token_id?: number;
-  };
+/** The parts of a tokenizer.json that encoding needs. */
+interface EncodingParts {
+  readonly normalizer: Normalizer | undefined;
+  readonly preTokenizer: PreTokenizer | undefined;
+  readonly model: Model;
+  readonly addedTokens: TokenizerJson['added_tokens'];
+}
+
+/** True for a token that is looked for in normalized texts, in its own normalized form. */
+export function isNormalized({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean {
+  return normalized ?? special !== true;
 }
 
 /**
- * Encodes texts with the normalizer, pre-tokenizer and model of the library, and finds added tokens as the
- * tokenizers library does, which this one does not: it knows no single words, and takes added tokens for
- * words of the model. Undefined ids stand for text that has no token.
+ * Encodes texts as the tokenizers library: added tokens are found first, in the text and in what the
+ * normalizer makes of it, and what is between them is normalized, split into words and encoded word by word.
+ * Undefined ids stand for text that has no token.
  */
-export function tokenizerJsonEncoder(
-  json: TokenizerJson,
-  implementation: Implementation,
-): (text: string) => (number | undefined)[] {
-  const { normalizer, pre_tokenizer: preTokenize, model } = implementation as unknown as LibraryParts;
-  const normalize = (text: string): string => normalizer?.normalize(text) ?? text;
-  const ids = restoreVocabulary(json, model.tokens_to_ids);
-  const encodeTokens = (words: string[]) => model(words).map((token) => ids.get(token) ?? model.unk_token_id);
-  const encodeWord = rememberWords((word) => encodeTokens([word]));
-  // unknown tokens of neighbouring words become one: then words are not independent
-  const isFused = json.model.type === 'Unigram' || json.model.fuse_unk === true;
-  const encodeWords = isFused ? encodeTokens : (words: string[]) => words.flatMap(encodeWord);
-  const isNormalized = ({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean =>
-    normalized ?? special !== true;
-  const splitText = addedTokenSplitter(json.added_tokens.filter((token) => !isNormalized(token)));
+export function tokenizerJsonEncoder({
+  normalizer,
+  preTokenizer,
+  model,
+  addedTokens,
+}: EncodingParts): (text: string) => (number | undefined)[] {
+  const encodeWord = rememberWords(model);
+  const splitText = addedTokenSplitter(addedTokens.filter((token) => !isNormalized(token)));
   const splitNormalized = addedTokenSplitter(
-    json.added_tokens.filter(isNormalized).map((token): AddedToken => {
-      return { ...token, content: normalize(token.content) };
+    addedTokens.filter(isNormalized).map((token): AddedToken => {
+      return { ...token, content: normalizer?.normalize(token.content) ?? token.content };
     }),
   );
+  const asksForFront = preTokenizer?.asksForFront === true;
 
   return (text) => {
     const encoded: (number | undefined)[] = [];
+    const encodeWords = (part: string, front: number): void => {
+      for (const word of preTokenizer?.split(part, front) ?? [part])
+        for (const id of encodeWord(word)) encoded.push(id);
+    };
+    const encodePart = (part: string, isFirst: boolean): void => {
+      // the first character of the text
+      const front = isFirst && asksForFront ? (part.codePointAt(0)! > 0xffff ? 2 : 1) : 0;
+      const normalized =
+        asksForFront && normalizer !== undefined
+          ? normalizer.trace({ text: part, front })
+          : { text: normalizer?.normalize(part) ?? part, front };
+      let start = 0;
+      for (const { text: piece, id } of splitNormalized(normalized.text)) {
+        if (id !== undefined) encoded.push(id);
+        else encodeWords(piece, Math.max(0, Math.min(normalized.front - start, piece.length)));
+        start += piece.length;
+      }
+    };
     let isFirst = true;
     for (const { text: part, id } of splitText(text)) {
-      const pieces = id === undefined ? splitNormalized(normalize(part)) : [{ text: part, id }];
-      for (const piece of pieces) {
-        if (piece.id !== undefined) encoded.push(piece.id);
-        else {
-          const words = preTokenize?.(piece.text, { section_index: isFirst ? 0 : 1 }) ?? [piece.text];
-          for (const id of encodeWords(words)) encoded.push(id);
-        }
-        isFirst = false;
-      }
+      if (id !== undefined) encoded.push(id);
+      else encodePart(part, isFirst);
+      isFirst = false;
     }
     return encoded;
   };
-}
-
-/** Takes out of the model's vocabulary, in place, the added tokens that the library has put there. */
-function restoreVocabulary(json: TokenizerJson, ids: Map<string, number>): ReadonlyMap<string, number> {
-  const { vocab } = json.model;
-  const own = Array.isArray(vocab)
-    ? new Map(vocab.map(([token], id) => [token as string, id]))
-    : new Map(Object.entries(vocab as Record<string, number>));
-  for (const { content } of json.added_tokens) {
-    const id = own.get(content);
-    if (id === undefined) ids.delete(content);
-    else ids.set(content, id);
-  }
-  return ids;
 }
 
 /** A token that is looked for in texts before they are split into words. */
@@ -94,8 +92,8 @@ interface TrieNode {
   token?: AddedToken;
 }
 
-const wordAtEnd = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]$/u;
-const wordAtStart = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
+const wordAtEnd = new RegExp(`[${wordCharacter}]$`, 'v');
+const wordAtStart = new RegExp(`^[${wordCharacter}]`, 'v');
 const space = /\p{White_Space}/u;
 
 /**

@@ -176,8 +176,11 @@ describe('HuggingFaceTokenizer', () => {
       '{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[{"id":-5,"content":"x"}]}',
       /malformed added token/,
     ],
-    ['{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":7}', /malformed pre_tokenizer/],
-    ['{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"Nonsense"}}', /does not work/],
+    ['{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":7}', /pre_tokenizer is 7/],
+    [
+      '{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"decoder":{"type":"Nonsense"}}',
+      /decoder.type is "Nonsense"/,
+    ],
   ])('refuses %s', async (text, message) => {
     const path = join(directory, 'tokenizer.json');
     writeFileSync(path, text);

@@ -19,7 +19,7 @@ export function wordPieceSplitter(
   tokens: { has(token: string): boolean; keys(): Iterable<string> },
 ): (word: string) => WordPiece[] {
   const prefix = model.continuing_subword_prefix ?? '##';
-  const longestWord = (model as { max_input_chars_per_word?: number }).max_input_chars_per_word ?? 100;
+  const longestWord = model.max_input_chars_per_word ?? 100;
   const unknown = model.unk_token as string;
   let longestToken = 0;
   for (const token of tokens.keys()) longestToken = Math.max(longestToken, token.length);

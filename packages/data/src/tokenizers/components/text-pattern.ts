@@ -1,10 +1,16 @@
 import { toRegExp, toRegExpDetails } from 'oniguruma-to-es';
+import { runBounded, SlowPatternError } from './bounded-matching.js';
+import { mayBacktrack } from './pattern-cost.js';
+import { newerThanUnicode16 } from './unicode-versions.js';
 
-/** The pattern of a Split or Replace in a tokenizer.json, as `checkTokenizerJson` has checked it. */
+/** The pattern of a Split or Replace in a tokenizer.json. */
 export interface PatternSettings {
   readonly String?: string;
   readonly Regex?: string;
 }
+
+/** Finds all matches in a text: the start and the end of each, one after the other. */
+export type TextPattern = (text: string) => number[];
 
 /** Treatments of the matches of a Split, as tokenizer.json names them. */
 export const splitBehaviors = [
@@ -16,50 +22,108 @@ export const splitBehaviors = [
 ] as const;
 export type SplitBehavior = (typeof splitBehaviors)[number];
 
+/** A part of a text that a pattern matches, or one between its matches. */
 interface Part {
   start: number;
   end: number;
   readonly isMatch: boolean;
 }
 
-/** Returns the pattern as a global expression. */
-export function textPattern({ String: text, Regex: expression }: PatternSettings): RegExp {
-  if (expression !== undefined) return onigurumaExpression(expression);
-  return new RegExp((text ?? '').replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gu');
+/**
+ * Returns a search for a pattern. A text that could take an expression long is searched with a limit
+ * (`runBounded`).
+ *
+ * @throws SyntaxError for what is not an expression of Oniguruma, or has no counterpart in JavaScript
+ */
+export function textPattern({ String: text, Regex: expression }: PatternSettings): TextPattern {
+  if (expression === undefined) return findAll(new RegExp(escaped(text ?? ''), 'gu'));
+  const find = findAll(onigurumaExpression(expression));
+  const isSlow = mayBacktrack(asOnigurumaReads(expression));
+  return (searched) => {
+    const known = withoutNewerCharacters(searched);
+    if (!isSlow(known)) return find(known);
+    try {
+      return runBounded(known, () => find(known));
+    } catch (cause) {
+      if (!(cause instanceof SlowPatternError)) throw cause;
+      throw new SlowPatternError(`the expression ${JSON.stringify(expression)}: ${cause.message}`, { cause });
+    }
+  };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+/**
+ * Returns a search for all matches of a global expression. An empty match where the last one ends is none.
+ */
+export function findAll(pattern: RegExp): TextPattern {
+  return (text) => {
+    const found: number[] = [];
+    for (const match of text.matchAll(pattern)) {
+      const start = match.index;
+      const end = start + match[0].length;
+      if (start === end && start === (found.at(-1) ?? -1)) continue;
+      found.push(start, end);
+    }
+    return found;
+  };
+}
+
+const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
+const allNewer = new RegExp(newer, 'gu');
+
+/**
+ * Replaces characters that the tokenizers library's Oniguruma does not know, each by one without an assigned
+ * meaning and of the same length. U+0295 was a small letter until Unicode 17.
+ */
+export function withoutNewerCharacters(text: string): string {
+  if (!newer.test(text)) return text;
+  return text.replace(allNewer, (character) => {
+    if (character === '\u0295') return '\u0138';
+    return character.length === 1 ? '\u0378' : '\u{e0080}';
+  });
 }
 
 /** Replaces the matches by a text in which `$` is a character like any other. */
-export function replaceMatches(text: string, pattern: RegExp, content: string): string {
-  const parts = partsOf(text, pattern).map(({ start, end, isMatch }) =>
-    isMatch ? content : text.slice(start, end),
-  );
-  return parts.join('');
+export function replaceMatches(text: string, pattern: TextPattern, content: string): string {
+  const found = pattern(text);
+  let replaced = '';
+  let done = 0;
+  for (let i = 0; i < found.length; i += 2) {
+    replaced += text.slice(done, found[i]) + content;
+    done = found[i + 1]!;
+  }
+  return replaced + text.slice(done);
 }
 
-/** Splits a text as a Split of the tokenizers library; with `invert` what is between matches is a match. */
+/**
+ * Splits a text as a Split of the tokenizers library; with `invert` what is between matches is a match.
+ *
+ * @returns the start and the end of each part, one after the other; none is empty
+ */
 export function splitText(
   text: string,
-  { pattern, behavior, invert = false }: { pattern: RegExp; behavior: SplitBehavior; invert?: boolean },
-): string[] {
-  const parts = partsOf(text, pattern).map((part) => ({ ...part, isMatch: part.isMatch !== invert }));
-  return joinMatches(parts, behavior)
-    .filter(({ start, end }) => end > start)
-    .map(({ start, end }) => text.slice(start, end));
+  { pattern, behavior, invert = false }: { pattern: TextPattern; behavior: SplitBehavior; invert?: boolean },
+): number[] {
+  const parts = partsOf(text, pattern(text), invert);
+  const split: number[] = [];
+  for (const { start, end } of joinMatches(parts, behavior)) if (end > start) split.push(start, end);
+  return split;
 }
 
-/** Matches and what is between them. An empty match where the one before it ends does not count. */
-function partsOf(text: string, pattern: RegExp): Part[] {
+/** Matches and what is between them. */
+function partsOf(text: string, found: readonly number[], invert: boolean): Part[] {
   const parts: Part[] = [];
   let done = 0;
-  for (const match of text.matchAll(pattern)) {
-    const start = match.index;
-    const end = start + match[0].length;
-    if (start === end && start === done && parts.length > 0) continue;
-    if (start > done) parts.push({ start: done, end: start, isMatch: false });
-    parts.push({ start, end, isMatch: true });
-    done = end;
+  for (let i = 0; i < found.length; i += 2) {
+    const start = found[i]!;
+    if (start > done) parts.push({ start: done, end: start, isMatch: invert });
+    done = found[i + 1]!;
+    parts.push({ start, end: done, isMatch: !invert });
   }
-  if (done < text.length) parts.push({ start: done, end: text.length, isMatch: false });
+  if (done < text.length) parts.push({ start: done, end: text.length, isMatch: invert });
   return parts;
 }
 

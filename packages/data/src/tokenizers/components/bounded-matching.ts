@@ -1,0 +1,39 @@
+import { createContext, Script } from 'node:vm';
+
+// The engine of JavaScript checks for the end of the time while it backtracks.
+const context = createContext({ run: undefined as (() => unknown) | undefined });
+const script = new Script('run()');
+
+/** The most that a search may take: milliseconds, and for each UTF-16 unit of the text. Tests lower it. */
+export const searchLimits = { start: 1000, perUnit: 0.01 };
+
+/** A match that took too long. */
+export class SlowPatternError extends Error {
+  override readonly name = 'SlowPatternError';
+}
+
+/**
+ * Runs a search in a text, and stops it after a second and a hundredth of a millisecond for each UTF-16 unit
+ * of the text; ordinary searches take a thousandth of that. It tries twice, because a process that was
+ * suspended meanwhile took the time without using it.
+ *
+ * @throws SlowPatternError when both took too long
+ */
+export function runBounded<T>(text: string, search: () => T): T {
+  const timeout = Math.ceil(searchLimits.start + searchLimits.perUnit * text.length);
+  for (let isLast = false; ; isLast = true) {
+    context.run = search;
+    try {
+      return script.runInContext(context, { timeout }) as T;
+    } catch (cause) {
+      if ((cause as { code?: unknown } | null)?.code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw cause;
+      if (isLast) {
+        throw new SlowPatternError(
+          `it backtracks for more than ${timeout} ms in a text of ${text.length} characters`,
+        );
+      }
+    } finally {
+      context.run = undefined;
+    }
+  }
+}

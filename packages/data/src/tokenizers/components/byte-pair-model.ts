@@ -1,0 +1,135 @@
+import { pop, push } from '../byte-pair-encoder.js';
+import type { TokenizerJson } from '../check-tokenizer-json.js';
+
+// Keys of merges: left x 2^24 + right; keys of the heap: rank x 2^32 + position. Ids are below 2^24.
+const idRadix = 2 ** 24;
+const rankRadix = 2 ** 32;
+
+/**
+ * Encodes words by the merges of a tokenizer.json: characters, or their bytes where they are unknown, are
+ * merged in the order of the list, the leftmost first among equals. n log n in the length of a word.
+ *
+ * @returns an encoder; an undefined id stands for a character that has no token, where none is for unknown
+ *   ones
+ */
+export function bytePairModel(
+  model: TokenizerJson['model'],
+  ids: ReadonlyMap<string, number>,
+): (word: string) => readonly (number | undefined)[] {
+  const { merges = [], ignore_merges: ignoresMerges } = model;
+  const prefix = model.continuing_subword_prefix ?? '';
+  const ranks = new Map<number, number>();
+  const made: number[] = [];
+  for (const [rank, merge] of merges.entries()) {
+    const [left, right] = typeof merge === 'string' ? (merge.split(' ') as [string, string]) : merge;
+    ranks.set(ids.get(left)! * idRadix + ids.get(right)!, rank);
+    made.push(ids.get(left + right.slice(prefix.length))!);
+  }
+  const symbolsOf = firstSymbols(model, ids);
+  return (word) => {
+    const whole = ignoresMerges === true ? ids.get(word) : undefined;
+    if (whole !== undefined) return [whole];
+    const symbols = symbolsOf(word);
+    return symbols.includes(undefined) ? symbols : mergeAll(symbols as number[], ranks, made);
+  };
+}
+
+const bytePieces = Array.from(
+  { length: 256 },
+  (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
+);
+
+/** Returns the ids of bytes that stand for a text without a token; undefined unless all of them have one. */
+export function byteTokens(text: string, ids: ReadonlyMap<string, number>): number[] | undefined {
+  const found: number[] = [];
+  for (const byte of Buffer.from(text, 'utf8')) {
+    const id = ids.get(bytePieces[byte]!);
+    if (id === undefined) return undefined;
+    found.push(id);
+  }
+  return found;
+}
+
+/** Returns the ids that a word consists of before anything is merged. */
+function firstSymbols(
+  model: TokenizerJson['model'],
+  ids: ReadonlyMap<string, number>,
+): (word: string) => (number | undefined)[] {
+  const prefix = model.continuing_subword_prefix ?? '';
+  const suffix = model.end_of_word_suffix ?? '';
+  const unknownId = typeof model.unk_token === 'string' ? ids.get(model.unk_token) : undefined;
+  const fuses = model.fuse_unk === true;
+  return (word) => {
+    const symbols: (number | undefined)[] = [];
+    // The tokenizers library adds an unknown token when the next token is added or unknown, but bytes before
+    // it.
+    let isPending = false;
+    const endUnknown = (): void => {
+      if (isPending) symbols.push(unknownId);
+      isPending = false;
+    };
+    let end = 0;
+    for (const character of word) {
+      const isFirst = end === 0;
+      end += character.length;
+      const symbol = (isFirst ? '' : prefix) + character + (end === word.length ? suffix : '');
+      const id = ids.get(symbol);
+      if (id !== undefined) {
+        endUnknown();
+        symbols.push(id);
+        continue;
+      }
+      const bytes = model.byte_fallback === true ? byteTokens(symbol, ids) : undefined;
+      if (bytes !== undefined) {
+        symbols.push(...bytes);
+        continue;
+      }
+      if (!fuses) endUnknown();
+      isPending = true;
+    }
+    endUnknown();
+    return symbols;
+  };
+}
+
+/** Merges symbols, in place. */
+function mergeAll(
+  symbols: number[],
+  ranks: ReadonlyMap<number, number>,
+  made: readonly number[],
+): readonly number[] {
+  const size = symbols.length;
+  if (size < 2) return symbols;
+  const heap: number[] = [];
+  // A linked list of symbols, each known by the place of its first one; -1 for those that were merged.
+  const nexts = new Int32Array(size);
+  const previous = new Int32Array(size);
+  const look = (position: number): void => {
+    const rank = ranks.get(symbols[position]! * idRadix + symbols[nexts[position]!]!);
+    if (rank !== undefined) push(heap, rank * rankRadix + position);
+  };
+  for (let position = 0; position < size; position++) {
+    nexts[position] = position + 1;
+    previous[position] = position - 1;
+    if (position + 1 < size) look(position);
+  }
+  for (let key = pop(heap); key !== undefined; key = pop(heap)) {
+    const position = key % rankRadix;
+    const id = made[(key - position) / rankRadix]!;
+    const next = nexts[position]!;
+    if (symbols[position] === -1 || next >= size) continue;
+    // Merges since it was pushed can have changed the pair; another that makes the same token is as good.
+    const rank = ranks.get(symbols[position]! * idRadix + symbols[next]!);
+    if (rank === undefined || made[rank] !== id) continue;
+    const after = nexts[next]!;
+    symbols[position] = id;
+    symbols[next] = -1;
+    nexts[position] = after;
+    if (after < size) {
+      previous[after] = position;
+      look(position);
+    }
+    if (position > 0) look(previous[position]!);
+  }
+  return symbols.filter((id) => id !== -1);
+}

@@ -1,0 +1,179 @@
+import { byteAlphabet } from '../gpt2-vocabulary.js';
+import type { Component } from './component.js';
+import { metaspaceSettings } from './pre-tokenizers.js';
+import { replaceMatches, textPattern } from './text-pattern.js';
+
+/** Turns tokens into texts that are joined; what it returns is a list of its own. */
+export type Decoder = (tokens: readonly string[]) => readonly string[];
+
+/** Returns a decoder as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
+export function makeDecoder(component: Component): Decoder {
+  switch (component.type) {
+    case 'Sequence': {
+      const decoders = component.parts('decoders').map(makeDecoder);
+      return (tokens) => decoders.reduce((texts, decode) => decode(texts), tokens);
+    }
+    case 'ByteLevel':
+      component.boolean('add_prefix_space', false);
+      component.boolean('trim_offsets', true);
+      component.boolean('use_regex', true);
+      return (tokens) => [decodeByteLevel(tokens)];
+    case 'ByteFallback':
+      return joinBytes;
+    case 'Fuse':
+      return (tokens) => [tokens.join('')];
+    case 'Metaspace': {
+      const { replacement, scheme } = metaspaceSettings(component);
+      return (tokens) =>
+        tokens.map((token, i) => token.replaceAll(replacement, i === 0 && scheme !== 'never' ? '' : ' '));
+    }
+    case 'Replace': {
+      const settings = component.pattern('pattern');
+      const content = component.text('content');
+      const pattern = component.read('pattern', () => textPattern(settings));
+      return (tokens) =>
+        component.read('pattern', () => tokens.map((token) => replaceMatches(token, pattern, content)));
+    }
+    case 'Strip':
+      return strip(component);
+    case 'WordPiece':
+      return wordPiece(component.text('prefix'), component.boolean('cleanup'));
+    case 'BPEDecoder': {
+      const suffix = component.text('suffix');
+      return (tokens) =>
+        tokens.map((token, i) => replaceText(token, suffix, i === tokens.length - 1 ? '' : ' '));
+    }
+    case 'CTC':
+      return ctc(component);
+    default:
+      return component.refuse('type', decoderTypes.join(', '));
+  }
+}
+
+const decoderTypes = [
+  'BPEDecoder',
+  'ByteFallback',
+  'ByteLevel',
+  'CTC',
+  'Fuse',
+  'Metaspace',
+  'Replace',
+  'Sequence',
+  'Strip',
+  'WordPiece',
+];
+
+/** Replaces a text everywhere; an empty one is before, between and after all characters. */
+function replaceText(text: string, searched: string, content: string): string {
+  return searched === '' ? text.replace(/(?:)/gu, () => content) : text.replaceAll(searched, () => content);
+}
+
+const byteOf = new Map(byteAlphabet.map((character, byte) => [character, byte]));
+// A byte order mark is a character like any other.
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Reads tokens in the alphabet of bytes; a token with another character stands for itself. */
+function decodeByteLevel(tokens: readonly string[]): string {
+  const bytes: number[] = [];
+  for (const token of tokens) {
+    const own = Array.from(token, (character) => byteOf.get(character));
+    if (own.every((byte) => byte !== undefined)) for (const byte of own) bytes.push(byte);
+    else for (const byte of Buffer.from(token, 'utf8')) bytes.push(byte);
+  }
+  return utf8.decode(Uint8Array.from(bytes));
+}
+
+/**
+ * Joins runs of byte tokens, as `<0xE5>`. A run that is not UTF-8 becomes one U+FFFD for each of its bytes,
+ * valid ones included.
+ */
+function joinBytes(tokens: readonly string[]): string[] {
+  const texts: string[] = [];
+  let run: number[] = [];
+  const endRun = (): void => {
+    if (run.length > 0) texts.push(...textOfBytes(run));
+    run = [];
+  };
+  for (const token of tokens) {
+    // The tokenizers library reads a sign as part of a number.
+    const byte = /^<0x([0-9a-f]{2}|\+[0-9a-f])>$/i.exec(token)?.[1];
+    if (byte !== undefined) {
+      run.push(Number.parseInt(byte, 16));
+      continue;
+    }
+    endRun();
+    texts.push(token);
+  }
+  endRun();
+  return texts;
+}
+
+function textOfBytes(bytes: readonly number[]): string[] {
+  try {
+    return [strictUtf8.decode(Uint8Array.from(bytes))];
+  } catch {
+    // Not UTF-8.
+    return bytes.map(() => '\ufffd');
+  }
+}
+
+function strip(component: Component): Decoder {
+  const content = component.character('content');
+  const [start, stop] = ['start', 'stop'].map((field) => component.count(field, { minimum: 0 })) as [
+    number,
+    number,
+  ];
+  return (tokens) =>
+    tokens.map((token) => {
+      const characters = Array.from(token);
+      let from = 0;
+      while (from < start && characters[from] === content) from++;
+      let to = characters.length;
+      while (characters.length - to < stop && to > from && characters[to - 1] === content) to--;
+      return characters.slice(from, to).join('');
+    });
+}
+
+/** Artifacts around English punctuation and contractions that the library takes away, in this order. */
+const artifacts: readonly (readonly [string, string])[] = [
+  [' .', '.'],
+  [' ?', '?'],
+  [' !', '!'],
+  [' ,', ','],
+  [" ' ", "'"],
+  [" n't", "n't"],
+  [" 'm", "'m"],
+  [' do not', " don't"],
+  [" 's", "'s"],
+  [" 've", "'ve"],
+  [" 're", "'re"],
+];
+
+function cleanUp(text: string): string {
+  return artifacts.reduce((cleaned, [artifact, content]) => cleaned.replaceAll(artifact, content), text);
+}
+
+function wordPiece(prefix: string, cleans: boolean): Decoder {
+  return (tokens) =>
+    tokens.map((token, i) => {
+      const continues = i > 0 && token.startsWith(prefix);
+      const text = i === 0 ? token : continues ? token.slice(prefix.length) : ` ${token}`;
+      return cleans ? cleanUp(text) : text;
+    });
+}
+
+/** Connectionist temporal classification: equal neighbours are one, padding is nothing. */
+function ctc(component: Component): Decoder {
+  const padding = component.text('pad_token');
+  const delimiter = component.text('word_delimiter_token');
+  const cleans = component.boolean('cleanup');
+  return (tokens) =>
+    tokens
+      .filter((token, i) => i === 0 || token !== tokens[i - 1])
+      .map((token) => {
+        const text = replaceText(token, padding, '');
+        return cleans ? replaceText(cleanUp(text), delimiter, ' ') : text;
+      })
+      .filter((text) => text !== '');
+}

@@ -1,0 +1,32 @@
+import type { TokenizerJson } from '../check-tokenizer-json.js';
+import { wordPieceSplitter } from '../word-piece.js';
+import { bytePairModel } from './byte-pair-model.js';
+import { unigramModel } from './unigram-model.js';
+
+/** Returns the ids of a word; an undefined one stands for a part without a token. */
+export type Model = (word: string) => readonly (number | undefined)[];
+
+/** Returns the ids of a model's tokens; of equal tokens of Unigram the last one counts. */
+export function vocabularyOf({ vocab }: TokenizerJson['model']): Map<string, number> {
+  return Array.isArray(vocab)
+    ? new Map(vocab.map(([token], id) => [token as string, id]))
+    : new Map(Object.entries(vocab as Readonly<Record<string, number>>));
+}
+
+/** Returns a checked model as tokenizers 0.23 has it. */
+export function makeModel(model: TokenizerJson['model']): Model {
+  if (model.type === 'Unigram') return unigramModel(model);
+  const ids = vocabularyOf(model);
+  switch (model.type) {
+    case 'BPE':
+      return bytePairModel(model, ids);
+    case 'WordPiece': {
+      const split = wordPieceSplitter(model, ids);
+      return (word) => split(word).map(({ token }) => ids.get(token));
+    }
+    case 'WordLevel': {
+      const unknownId = ids.get(model.unk_token!);
+      return (word) => [ids.get(word) ?? unknownId];
+    }
+  }
+}

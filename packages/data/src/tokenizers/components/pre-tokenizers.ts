@@ -1,0 +1,225 @@
+import { gpt2WordPattern, spellBytes } from '../gpt2-vocabulary.js';
+import { rememberWords } from '../remember-words.js';
+import type { Component } from './component.js';
+import type { TracedText } from './normalizer.js';
+import { findAll, splitBehaviors, splitText, textPattern, withoutNewerCharacters } from './text-pattern.js';
+import { splitAtScripts } from './unicode-scripts.js';
+import { punctuation, wordCharacter } from './unicode-versions.js';
+
+/** Splits normalized texts into the words that a model encodes one by one. */
+export interface PreTokenizer {
+  /** True if words depend on whether the text begins with the first character of the original. */
+  readonly asksForFront: boolean;
+  split(text: string, front: number): string[];
+  /** Splits as `split`, and tells which words begin with the first character of the original. */
+  trace(text: TracedText): TracedText[];
+}
+
+/** Returns a pre-tokenizer as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
+export function makePreTokenizer(component: Component): PreTokenizer {
+  switch (component.type) {
+    case 'Sequence':
+      return sequence(component.parts('pretokenizers').map(makePreTokenizer));
+    case 'ByteLevel':
+      return byteLevel(component);
+    case 'Metaspace':
+      return metaspace(component);
+    case 'Whitespace':
+      return byMatches(wordsAndSymbols);
+    case 'WhitespaceSplit':
+      return byMatches(/\P{White_Space}+/gu);
+    case 'BertPreTokenizer':
+      return byMatches(wordsAndPunctuation);
+    case 'Digits':
+      return byMatches(component.boolean('individual_digits') ? /\P{N}+|\p{N}/gu : /\P{N}+|\p{N}+/gu);
+    case 'Punctuation': {
+      const behavior = component.choice('behavior', splitBehaviors, 'Isolated');
+      const pattern = findAll(onePunctuation);
+      return bySplits((text) => splitText(text, { pattern, behavior }));
+    }
+    case 'Split':
+      return atPattern(component);
+    case 'CharDelimiterSplit': {
+      const pattern = textPattern({ String: component.character('delimiter') });
+      return bySplits((text) => splitText(text, { pattern, behavior: 'Removed' }));
+    }
+    case 'FixedLength':
+      return fixedLength(component.count('length', { minimum: 1, fallback: 5 }));
+    case 'UnicodeScripts':
+      return bySplits(splitAtScripts);
+    default:
+      return component.refuse('type', preTokenizerTypes.join(', '));
+  }
+}
+
+const preTokenizerTypes = [
+  'BertPreTokenizer',
+  'ByteLevel',
+  'CharDelimiterSplit',
+  'Digits',
+  'FixedLength',
+  'Metaspace',
+  'Punctuation',
+  'Sequence',
+  'Split',
+  'UnicodeScripts',
+  'Whitespace',
+  'WhitespaceSplit',
+];
+
+const wordsAndSymbols = new RegExp(`[${wordCharacter}]+|[^[${wordCharacter}]\\p{White_Space}]+`, 'gv');
+const wordsAndPunctuation = new RegExp(
+  `[^\\p{White_Space}[${punctuation}]]+|[[${punctuation}]--[\\p{White_Space}]]`,
+  'gv',
+);
+const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
+
+function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
+  const trace = (traced: TracedText): TracedText[] => {
+    let words = [traced];
+    for (const preTokenizer of preTokenizers) words = words.flatMap((word) => preTokenizer.trace(word));
+    return words;
+  };
+  // All but the first would have to know which word is at the front.
+  const asksForFront = preTokenizers.some((preTokenizer) => preTokenizer.asksForFront);
+  return {
+    asksForFront,
+    split: (text, front) => {
+      if (asksForFront) return trace({ text, front }).map((word) => word.text);
+      let words = [text];
+      for (const preTokenizer of preTokenizers) words = words.flatMap((word) => preTokenizer.split(word, 0));
+      return words;
+    },
+    trace,
+  };
+}
+
+/** A pre-tokenizer whose words are parts of the text; `ranges` lists the start and the end of each. */
+function bySplits(ranges: (text: string) => number[]): PreTokenizer {
+  return {
+    asksForFront: false,
+    split: (text) => {
+      const words: string[] = [];
+      const split = ranges(text);
+      for (let i = 0; i < split.length; i += 2) words.push(text.slice(split[i], split[i + 1]));
+      return words;
+    },
+    trace: ({ text, front }) => {
+      const words: TracedText[] = [];
+      const split = ranges(text);
+      for (let i = 0; i < split.length; i += 2) {
+        const [start, end] = [split[i]!, split[i + 1]!];
+        const length = Math.max(0, Math.min(front, end) - start);
+        words.push({ text: text.slice(start, end), front: length });
+      }
+      return words;
+    },
+  };
+}
+
+/** A pre-tokenizer whose words are the matches of a global expression. */
+function byMatches(pattern: RegExp): PreTokenizer {
+  const find = findAll(pattern);
+  return { ...bySplits(find), split: (text) => text.match(pattern) ?? [] };
+}
+
+function atPattern(component: Component): PreTokenizer {
+  const settings = component.pattern('pattern');
+  const behavior = component.choice('behavior', splitBehaviors);
+  const invert = component.boolean('invert', false);
+  const pattern = component.read('pattern', () => textPattern(settings));
+  return bySplits((text) => component.read('pattern', () => splitText(text, { pattern, behavior, invert })));
+}
+
+/** Pieces of so many code points. */
+function fixedLength(length: number): PreTokenizer {
+  return bySplits((text) => {
+    const split: number[] = [];
+    let start = 0;
+    let end = 0;
+    let count = 0;
+    for (const character of text) {
+      end += character.length;
+      if (++count < length) continue;
+      split.push(start, end);
+      start = end;
+      count = 0;
+    }
+    if (end > start) split.push(start, end);
+    return split;
+  });
+}
+
+/** Words as GPT-2 finds them, spelt in the alphabet of bytes. */
+function byteLevel(component: Component): PreTokenizer {
+  const addsSpace = component.boolean('add_prefix_space', false);
+  const splits = component.boolean('use_regex', true);
+  component.boolean('trim_offsets', true);
+  const spell = rememberWords(spellBytes);
+  const find = findAll(gpt2WordPattern);
+  const spaced = (text: string) => (addsSpace && text !== '' && !text.startsWith(' ') ? ` ${text}` : text);
+  const words = bySplits((text) => (splits ? find(withoutNewerCharacters(text)) : [0, text.length]));
+  return {
+    asksForFront: false,
+    split: (text) => {
+      const whole = spaced(text);
+      if (!splits) return whole === '' ? [] : [spell(whole)];
+      // Characters that only newer versions of Unicode have are rare.
+      const isKnown = withoutNewerCharacters(whole) === whole;
+      return (isKnown ? (whole.match(gpt2WordPattern) ?? []) : words.split(whole, 0)).map(spell);
+    },
+    trace: ({ text, front }) => {
+      const whole = spaced(text);
+      const added = front > 0 ? whole.length - text.length : 0;
+      return words
+        .trace({ text: whole, front: front + added })
+        .map((word) => ({ text: spell(word.text), front: spell(word.text.slice(0, word.front)).length }));
+    },
+  };
+}
+
+/** Spaces as a character that prints; a word begins at each of them. */
+function metaspace(component: Component): PreTokenizer {
+  const { replacement, scheme, splits } = metaspaceSettings(component);
+  const pattern = textPattern({ String: replacement });
+  const marked = (text: string, front: number): string => {
+    const replaced = text.replaceAll(' ', replacement);
+    const prepends = scheme === 'always' || (scheme === 'first' && front > 0);
+    return prepends && !replaced.startsWith(replacement) ? replacement + replaced : replaced;
+  };
+  const words = bySplits((text) => splitText(text, { pattern, behavior: 'MergedWithNext' }));
+  return {
+    asksForFront: scheme === 'first',
+    split: (text, front) => {
+      if (text === '') return [];
+      const whole = marked(text, front);
+      if (!splits) return [whole];
+      const [first, ...others] = whole.split(replacement);
+      const spaced = others.map((word) => replacement + word);
+      return first === '' ? spaced : [first!, ...spaced];
+    },
+    trace: ({ text, front }) => {
+      if (text === '') return [];
+      const whole = marked(text, front);
+      const replaced = text.replaceAll(' ', replacement);
+      // The replacement can have another length than a space.
+      const ahead = text.slice(0, front).replaceAll(' ', replacement).length;
+      const traced = { text: whole, front: front > 0 ? ahead + whole.length - replaced.length : 0 };
+      return splits ? words.trace(traced) : [traced];
+    },
+  };
+}
+
+/** The fields of a Metaspace, which is a decoder too; old files have `add_prefix_space` alone. */
+export function metaspaceSettings(component: Component): {
+  readonly replacement: string;
+  readonly scheme: 'always' | 'never' | 'first';
+  readonly splits: boolean;
+} {
+  const replacement = component.character('replacement');
+  const addsSpace = component.optionalBoolean('add_prefix_space');
+  const scheme = component.choice('prepend_scheme', ['always', 'never', 'first'], 'always');
+  if (addsSpace === false && scheme !== 'never')
+    component.refuse('add_prefix_space', `true, or "prepend_scheme": "never" next to it`);
+  return { replacement, scheme, splits: component.optionalBoolean('split') ?? true };
+}

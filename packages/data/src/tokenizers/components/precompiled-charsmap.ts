@@ -1,0 +1,124 @@
+import { rememberWords } from '../remember-words.js';
+import type { Component } from './component.js';
+import { type Normalizer, tracedNormalizer } from './normalizer.js';
+
+/**
+ * Returns the normalizer of a SentencePiece model: replacements of characters, and of short graphemes, that a
+ * compiled table lists (`precompiled_charsmap`: the size of a double array as uint32, the array, texts that
+ * end with a zero).
+ */
+export function precompiledNormalizer(component: Component): Normalizer {
+  const replacement = rememberWords(readCharsmap(component));
+  const normalizePiece = rememberWords((piece) => {
+    let normalized = '';
+    for (const { text, replaced } of replacements(piece, replacement)) normalized += replaced ?? text;
+    return normalized;
+  });
+  const normalize = (text: string): string => {
+    let normalized = '';
+    for (const [piece] of text.matchAll(pieces)) normalized += normalizePiece(piece);
+    return normalized;
+  };
+  return tracedNormalizer(normalize, ({ text, front }) => frontOf(text, front, replacement));
+}
+
+type Replacement = (part: string) => string | undefined;
+
+// Signs that belong to the character behind them, such as that of a number in Arabic.
+const prepended =
+  '\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u0d4e\\u{110bd}\\u{110cd}\\u{111c2}\\u{111c3}\\u{113d1}\\u{1193f}' +
+  '\\u{11941}\\u{11a84}-\\u{11a89}\\u{11d46}\\u{11f02}';
+const [ascii, other] = ['[\\0-\\x7f]', '[^\\0-\\x7f]'];
+// Pieces that no grapheme crosses: two neighbours of ASCII are graphemes of their own, except for `\r\n`.
+const pieces = new RegExp(
+  `\\r\\n(?!${other})|\\r?${ascii}?${other}+(?:(?<=[${prepended}])${ascii}${other}*)*|${ascii}`,
+  'gu',
+);
+
+// Made at its first use, which takes some milliseconds.
+let segmenter: Intl.Segmenter | undefined;
+
+/** Lists the parts of a text that are replaced, or not (undefined), as a whole. */
+function* replacements(
+  text: string,
+  replacement: Replacement,
+): Generator<{ readonly text: string; readonly replaced: string | undefined }> {
+  segmenter ??= new Intl.Segmenter('und', { granularity: 'grapheme' });
+  for (const { segment } of segmenter.segment(text)) {
+    const whole = Buffer.byteLength(segment) < 6 ? replacement(segment) : undefined;
+    if (whole !== undefined) yield { text: segment, replaced: whole };
+    else for (const character of segment) yield { text: character, replaced: replacement(character) };
+  }
+}
+
+/**
+ * The tokenizers library counts originals character by character: replacements that are longer or empty shift
+ * those of all characters behind them.
+ */
+function frontOf(text: string, count: number, replacement: Replacement): number {
+  let front = 0;
+  // Characters of the text that the replacements so far stand for.
+  let used = 0;
+  const isFront = (index: number): boolean => {
+    let units = 0;
+    let i = 0;
+    for (const character of text) {
+      if (i++ === index) return units < count;
+      units += character.length;
+    }
+    return false;
+  };
+  for (const { text: part, replaced } of replacements(text, replacement)) {
+    const change = replaced === undefined ? 0 : [...replaced].length - [...part].length;
+    for (const [i, character] of Array.from(replaced ?? part).entries()) {
+      const isAdded = replaced !== undefined && (i === 0 ? change > 0 : true);
+      const origin = isAdded ? used - 1 : used;
+      if (!(origin < 0 ? count > 0 : isFront(origin))) return front;
+      front += character.length;
+      if (isAdded) continue;
+      used += 1 + (i === 0 && change < 0 ? -change : 0);
+    }
+  }
+  return front;
+}
+
+/**
+ * Reads the table; returns what a text is replaced by, after the shortest of its starts that the table has.
+ */
+function readCharsmap(component: Component): Replacement {
+  const field = 'precompiled_charsmap';
+  const expected = "a SentencePiece model's table in base64";
+  const encoded = component.text(field);
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(encoded))
+    component.refuse(field, expected);
+  const bytes = Buffer.from(encoded, 'base64');
+  const size = bytes.length < 4 ? 0 : bytes.readUInt32LE(0) >>> 2;
+  if (size === 0 || 4 + 4 * size > bytes.length) component.refuse(field, expected);
+  const units = Uint32Array.from({ length: size }, (_, i) => bytes.readUInt32LE(4 + 4 * i));
+  const texts = bytes.subarray(4 + 4 * size);
+  component.read(field, () => new TextDecoder('utf-8', { fatal: true }).decode(texts));
+  const corrupt = (): never => component.refuse(field, `${expected}; this one points outside of itself`);
+  const unitAt = (node: number): number => (node < size ? units[node]! : corrupt());
+  return (part) => {
+    let node = offsetOf(unitAt(0));
+    for (const byte of Buffer.from(part, 'utf8')) {
+      if (byte === 0) return undefined;
+      node = (node ^ byte) >>> 0;
+      const unit = unitAt(node);
+      // the label of a unit, and the bit that says it is a value
+      if ((unit & 0x800000ff) >>> 0 !== byte) return undefined;
+      node = (node ^ offsetOf(unit)) >>> 0;
+      if (((unit >>> 8) & 1) === 0) continue;
+      const start = unitAt(node) & 0x7fffffff;
+      if (start > texts.length) corrupt();
+      const end = texts.indexOf(0, start);
+      return texts.toString('utf8', start, end < 0 ? texts.length : end);
+    }
+    return undefined;
+  };
+}
+
+/** How far the children of a unit are away. */
+function offsetOf(unit: number): number {
+  return ((unit >>> 10) << ((unit & (1 << 9)) >>> 6)) >>> 0;
+}
