@@ -34,6 +34,7 @@ export {
   keepTokenizer,
   saveTokenizer,
   type TokenizerFile,
+  modelConfigName,
   tokenizerFiles,
   tokenizerFlagsOf,
 } from '../saved/saved-tokenizer.js';

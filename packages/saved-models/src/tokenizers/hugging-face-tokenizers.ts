@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { tokenizerFiles } from '@mtl/configuration/internal';
+import { modelConfigName, tokenizerFiles } from '@mtl/configuration/internal';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
 import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
@@ -76,7 +76,9 @@ export async function exportedTokenizerFiles(
   { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
 ): Promise<Readonly<Record<string, TokenizerFileSource>>> {
   if (options === undefined) return {};
-  const files = Object.fromEntries(tokenizerFiles(options).map(({ name, path }) => [name, path]));
+  // the model has a config.json of its own
+  const own = tokenizerFiles(options).filter(({ name }) => name !== modelConfigName);
+  const files = Object.fromEntries(own.map(({ name, path }) => [name, path]));
   const written = Object.entries(
     (await exportTokenizer(options, { maxLength: maxPositionEmbeddings })) ?? {},
   );
