@@ -74,7 +74,7 @@ function named(options: TokenizerOptions | undefined): UsedTemplates | undefined
 }
 
 /** Returns the folder of the tokenizer's files, where it has one. */
-function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
+export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
   const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
