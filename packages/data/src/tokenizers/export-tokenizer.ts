@@ -10,8 +10,8 @@ import {
   readGpt2Files,
 } from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
-import type { TokenizerOptions } from './tokenizer.js';
 import { readSavedFiles } from './saved-tokens.js';
+import type { TokenizerOptions } from './tokenizer.js';
 import { tokenizerClassOf } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 

@@ -55,7 +55,9 @@ function refuseTokensOf(files: Readonly<Record<string, string>>): void {
   );
   if (listed.length + stated.length === 0) return;
   const text = readRegularFile(vocabulary).toString('utf8');
-  const known = new Set(vocabulary.endsWith('.txt') ? text.split(/\r?\n/) : Object.keys(parse(vocabulary) as object));
+  const known = new Set(
+    vocabulary.endsWith('.txt') ? text.split(/\r?\n/) : Object.keys(parse(vocabulary) as object),
+  );
   const token = [...listed, ...stated].find((one) => !known.has(one));
   if (token === undefined) return;
   throw new ConfigurationError(
@@ -63,7 +65,8 @@ function refuseTokensOf(files: Readonly<Record<string, string>>): void {
     `${dirname(vocabulary)} has the token ${JSON.stringify(token)} next to ${basename(vocabulary)}, and no tokenizer.json`,
     {
       expected: 'a tokenizer.json, with which tokens of other files are read',
-      remedy: 'load the directory with AutoTokenizer of the transformers library and save it (save_pretrained)',
+      remedy:
+        'load the directory with AutoTokenizer of the transformers library and save it (save_pretrained)',
     },
   );
 }

@@ -15,12 +15,17 @@ describe('tokenizerOfHuggingFace', () => {
     writeFileSync(files['vocab.txt'], '[UNK]\n[SEP]\n');
     writeFileSync(settings, '{"do_lower_case": true, "additional_special_tokens": ["[SEP]"]}');
     expect(tokenizerOfHuggingFace(files)).toMatchObject({ type: 'BertWordPieceLowerCase' });
-    writeFileSync(settings, '{"do_lower_case": true, "additional_special_tokens": ["[SEP]", "<|im_start|>"]}');
+    writeFileSync(
+      settings,
+      '{"do_lower_case": true, "additional_special_tokens": ["[SEP]", "<|im_start|>"]}',
+    );
     const added = join(directory, 'added_tokens.json');
     expect(() => tokenizerOfHuggingFace(files)).toThrow(/has the token "<\|im_start\|>" next to vocab\.txt/);
     writeFileSync(settings, '{"do_lower_case": true}');
     writeFileSync(added, '{"<a>": 2}');
-    expect(() => tokenizerOfHuggingFace({ ...files, 'added_tokens.json': added })).toThrow(/has the token "<a>"/);
+    expect(() => tokenizerOfHuggingFace({ ...files, 'added_tokens.json': added })).toThrow(
+      /has the token "<a>"/,
+    );
   });
 
   it.each([
