@@ -32,9 +32,9 @@ export {
 } from '../saved/saved-configuration.js';
 export {
   keepTokenizer,
+  modelConfigName,
   saveTokenizer,
   type TokenizerFile,
-  modelConfigName,
   tokenizerFiles,
   tokenizerFlagsOf,
 } from '../saved/saved-tokenizer.js';

@@ -31,7 +31,10 @@ export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
 }
 
 const chatTemplateName = 'chat_template.jinja';
-/** The settings of the model next to a tokenizer: the class that loads a tokenizer depends on its `model_type`. */
+/**
+ * The settings of the model next to a tokenizer: the class that loads a tokenizer depends on its
+ * `model_type`.
+ */
 export const modelConfigName = 'config.json';
 
 /** A file that a tokenizer is made of. */

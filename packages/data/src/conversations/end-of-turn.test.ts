@@ -37,8 +37,14 @@ async function learnt(chat: ChatTemplate, roles: readonly string[]) {
   const path = join(directory, 'chats.jsonl');
   writeFileSync(path, JSON.stringify({ messages }));
   const { train, counts } = await conversationDatasets({
-    ...{ template: chat, tokenizer, sequenceLength: 256, seed: 1, long: 'refuse' },
-    ...{ trainData: [path], validationData: [], validationFraction: 0 },
+    template: chat,
+    tokenizer,
+    sequenceLength: 256,
+    seed: 1,
+    long: 'refuse',
+    trainData: [path],
+    validationData: [],
+    validationFraction: 0,
   });
   const { tokens, isLearnt } = train.packed;
   return {

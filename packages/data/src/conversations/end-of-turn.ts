@@ -85,11 +85,16 @@ function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text
   return after.startsWith(own) ? { token, text: own } : undefined;
 }
 
-/** Returns the text of a special token; the end of a document of a tokenizer that is built in may have none. */
+/**
+ * Returns the text of a special token; the end of a document of a tokenizer that is built in may have none.
+ */
 const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
   specialIds === undefined ? endOfText : decode([token]);
 
-/** Returns the tokens that end a text by the generation_config.json next to a tokenizer; undefined without one. */
+/**
+ * Returns the tokens that end a text by the generation_config.json next to a tokenizer; undefined without
+ * one.
+ */
 function generationEnds({ options }: Tokenizer): readonly number[] | undefined {
   const directory = directoryOfTokenizer(options);
   const path = directory === undefined ? undefined : join(directory, 'generation_config.json');

@@ -9,7 +9,9 @@ export interface TextArguments {
   readonly texts: readonly string[];
 }
 
-/** Returns messages with the arguments of calls parsed; undefined where none of them is the text of an object. */
+/**
+ * Returns messages with the arguments of calls parsed; undefined where none of them is the text of an object.
+ */
 export function parseTextArguments(messages: readonly ChatMessage[]): TextArguments | undefined {
   const texts: string[] = [];
   const parsedCall = (call: unknown): unknown => {
