@@ -42,6 +42,7 @@ export {
 } from '../saved/saved-configuration.js';
 export {
   keepTokenizer,
+  modelConfigName,
   saveTokenizer,
   type TokenizerFile,
   tokenizerFiles,

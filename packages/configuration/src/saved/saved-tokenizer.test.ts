@@ -40,6 +40,15 @@ it('puts the files of a tokenizer back when the directory was deleted, also one 
   }
 });
 
+it('keeps config.json, whose model type decides how a tokenizer is loaded', async () => {
+  const source = join(root, 'source');
+  const tokenizer = tokenizerIn(source);
+  writeFileSync(join(source, 'config.json'), '{"model_type":"mistral"}');
+  const directory = join(root, 'run');
+  await saveTokenizer(directory, tokenizer);
+  expect(readFileSync(join(directory, 'tokenizer', 'config.json'), 'utf8')).toBe('{"model_type":"mistral"}');
+});
+
 it('fails with the folder where it cannot write', async () => {
   const directory = join(root, 'run');
   const restore = await keepTokenizer(directory, tokenizerIn(join(root, 'source')));

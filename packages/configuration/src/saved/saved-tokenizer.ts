@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
@@ -31,6 +31,11 @@ export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
 }
 
 const chatTemplateName = 'chat_template.jinja';
+/**
+ * The settings of the model next to a tokenizer: the class that loads a tokenizer depends on its
+ * `model_type`.
+ */
+export const modelConfigName = 'config.json';
 
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
@@ -59,9 +64,11 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
         ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
       );
+      const modelConfig = join(dirname(path), modelConfigName);
       return [
         { name: 'tokenizer.json', path },
         ...companions.map(([name, path]) => ({ name, path })),
+        ...(existsSync(modelConfig) ? [{ name: modelConfigName, path: modelConfig }] : []),
         ...template,
       ];
     }

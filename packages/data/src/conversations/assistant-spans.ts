@@ -1,11 +1,21 @@
 import type { ChatTemplate, TextSpan } from './chat-template.js';
 import { type ChatMessage, type Conversation, conversationError, isLearnt } from './conversation.js';
 
+/** The end of answers of a template that ends them with the first token of the next turn, or not at all. */
+export interface UnwrittenEnd {
+  /** Special tokens that begin the next turn, and that the answer before it ends with. */
+  readonly markers: readonly { readonly token: number; readonly text: string }[];
+  /** Text that goes behind an answer that is the last message. */
+  readonly appended: string;
+}
+
 interface AssistantSpansOptions {
   readonly conversation: Conversation;
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer: what follows it is not the assistant's. */
   readonly endOfTurn: string | undefined;
+  /** How an answer ends where the template writes nothing behind it. */
+  readonly unwritten?: UnwrittenEnd | undefined;
 }
 
 /** A conversation as text, and what of it the assistant learns to say. */
@@ -28,10 +38,25 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   const template = given.template.forTools(tools);
   const options = { ...given, template };
   const { text, marked } = template.render({ messages, tools, where });
-  return {
-    text,
-    spans: marked === undefined ? addedByAnswers(options, text) : markedAnswers(options, marked),
-  };
+  if (marked !== undefined) return { text, spans: markedAnswers(options, marked) };
+  return withEnds({ text, spans: addedByAnswers(options, text) }, options);
+}
+
+/** Takes the marker of the next turn into answers that end with it; the last one gets its end behind it. */
+function withEnds(
+  found: AssistantText,
+  { conversation, unwritten }: Pick<AssistantSpansOptions, 'conversation' | 'unwritten'>,
+): AssistantText {
+  if (unwritten === undefined) return found;
+  const { text, spans } = found;
+  const isLast = isLearnt(conversation, conversation.messages.length - 1);
+  const ended = spans.map(({ start, end }, index) => {
+    if (isLast && index === spans.length - 1) return { start, end: text.length + unwritten.appended.length };
+    const next = text.slice(end).trimStart();
+    const marker = unwritten.markers.find((one) => next.startsWith(one.text));
+    return { start, end: marker === undefined ? end : text.length - next.length + marker.text.length };
+  });
+  return { text: isLast ? text + unwritten.appended : text, spans: ended };
 }
 
 /** Returns the marked texts that are not given. */

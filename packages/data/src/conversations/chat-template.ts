@@ -3,6 +3,7 @@ import { Template } from '../jinja/renderer.js';
 import { RaisedError, TemplateError } from '../jinja/runtime.js';
 import { Dict, isList, toValue, type Value } from '../jinja/values.js';
 import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
+import { parseTextArguments, quotesAny } from './tool-arguments.js';
 
 interface ChatTemplateOptions {
   /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
@@ -94,7 +95,25 @@ export class ChatTemplate {
       : { text, marked: undefined };
   }
 
+  /**
+   * Renders calls whose arguments are a text of JSON with objects in their place where the template takes
+   * objects: where it writes the text in quotes, or fails with it.
+   */
   #textOf(options: RenderOptions): string {
+    const { messages } = options;
+    const found = parseTextArguments(messages);
+    if (found === undefined) return this.#textOfParts(options);
+    const parsed = { ...options, messages: found.parsed };
+    let text: string;
+    try {
+      text = this.#textOfParts(options);
+    } catch {
+      return this.#textOfParts(parsed);
+    }
+    return quotesAny(text, found.texts) ? this.#textOfParts(parsed) : text;
+  }
+
+  #textOfParts(options: RenderOptions): string {
     const { messages } = options;
     const parts = textParts(messages);
     if (parts === undefined) return this.#rendered(options);

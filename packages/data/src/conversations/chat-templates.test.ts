@@ -5,8 +5,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import { ChatTemplate } from './chat-template.js';
-import { endOfTurn, tokensInSpans } from './chat-tokens.js';
+import { tokensInSpans } from './chat-tokens.js';
 import type { ChatMessage } from './conversation.js';
+import { endOfTurn } from './end-of-turn.js';
 
 interface FixtureConversation {
   readonly messages: readonly ChatMessage[];

@@ -262,22 +262,22 @@ describe('conversations of a file', () => {
 });
 
 describe('readChatTemplate', () => {
-  it('finds the template of a folder, its special tokens, and that of its options before it', () => {
+  it('finds the template of a folder, and that of its options before it', () => {
     const tokenizerModel = join(directory, 'tokenizer.json');
     const type = 'HuggingFaceTokenizer' as const;
     const rendered = (chatTemplate?: string): string =>
       readChatTemplate({
         ...tokenizer,
         specialIds: new Set(),
+        specialTokens: { bos_token: '<b>', eos_token: '<e>' },
         decode: () => '<d>',
         options: { type, tokenizerModel, chatTemplate },
       }).render({ messages: [], where: 'here' }).text;
     expect(() => rendered()).toThrow(expect.objectContaining({ code: 'MTL_CHAT_TEMPLATE' }));
-    written('special_tokens_map.json', '{"bos_token": "<b>", "eos_token": "<other>"}');
     written('chat_template.json', '{"chat_template": "legacy {{ bos_token + eos_token }}"}');
-    expect(rendered()).toBe('legacy <b><other>');
+    expect(rendered()).toBe('legacy <b><e>');
     const settings = (chat_template: unknown) =>
-      written('tokenizer_config.json', JSON.stringify({ chat_template, eos_token: { content: '<e>' } }));
+      written('tokenizer_config.json', JSON.stringify({ chat_template }));
     settings([
       { name: 'tool_use', template: 'tools' },
       { name: 'default', template: 'list {{ eos_token }}' },
@@ -310,6 +310,7 @@ describe('a tokenizer with several chat templates', () => {
     readChatTemplate({
       ...tokenizer,
       specialIds: new Set(),
+      specialTokens: { eos_token: '<e>' },
       decode: () => '<d>',
       options: { type: 'HuggingFaceTokenizer', tokenizerModel },
     });
@@ -328,7 +329,7 @@ describe('a tokenizer with several chat templates', () => {
       rag: 'rag',
     };
     const chat_template = Object.entries(list).map(([name, template]) => ({ name, template }));
-    put('tokenizer_config.json', JSON.stringify({ chat_template, eos_token: '<e>' }));
+    put('tokenizer_config.json', JSON.stringify({ chat_template }));
     expect([undefined, [], [{}]].map(renderedWith)).toEqual([
       'default',
       'functions: 0<e>',

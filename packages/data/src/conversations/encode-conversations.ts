@@ -2,9 +2,10 @@ import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
 import type { ChatTemplate } from './chat-template.js';
-import { endOfTurn, tokensInSpans } from './chat-tokens.js';
+import { tokensInSpans } from './chat-tokens.js';
 import { type Conversation, conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
+import { endOfTurn } from './end-of-turn.js';
 
 /** Rules for a conversation of more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
@@ -32,6 +33,8 @@ export interface ConversationCounts {
   withoutAnswer: number;
   /** With an answer that begins or ends inside a token. */
   splitTokens: number;
+  /** Whole, and without a special token that is learnt: nothing teaches the model to end its answers. */
+  withoutEnd: number;
   /** Tokens of the conversations that are kept. */
   tokens: number;
   /** Tokens that are learnt. */
@@ -47,7 +50,8 @@ export async function encodeConversations(
   options: EncodeConversationsOptions,
 ): Promise<{ readonly encoded: readonly EncodedConversation[]; readonly counts: ConversationCounts }> {
   const { conversations, template, tokenizer } = options;
-  const end = endOfTurn(template, tokenizer)?.text;
+  const end = endOfTurn(template, tokenizer);
+  const ends = new Set([...(tokenizer.specialIds ?? []), tokenizer.eod]);
   const encoded: EncodedConversation[] = [];
   const counts: ConversationCounts = {
     read: 0,
@@ -55,13 +59,14 @@ export async function encodeConversations(
     dropped: 0,
     withoutAnswer: 0,
     splitTokens: 0,
+    withoutEnd: 0,
     tokens: 0,
     learnt: 0,
   };
   for await (const conversation of conversations) {
     counts.read += 1;
     const { tokens, isInSpan, splitsTokens } = tokensInSpans(
-      assistantSpans({ conversation, template, endOfTurn: end }),
+      assistantSpans({ conversation, template, endOfTurn: end?.text, unwritten: end?.unwritten }),
       tokenizer,
     );
     const count = keptTokens(tokens.length, { conversation, options, counts });
@@ -74,11 +79,19 @@ export async function encodeConversations(
       continue;
     }
     if (splitsTokens) counts.splitTokens += 1;
+    if (tokens.length === count && !hasLearnt({ tokens, isLearnt }, ends)) counts.withoutEnd += 1;
     counts.tokens += count;
     counts.learnt += learnt;
     encoded.push({ tokens: Int32Array.from(tokens).slice(0, count), isLearnt });
   }
   return { encoded, counts };
+}
+
+function hasLearnt(
+  { tokens, isLearnt }: { readonly tokens: ArrayLike<number>; readonly isLearnt: Uint8Array },
+  sought: ReadonlySet<number>,
+): boolean {
+  return isLearnt.some((one, index) => one === 1 && sought.has(tokens[index]!));
 }
 
 function keptTokens(

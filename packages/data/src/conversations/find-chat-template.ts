@@ -4,7 +4,7 @@ import { DataError } from '@mtl/errors';
 import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
-import { readJsonFile, readTextFile, tokenizerError, tokenText } from '../tokenizers/tokenizer-files.js';
+import { readJsonFile, readTextFile, tokenizerError } from '../tokenizers/tokenizer-files.js';
 import { ChatTemplate } from './chat-template.js';
 
 /**
@@ -27,7 +27,7 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 }
 
 /** Properties of a tokenizer that decide its chat template. */
-type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'eod' | 'decode'>;
+type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'specialTokens' | 'eod' | 'decode'>;
 
 /**
  * Returns the chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
@@ -39,14 +39,9 @@ export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undef
   const { options } = tokenizer;
   const directory = directoryOfTokenizer(options);
   const config = directory === undefined ? {} : settingsIn(directory, 'tokenizer_config.json');
-  const special = directory === undefined ? {} : settingsIn(directory, 'special_tokens_map.json');
   const templates = named(options) ?? (directory === undefined ? undefined : templatesIn(directory, config));
   if (templates === undefined) return undefined;
-  const tokens = {
-    ...endOfDocument(tokenizer),
-    ...specialTokens(special),
-    ...specialTokens(config),
-  };
+  const tokens = { ...endOfDocument(tokenizer), ...tokenizer.specialTokens };
   const { template, toolUse } = templates;
   return new ChatTemplate({
     ...template,
@@ -79,7 +74,7 @@ function named(options: TokenizerOptions | undefined): UsedTemplates | undefined
 }
 
 /** Returns the folder of the tokenizer's files, where it has one. */
-function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
+export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
   const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -152,14 +147,4 @@ function settingsIn(directory: string, name: string): Readonly<Record<string, un
   const settings = readJsonFile(path);
   if (isJsonObject(settings)) return settings;
   throw tokenizerError(path, 'is not a JSON object');
-}
-
-/** Returns `bos_token` and the like, which are texts or objects with one. */
-function specialTokens(settings: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
-  const entries = Object.entries(settings).flatMap(([name, value]) => {
-    if (!name.endsWith('_token')) return [];
-    const text = tokenText(value);
-    return text === undefined ? [] : [[name, text] as const];
-  });
-  return Object.fromEntries(entries);
 }

@@ -110,6 +110,15 @@ describe('exportTokenizer', async () => {
       model_max_length: 64,
       clean_up_tokenization_spaces: false,
     });
+    // other files keep their names
+    writeFileSync(join(folder, 'special_tokens_map.json'), '{"bos_token": "<b>", "pad_token": "<unk>"}');
+    const { 'tokenizer_config.json': named } = (await exportTokenizer(options))!;
+    expect(JSON.parse(named!)).toMatchObject({
+      bos_token: '<b>',
+      unk_token: '<unk>',
+      pad_token: '<unk>',
+    });
+    rmSync(join(folder, 'special_tokens_map.json'));
     const ended = await exportTokenizer({ ...options, eodToken: '<pad>' });
     expect(JSON.parse(ended!['tokenizer_config.json']!)).toMatchObject({ eos_token: '<pad>' });
     writeFileSync(join(folder, 'tokenizer_config.json'), '{}');

@@ -10,7 +10,9 @@ import {
   readGpt2Files,
 } from './gpt2-vocabulary.js';
 import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
+import { readSavedFiles } from './saved-tokens.js';
 import type { TokenizerOptions } from './tokenizer.js';
+import { tokenizerClassOf } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
@@ -103,15 +105,18 @@ function settingsOf(
   const start = tokenizer.startIds?.[0];
   const { model } = checkTokenizerJson(readJsonFile(path), path);
   const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
+  // special_tokens_map.json stays next to it, and must not be contradicted
+  const { bos_token, eos_token, unk_token, pad_token } = tokenizer.specialTokens ?? {};
   const found: Record<SpecialToken, string | null | undefined> = {
-    bos: start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start),
-    eos: tokens.get(tokenizer.eod),
-    unk: unknown,
-    pad: tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId),
+    bos: bos_token ?? (start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start)),
+    eos: eos_token ?? tokens.get(tokenizer.eod),
+    unk: unk_token ?? unknown,
+    pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
   // transformers would add a token that is none
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
-  const tokenizerClass = 'PreTrainedTokenizerFast';
+  const settings = { ...readSavedFiles(path), configPath };
+  const tokenizerClass = tokenizerClassOf(settings)?.name ?? 'PreTrainedTokenizerFast';
   return {
     'tokenizer_config.json': settingsFile({ ...Object.fromEntries(known), tokenizerClass, maxLength }),
   };

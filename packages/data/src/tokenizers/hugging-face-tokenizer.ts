@@ -9,8 +9,9 @@ import { makeModel, vocabularyOf } from './components/models.js';
 import { makeNormalizer } from './components/normalizers.js';
 import { startIdsOf } from './components/post-processors.js';
 import { makePreTokenizer } from './components/pre-tokenizers.js';
+import { readSavedFiles, type SavedFiles, withSavedTokens } from './saved-tokens.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
-import { readJsonFile, tokenizerError, tokenText } from './tokenizer-files.js';
+import { readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
@@ -24,23 +25,26 @@ interface HuggingFaceTokenizerOptions {
   /** For messages. */
   readonly path: string;
   readonly json: unknown;
-  /** The parsed tokenizer_config.json, if there is one. */
-  readonly config?: unknown;
+  /** The files next to it; absent: none. */
+  readonly files?: SavedFiles;
   readonly eodToken?: string | undefined;
   readonly options: TokenizerOptions | undefined;
 }
 
-/** Loads a `tokenizer.json` (or a directory that holds one), with the `tokenizer_config.json` next to it. */
+/**
+ * Loads a `tokenizer.json` (or a directory that holds one) with the files next to it, as AutoTokenizer of the
+ * transformers library does.
+ */
 export function loadHuggingFaceTokenizer(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
 ): Tokenizer {
   const { tokenizerModel, eodToken } = options;
-  const { path, configPath } = tokenizerJsonPaths(tokenizerModel);
+  const { path } = tokenizerJsonPaths(tokenizerModel);
   return makeHuggingFaceTokenizer({
     name: 'HuggingFaceTokenizer',
     path,
     json: readJsonFile(path),
-    config: existsSync(configPath) ? readJsonFile(configPath) : undefined,
+    files: readSavedFiles(path),
     eodToken,
     options,
   });
@@ -61,13 +65,14 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
 /** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
-  const json = guarded(path, () => checkTokenizerJson(options.json, path));
-  const config = checkConfig(options.config, path);
+  const { json, specialTokens } = guarded(path, () =>
+    withSavedTokens(checkTokenizerJson(options.json, path), { path, files: options.files }),
+  );
   const ids = tokenIds(json);
   const parts = guarded(path, () => makeParts(json, path));
   const { encodeText, decodeIds } = parts;
-  const eod = endOfDocument({ ids, config, path, eodToken: options.eodToken });
-  const padToken = tokenText(config.pad_token) ?? padNames.find((candidate) => ids.has(candidate));
+  const eod = endOfDocument({ ids, eosToken: specialTokens.eos_token, path, eodToken: options.eodToken });
+  const padToken = specialTokens.pad_token ?? padNames.find((candidate) => ids.has(candidate));
   return {
     name,
     vocabularySize: largest(ids.values()) + 1,
@@ -75,6 +80,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
     padId: padToken === undefined ? undefined : ids.get(padToken),
     startIds: parts.startIds,
     tokenIds: ids,
+    specialTokens,
     specialIds: new Set(json.added_tokens.filter(({ special }) => special === true).map(({ id }) => id)),
     identifiers: { class: `mtl.${name}`, tokenizer_path: path },
     options: options.options,
@@ -150,21 +156,14 @@ function largest(values: Iterable<number>): number {
   return maximum;
 }
 
-function checkConfig(config: unknown, path: string): Record<string, unknown> {
-  if (config === undefined) return {};
-  if (isJsonObject(config)) return config;
-  throw tokenizerError(join(dirname(path), 'tokenizer_config.json'), 'is not a JSON object');
-}
-
 function endOfDocument(options: {
   ids: ReadonlyMap<string, number>;
-  config: Record<string, unknown>;
+  eosToken: string | undefined;
   path: string;
   eodToken: string | undefined;
 }): number {
-  const { ids, config, path, eodToken } = options;
-  const name =
-    eodToken ?? tokenText(config.eos_token) ?? endOfDocumentNames.find((candidate) => ids.has(candidate));
+  const { ids, eosToken, path, eodToken } = options;
+  const name = eodToken ?? eosToken ?? endOfDocumentNames.find((candidate) => ids.has(candidate));
   const id = name === undefined ? undefined : ids.get(name);
   if (id !== undefined) return id;
   const what =

@@ -16,6 +16,10 @@ export interface Tokenizer {
   readonly startIds?: readonly number[] | undefined;
   /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
+  /**
+   * Texts of `bos_token`, `eos_token` and so on, by these names, where the files of a tokenizer name them.
+   */
+  readonly specialTokens?: Readonly<Record<string, string>> | undefined;
   /** Ids of special tokens, where a tokenizer has a list of tokens; absent: the end of a document alone. */
   readonly specialIds?: ReadonlySet<number> | undefined;
   /** Names this tokenizer in the md5 of index caches. */

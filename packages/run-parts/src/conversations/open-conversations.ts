@@ -96,7 +96,8 @@ function packingOf(part: ConversationPart): string {
 
 /** Returns notes about conversations that are shortened or left out. */
 function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
-  const { read, truncated, dropped, withoutAnswer, splitTokens } = counts;
+  const { read, truncated, dropped, withoutAnswer, splitTokens, withoutEnd } = counts;
+  const numKept = read - dropped - withoutAnswer;
   const flag = `--long-conversations ${long}`;
   return [
     ...(truncated > 0
@@ -107,6 +108,12 @@ function notesOf(counts: ConversationCounts, long: ConversationConfiguration['lo
       : []),
     ...(withoutAnswer > 0
       ? [`  note: ${withoutAnswer} of ${read} conversations have no token to learn and are left out`]
+      : []),
+    ...(withoutEnd > 0 && withoutEnd >= numKept - truncated
+      ? [
+          '  note: no special token ends an answer, so the model does not learn to end one, and generation goes on to its limit; ' +
+            'a template that writes an end, such as {{ eos_token }}, behind each message of the assistant teaches it (--chat-template FILE)',
+        ]
       : []),
     ...(splitTokens > 0
       ? [

@@ -1,5 +1,5 @@
 import type { Tokenizer } from '@mtl/data';
-import { type ChatTemplate, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
+import { type ChatTemplate, type EndOfTurn, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
 
 /**
  * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.
@@ -12,7 +12,7 @@ export function stopTokensOf(
 ): readonly number[] {
   const { tokenizer, endTokens = [tokenizer.eod] } = of;
   const turn = endOfTurn(template, tokenizer);
-  return [...new Set([...(turn === undefined ? [] : [turn.token]), ...endTokens])];
+  return [...new Set([...tokensOf(turn), ...endTokens])];
 }
 
 /** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
@@ -25,5 +25,11 @@ export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
     return [tokenizer.eod];
   }
   const turn = template && endOfTurn(template, tokenizer);
-  return [...new Set([tokenizer.eod, ...(turn === undefined ? [] : [turn.token])])];
+  return [...new Set([tokenizer.eod, ...tokensOf(turn)])];
+}
+
+/** Returns the end of a turn, and the tokens that begin a turn and so end the one before it. */
+function tokensOf(turn: EndOfTurn | undefined): readonly number[] {
+  if (turn === undefined) return [];
+  return [turn.token, ...(turn.unwritten?.markers ?? []).map(({ token }) => token)];
 }

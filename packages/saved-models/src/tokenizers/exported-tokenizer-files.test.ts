@@ -42,7 +42,11 @@ describe('exportedTokenizerFiles', () => {
       });
       const own = join(folder, 'tokenizer_config.json');
       writeFileSync(own, '{"eos_token": "<|endoftext|>"}');
-      expect(await exportedTokenizerFiles(options, model)).toMatchObject({ 'tokenizer_config.json': own });
+      writeFileSync(join(folder, 'config.json'), '{"model_type": "llama"}');
+      expect(await exportedTokenizerFiles(options, model)).toEqual({
+        'tokenizer.json': path,
+        'tokenizer_config.json': own,
+      });
     } finally {
       rmSync(folder, { recursive: true });
     }

@@ -1,5 +1,5 @@
-import { dirname } from 'node:path';
-import { tokenizerFiles } from '@mtl/configuration/internal';
+import { basename, dirname } from 'node:path';
+import { modelConfigName, tokenizerFiles } from '@mtl/configuration/internal';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
 import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
@@ -18,6 +18,7 @@ export function tokenizerOfHuggingFace(
 ): TokenizerOptions | undefined {
   const tokenizerModel = files['tokenizer.json'];
   if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
+  refuseTokensOf(files);
   const [bytePairs, mergeFile] = [files['vocab.json'], files['merges.txt']];
   if (bytePairs !== undefined && mergeFile !== undefined) {
     return { type: 'GPT2BPETokenizer', vocabFile: bytePairs, mergeFile };
@@ -34,6 +35,38 @@ export function tokenizerOfHuggingFace(
     {
       expected: 'do_lower_case in tokenizer_config.json, or a tokenizer.json',
       remedy: `pass --tokenizer-type BertWordPieceLowerCase or BertWordPieceCase, with --vocab-file ${vocabFile}`,
+    },
+  );
+}
+
+/** Refuses tokens that are kept next to a vocabulary without a tokenizer.json: it is read alone. */
+function refuseTokensOf(files: Readonly<Record<string, string>>): void {
+  const vocabulary = files['vocab.json'] ?? files['vocab.txt'];
+  const [added, settings] = [files['added_tokens.json'], files['tokenizer_config.json']];
+  if (vocabulary === undefined) return;
+  const listed = Object.keys((added === undefined ? undefined : (parse(added) as object | null)) ?? {});
+  const { added_tokens_decoder: kept, ...config } = ((settings === undefined ? undefined : parse(settings)) ??
+    {}) as Readonly<Record<string, unknown>>;
+  const extra = [config.additional_special_tokens, config.extra_special_tokens].flatMap((tokens) =>
+    typeof tokens === 'object' && tokens !== null ? Object.values(tokens) : [],
+  );
+  const stated = [...Object.values((kept ?? {}) as object), ...extra].map((token: unknown) =>
+    typeof token === 'string' ? token : String((token as { content?: unknown } | null)?.content),
+  );
+  if (listed.length + stated.length === 0) return;
+  const text = readRegularFile(vocabulary).toString('utf8');
+  const known = new Set(
+    vocabulary.endsWith('.txt') ? text.split(/\r?\n/) : Object.keys(parse(vocabulary) as object),
+  );
+  const token = [...listed, ...stated].find((one) => !known.has(one));
+  if (token === undefined) return;
+  throw new ConfigurationError(
+    'MTL_DATA_TOKENIZER',
+    `${dirname(vocabulary)} has the token ${JSON.stringify(token)} next to ${basename(vocabulary)}, and no tokenizer.json`,
+    {
+      expected: 'a tokenizer.json, with which tokens of other files are read',
+      remedy:
+        'load the directory with AutoTokenizer of the transformers library and save it (save_pretrained)',
     },
   );
 }
@@ -76,7 +109,9 @@ export async function exportedTokenizerFiles(
   { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
 ): Promise<Readonly<Record<string, TokenizerFileSource>>> {
   if (options === undefined) return {};
-  const files = Object.fromEntries(tokenizerFiles(options).map(({ name, path }) => [name, path]));
+  // the model has a config.json of its own
+  const own = tokenizerFiles(options).filter(({ name }) => name !== modelConfigName);
+  const files = Object.fromEntries(own.map(({ name, path }) => [name, path]));
   const written = Object.entries(
     (await exportTokenizer(options, { maxLength: maxPositionEmbeddings })) ?? {},
   );

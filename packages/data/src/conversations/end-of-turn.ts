@@ -1,0 +1,108 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
+import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import { readJsonFile } from '../tokenizers/tokenizer-files.js';
+import type { UnwrittenEnd } from './assistant-spans.js';
+import type { ChatTemplate } from './chat-template.js';
+import { chatTokens } from './chat-tokens.js';
+import type { ChatMessage } from './conversation.js';
+import { directoryOfTokenizer } from './find-chat-template.js';
+
+/** The special token that ends an answer of the assistant. */
+export interface EndOfTurn {
+  readonly token: number;
+  readonly text: string;
+  /** How an answer ends where the template writes nothing behind one. */
+  readonly unwritten?: UnwrittenEnd;
+}
+
+// no template has this word
+const answer = 'gxqvzwk';
+
+/**
+ * Returns the special token by which a chat template ends an answer of the assistant, such as `<|im_end|>`.
+ * Where it writes none, this is the one that begins the turn of the user behind it, or the end of a text, as
+ * generation_config.json next to the tokenizer has it. Undefined where nothing ends an answer.
+ *
+ * @throws DataError MTL_DATA_TOKENIZER for a generation_config.json that cannot be read
+ */
+export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTurn | undefined {
+  const after = textBehindAnswer(template);
+  const written = after === undefined ? undefined : firstSpecial(after, tokenizer);
+  if (after === undefined || written !== undefined) return written;
+  // such as an end of words and a special token behind them
+  if (chatTokens(tokenizer, after).some((token) => isSpecial(tokenizer, token))) return undefined;
+  const followers = ['user', 'tool'].flatMap((role) => {
+    const behind = textBehindAnswer(template, { role, content: 'a' });
+    const marker = behind?.startsWith(after)
+      ? firstSpecial(behind.slice(after.length), tokenizer)
+      : undefined;
+    return marker === undefined ? [] : [{ ...marker, behind: behind!.slice(after.length) }];
+  });
+  const ends = generationEnds(tokenizer);
+  const markers = followers.filter(({ token }) => ends === undefined || ends.includes(token));
+  const [first] = markers;
+  if (first !== undefined) {
+    const { token, text, behind } = first;
+    const appended = behind.slice(0, behind.indexOf(text) + text.length);
+    return {
+      token,
+      text,
+      unwritten: { markers: markers.map(({ token, text }) => ({ token, text })), appended },
+    };
+  }
+  const end = ends?.find((token) => isSpecial(tokenizer, token));
+  if (end === undefined) return undefined;
+  const text = spelt(tokenizer, end);
+  return { token: end, text, unwritten: { markers: [], appended: text } };
+}
+
+/** Returns the text that a template writes behind an answer, up to the end or another message. */
+function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | undefined {
+  const messages = [
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: answer },
+    ...(next === undefined ? [] : [next]),
+  ];
+  let text: string;
+  try {
+    ({ text } = template.render({ messages, where: 'an example' }));
+  } catch {
+    // a template may want more than two messages; it reports that where it is used
+    return undefined;
+  }
+  const at = text.lastIndexOf(answer);
+  return at < 0 ? undefined : text.slice(at + answer.length);
+}
+
+/** Returns the special token that a text begins with, behind white space. */
+function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text: string } | undefined {
+  const after = text.trimStart();
+  const [token] = after === '' ? [] : chatTokens(tokenizer, after);
+  if (token === undefined || !isSpecial(tokenizer, token)) return undefined;
+  const own = spelt(tokenizer, token);
+  return after.startsWith(own) ? { token, text: own } : undefined;
+}
+
+/**
+ * Returns the text of a special token; the end of a document of a tokenizer that is built in may have none.
+ */
+const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
+  specialIds === undefined ? endOfText : decode([token]);
+
+/**
+ * Returns the tokens that end a text by the generation_config.json next to a tokenizer; undefined without
+ * one.
+ */
+function generationEnds({ options }: Tokenizer): readonly number[] | undefined {
+  const directory = directoryOfTokenizer(options);
+  const path = directory === undefined ? undefined : join(directory, 'generation_config.json');
+  if (path === undefined || !existsSync(path)) return undefined;
+  const { eos_token_id: ends } = (readJsonFile(path) ?? {}) as { readonly eos_token_id?: unknown };
+  const ids = [ends].flat().filter((id): id is number => Number.isSafeInteger(id));
+  return ids.length === 0 ? undefined : ids;
+}
+
+const isSpecial = ({ specialIds, eod }: Tokenizer, token: number): boolean =>
+  specialIds?.has(token) ?? token === eod;

@@ -1,0 +1,68 @@
+import type { TokenizerJson } from './check-tokenizer-json.js';
+
+/** A token that is found in texts before they are split into words, without its id. */
+export interface AddedToken {
+  readonly content: string;
+  readonly special: boolean;
+  /** Whether it is looked for in normalized text. */
+  readonly normalized: boolean;
+  readonly single_word: boolean;
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+}
+
+/**
+ * Added tokens with the ids that the tokenizers library gives them: what files say about ids is not asked.
+ */
+export class AddedVocabulary {
+  readonly #modelIds: ReadonlyMap<string, number>;
+  readonly #numModelTokens: number;
+  #modelTokens: ReadonlyMap<number, string> | undefined;
+  readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
+
+  constructor({ vocab }: TokenizerJson['model']) {
+    const entries = Array.isArray(vocab)
+      ? vocab.map(([token], id) => [token as string, id] as const)
+      : Object.entries(vocab as Readonly<Record<string, number>>);
+    this.#modelIds = new Map(entries);
+    this.#numModelTokens = entries.length;
+  }
+
+  /**
+   * Adds tokens in order. One that is there already takes the properties of the new one, and stays special.
+   */
+  add(tokens: readonly AddedToken[]): void {
+    for (const token of tokens) {
+      const known = this.#tokens.get(token.content);
+      const id = known?.id ?? this.#modelIds.get(token.content) ?? this.#nextId();
+      const special = token.special || known?.special === true;
+      this.#tokens.set(token.content, { ...token, special, id });
+    }
+  }
+
+  has(content: string): boolean {
+    return this.#tokens.has(content);
+  }
+
+  /** Returns the token of the model with an id. */
+  ofModel(id: number): string | undefined {
+    this.#modelTokens ??= new Map(Array.from(this.#modelIds, ([token, one]) => [one, token]));
+    return this.#modelTokens.get(id);
+  }
+
+  /** Returns the id of a token, of the model's or an added one. */
+  idOf(content: string): number | undefined {
+    return this.#tokens.get(content)?.id ?? this.#modelIds.get(content);
+  }
+
+  /** The added tokens, by their ids. */
+  get tokens(): readonly (AddedToken & { readonly id: number })[] {
+    return [...this.#tokens.values()].sort((a, b) => a.id - b.id);
+  }
+
+  #nextId(): number {
+    let next = this.#numModelTokens;
+    for (const { id } of this.#tokens.values()) next = Math.max(next, id + 1);
+    return next;
+  }
+}
