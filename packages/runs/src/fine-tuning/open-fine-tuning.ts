@@ -1,4 +1,4 @@
-import type { JsonObject } from '@mtl/checkpoint';
+import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
 import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
@@ -100,7 +100,11 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
   try {
     await loadStart(optimizer, options);
     await owner.own();
-    const progress = await resume(options, { directory, optimizer, lossScaler });
+    let loaded: Checkpoint | undefined;
+    const onOpen = (checkpoint: Checkpoint): void => {
+      loaded = checkpoint;
+    };
+    const progress = await resume(options, { directory, optimizer, lossScaler, onOpen });
     iteration = progress?.iteration ?? 0;
     const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
     const evaluations = new TaskEvaluations({
@@ -135,6 +139,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       save: {
         directory,
         owner,
+        loaded,
         interval: checkpoint.saveInterval ?? stepsPerEpoch,
         keepLast: checkpoint.keepLast,
         configurationFor: (path) => savedConfiguration(path, options),
@@ -202,6 +207,7 @@ async function resume(
     readonly directory: string | undefined;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
+    readonly onOpen: (checkpoint: Checkpoint) => void;
   },
 ) {
   const { directory, ...loaded } = parts;

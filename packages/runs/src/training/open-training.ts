@@ -73,7 +73,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
-  const { configuration, resumedFrom, origin } = start;
+  const { configuration, resumed, resumedFrom, origin } = start;
   const { checkpoint, training } = configuration;
   const { tokenizer, datasets, dataPath } = data;
   const { log, reporters, threads } = reports;
@@ -116,6 +116,8 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
     save: {
       directory: checkpoint.save,
       owner: saveDirectory,
+      loaded: resumed,
+      isStepChosen: checkpoint.checkpointStep !== undefined,
       interval: checkpoint.saveInterval,
       keepLast: checkpoint.keepLast,
       inBackground: checkpoint.asyncSave,

@@ -1,4 +1,4 @@
-import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
+import type { Checkpoint, JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { keepTokenizer } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
@@ -20,7 +20,7 @@ import {
 } from '@mtl/trainer';
 import { resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
 import type { RunLog } from '../records/run-log.js';
-import type { SaveDirectory } from '../save-directory.js';
+import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';
 
 /** When a run saves, and what each checkpoint says of it. */
@@ -29,6 +29,10 @@ interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast'
   readonly directory: string | undefined;
   /** The owner of the directory, or of one above it. */
   readonly owner: SaveDirectory;
+  /** The checkpoint that training goes on from; undefined for a new run. */
+  readonly loaded: Checkpoint | undefined;
+  /** True where --ckpt-step chose that checkpoint. */
+  readonly isStepChosen?: boolean;
   /** Returns the configuration that each checkpoint saves of the run; rank 0 calls it. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
@@ -238,7 +242,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   async #saveSettings(): Promise<SaveSettings | undefined> {
-    const { directory, owner, configurationFor, ...settings } = this.#parts.save;
+    const { directory, owner, loaded, isStepChosen, configurationFor, ...settings } = this.#parts.save;
     if (directory === undefined) return undefined;
     const { processes, tokenizer } = this;
     const { isFirst } = processes;
@@ -246,6 +250,8 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
       ...settings,
       directory,
       owned: owner.owned,
+      run: isFirst && loaded !== undefined ? await continuedRun(loaded, { isStepChosen }) : undefined,
+      loadedFrom: loaded?.path,
       configuration: await processes.together(async () => (isFirst ? await configurationFor(directory) : {})),
       prepareDirectory: isFirst ? await keepTokenizer(directory, tokenizer) : undefined,
     };
