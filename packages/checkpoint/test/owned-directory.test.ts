@@ -58,7 +58,9 @@ const records = async (): Promise<string[]> =>
   (await readdir(temporary.path)).filter((name) => name.startsWith('run_owner'));
 
 const iterations = async (): Promise<number[]> =>
-  (await readdir(temporary.path)).flatMap((name) => (name.startsWith('iter_') ? [Number(name.slice(5))] : []));
+  (await readdir(temporary.path)).flatMap((name) =>
+    name.startsWith('iter_') ? [Number(name.slice(5))] : [],
+  );
 
 /** Changes the record as if another machine had written it, `ageMs` ago. */
 async function recordedElsewhere(change: object, ageMs: number): Promise<void> {

@@ -9,6 +9,7 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { type Job, openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
+import { readRunRecord } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
 import { type MetricsFiles, openMetricsFiles } from '../training/training-reporters.js';
@@ -25,6 +26,7 @@ import {
 import { HuggingFaceExports } from './hugging-face-exports.js';
 import { type BertStart, openBertStart } from './open-bert-start.js';
 import {
+  notesOfTaskData,
   type OpenFineTuningOptions,
   type OpenReportersOptions,
   openFineTuning,
@@ -142,6 +144,7 @@ async function fineTuneSeeds(
     const done = processes.agree(processes.isFirst ? finishedBefore(configuration, seed) : undefined);
     if (done !== undefined) {
       onMessage(`seed ${seed}: done before`);
+      for (const note of processes.isFirst ? notesOfDoneSeed(configuration, seed) : []) onMessage(note);
       results.push(done);
       await writeExport(seed);
       continue;
@@ -401,6 +404,13 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   if (save === undefined || !resume) return undefined;
   const result = readSeedResult(resultPath(seedDirectory(save, seed)));
   return result?.isDone === true ? result : undefined;
+}
+
+/** Returns what is to be told of a seed whose results are of other data; none where it keeps no record. */
+function notesOfDoneSeed(configuration: FineTuningConfiguration, seed: number): readonly string[] {
+  const path = seedDirectory(configuration.checkpoint.save!, seed);
+  const start = readRunRecord(path)?.starts.at(-1);
+  return start === undefined ? [] : notesOfTaskData(configuration, { start, path });
 }
 
 /** Tells of every so many steps in a line each. */

@@ -23,8 +23,15 @@ import {
 } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
+import {
+  dataChanges,
+  noteOfUnknownData,
+  notesOfDataChanges,
+  startOfCheckpoint,
+} from '../records/data-changes.js';
 import { taskDataFingerprint } from '../records/fingerprints.js';
 import { RunLog } from '../records/run-log.js';
+import type { RunStart } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';
@@ -120,6 +127,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
         isCut: isCut(options),
       },
     });
+    for (const note of notesOfData(options, loaded)) onMessage(note);
     log = processes.isFirst ? startLog(options, { directory, iteration, stepsPerEpoch }) : undefined;
     batches = batchesOf(options, progress?.consumedSamples ?? 0);
     const parts = { part, optimizer, lossScaler, batches };
@@ -225,6 +233,32 @@ async function resume(
   });
 }
 
+/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+function notesOfData(
+  { configuration, processes }: OpenFineTuningOptions,
+  loaded: Checkpoint | undefined,
+): readonly string[] {
+  if (loaded === undefined || !processes.isFirst) return [];
+  const { start, why } = startOfCheckpoint(loaded);
+  if (start === undefined) return [noteOfUnknownData(why, loaded.path)];
+  return notesOfTaskData(configuration, { start, path: loaded.path });
+}
+
+/** Returns what is to be told of the files of a task that are not those of an earlier start. */
+export function notesOfTaskData(
+  { data }: Pick<FineTuningConfiguration, 'data'>,
+  { start, path }: { readonly start: RunStart; readonly path: string },
+): readonly string[] {
+  const [train, ...others] = fingerprintsOfTask(data);
+  const [before, ...othersBefore] = start.datasets;
+  const { workingDirectory } = start;
+  return notesOfDataChanges({
+    training: dataChanges({ workingDirectory, datasets: before === undefined ? [] : [before] }, [train!]),
+    evaluation: dataChanges({ workingDirectory, datasets: othersBefore }, others),
+    path,
+  });
+}
+
 function startLog(
   { configuration, seed, layout, threads, onMessage }: OpenFineTuningOptions,
   at: {
@@ -248,9 +282,13 @@ function startLog(
       parallel: layout.parallel,
       training: { trainIterations: epochs * stepsPerEpoch },
     },
-    datasets: () => [data.train, ...data.valid, ...data.test].map(taskDataFingerprint),
+    datasets: () => fingerprintsOfTask(data),
   });
 }
+
+/** Checksums of the files of a task, all of which are read whole. */
+const fingerprintsOfTask = ({ train, valid, test }: FineTuningConfiguration['data']) =>
+  [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
  * Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few.

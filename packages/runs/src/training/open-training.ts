@@ -61,7 +61,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const part = partOfRun(run, { model, recorder: profiler });
   const optimizer = optimizerOfRun(run, { part });
   const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
-  const start = await loadStart(run, { model, optimizer, lossScaler });
+  const start = await loadStart(run, { model, optimizer, lossScaler, data });
   const reports = await beginReports(run, { start, model, data });
   const batches = batchesOfRun(run, { data, part, start });
   const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
