@@ -9,6 +9,7 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { type Job, openDeviceOfRank, setThreadsOfRank, type ThreadChoice } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
+import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { readRunRecord } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
@@ -69,9 +70,11 @@ export interface FineTuningReport {
  *
  * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
  *   ConfigurationError MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
- *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL where a signal has ended a
+ *   run in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
+  refuseAfterStopSignal();
   const { configuration, world, seeds = configuration.seeds } = options;
   const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };

@@ -84,19 +84,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
   const { checkpoint, exitInterval } = configuration;
   const directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
   const part = partOfTask(options);
-  const { device } = layout.parallel;
-  const dtype = dtypeOfPrecision[configuration.precision];
-  const optimizer = optimizerOfPart(part, {
-    processes,
-    device,
-    dtype,
-    configuration: {
-      // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
-      optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
-      parallel: layout.parallel,
-      training: { seed },
-    },
-  });
+  const optimizer = optimizerOfTask(options, part);
   const lossScaler = new LossScaler(
     configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
   );
@@ -231,6 +219,28 @@ async function resume(
     restartFrom: { directory, job: 'any' },
     nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
   });
+}
+
+function optimizerOfTask(
+  { configuration, layout, processes, seed }: OpenFineTuningOptions,
+  part: TaskPart,
+): ModelOptimizer {
+  try {
+    return optimizerOfPart(part, {
+      processes,
+      device: layout.parallel.device,
+      dtype: dtypeOfPrecision[configuration.precision],
+      configuration: {
+        // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
+        optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
+        parallel: layout.parallel,
+        training: { seed },
+      },
+    });
+  } catch (error) {
+    part.dispose();
+    throw error;
+  }
 }
 
 /** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */

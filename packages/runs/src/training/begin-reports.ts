@@ -89,7 +89,10 @@ export async function beginReports(
     onMessage,
   });
   const reporting = { configuration, stream, flopsFormula, resume: progress, log };
-  const reporters = await openTrainingReporters(reporting);
+  const reporters = await openTrainingReporters(reporting).catch((error: unknown) => {
+    log?.fail(error, { iteration });
+    throw error;
+  });
   return { log, threads, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
 }
 

@@ -45,6 +45,11 @@ export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
   return { ...data, fingerprints: once(() => files.trainData.map(fingerprintOf)) };
 }
 
+/** Closes the files of the datasets of a run. */
+export function closeDatasets({ train, valid, test }: DataOfRun['datasets']): void {
+  for (const dataset of [train, valid, test]) dataset?.close();
+}
+
 /** Returns a function that computes its value when it is called first. */
 function once<Value>(compute: () => Value): () => Value {
   let computed: { readonly value: Value } | undefined;
@@ -67,6 +72,7 @@ async function documentsOfRun({
   );
   const { train } = data.datasets;
   if (train !== undefined) return { ...data, train };
+  closeDatasets(data.datasets);
   throw new ConfigurationError(
     'MTL_SPLIT',
     `--split ${configuration.data.split} leaves nothing to train on`,

@@ -4,6 +4,7 @@ import { inWordsOfOptions } from '@mtl/configuration/internal';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 
@@ -32,10 +33,18 @@ const silence: ConsoleStream = { write: () => true };
  * with the same options and trains its part. A run saves where `checkpoint.save` names a directory, and only
  * there; `close`, which leaving the block of `await using` calls, ends reports and leaves the job.
  *
+ * While its steps run, SIGINT, SIGTERM or SIGHUP end it in order: `result.reason` is the signal. It means the
+ * process, so that no further run starts there: a loop over runs ends with MTL_STOP_SIGNAL, or by itself
+ * where it looks at the reason. `forgetStopSignal` is for programs that go on all the same. Between runs
+ * signals do what they do in any program.
+ *
  * @throws ConfigurationError for options that are not there or cannot work, in their words; DataError,
- *   CheckpointError and CommunicationError for what cannot be opened
+ *   CheckpointError and CommunicationError for what cannot be opened;
+ *   TrainingError MTL_STOP_SIGNAL after a signal has ended a run in this process
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
+  // before others are waited for
+  refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));

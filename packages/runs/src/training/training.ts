@@ -18,7 +18,8 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { rememberStopSignal, resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { closeAll } from '../close-all.js';
 import type { RunLog } from '../records/run-log.js';
 import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';
@@ -54,6 +55,8 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   readonly trainer: Trainer<Batch>;
   /** The micro-batches that the trainer reads. */
   readonly batches: { close(): Promise<void> };
+  /** Closes the files of the datasets. Default: there are none. */
+  readonly closeData?: () => void;
   readonly save: TrainingSaveOptions;
   /** Log of rank 0, where the run has a folder. */
   readonly log: RunLog | undefined;
@@ -208,14 +211,18 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return await this.reporters.close(outcome);
   }
 
+  /** Ends reports, closes the files of the data, gives memory and directory free, and leaves the job. */
   async close(): Promise<void> {
-    const { batches, part, optimizer, save, ownWorld } = this.#parts;
-    await this.endReports();
-    await batches.close();
-    part.dispose();
-    optimizer.dispose();
-    await save.owner.release();
-    ownWorld?.close();
+    const { batches, closeData, part, optimizer, save, ownWorld } = this.#parts;
+    await closeAll([
+      () => this.endReports(),
+      () => batches.close(),
+      () => closeData?.(),
+      () => part.dispose(),
+      () => optimizer.dispose(),
+      () => save.owner.release(),
+      () => ownWorld?.close(),
+    ]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -234,6 +241,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     try {
       const save = await this.#saveSettings();
       const result = yield* trainingSteps({ ...this.#parts, reporters, signals, save });
+      rememberStopSignal(result.reason);
       await this.#parts.onEnd?.(result);
       return result;
     } finally {
