@@ -29,8 +29,8 @@ export function rememberStopSignal(reason: string): void {
 }
 
 /**
- * Refuses to start a training run after a signal has ended one: whoever sent it means the process, and a
- * program that trains several runs in a loop would go on with the next.
+ * Refuses to start a training run after a signal has ended one: the signal means the process, and a program
+ * that trains several runs in a loop would go on with the next.
  *
  * @throws TrainingError MTL_STOP_SIGNAL
  */

@@ -6,7 +6,7 @@ import { type RunRecord, type RunStart, readRunRecord } from './run-record.js';
 type Datasets = RunStart['datasets'];
 type Dataset = Datasets[number];
 
-/** What a run was trained on when it saved a checkpoint, by run.json next to it. */
+/** The data that a run was trained on when it saved a checkpoint, by run.json next to it. */
 type DataBefore =
   | { readonly start: RunStart; readonly why?: undefined }
   /** `why` it is not known. */

@@ -25,7 +25,7 @@ const taskDataSchema = z.object({
   bytes: count,
   /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
-  /** SHA-256 of names, sizes and contents, where they were read whole. Absent in records of older versions. */
+  /** SHA-256 of names, sizes and contents, where all was read. Absent in records of older versions. */
   sha256: text.optional(),
 });
 

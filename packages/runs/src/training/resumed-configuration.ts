@@ -173,7 +173,7 @@ function refusalOfOtherData(
   options: ResumedConfigurationOptions & {
     readonly changes: readonly Difference[];
     readonly epochs: number;
-    /** What changed in the data. */
+    /** Changes of the data. */
     readonly changed: readonly string[];
     readonly add: (flags: string) => string;
   },
