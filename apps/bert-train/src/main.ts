@@ -49,7 +49,7 @@ async function trainBert(run: OpenedRun): Promise<void> {
 
   // Start: initial weights, or those of --load or --load-hf; a run that goes on has its optimizer and its
   // place, too.
-  const start = await loadStart(run, { model, optimizer, lossScaler });
+  const start = await loadStart(run, { model, optimizer, lossScaler, data });
 
   // Reports: what is told of the run by rank 0: console, run.json, metrics.jsonl, TensorBoard, services.
   const reports = await beginReports(run, { start, model, data });

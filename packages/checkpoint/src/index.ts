@@ -1,4 +1,4 @@
-export { Checkpoint } from './checkpoints/checkpoint.js';
+export { Checkpoint, runOfCheckpoint } from './checkpoints/checkpoint.js';
 export {
   type CheckpointListing,
   listCheckpoints,

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
@@ -9,7 +10,7 @@ import type { Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { livenessOf, newSaveOwner, parseSaveOwner, type SaveOwner } from '../src/checkpoints/save-owner.js';
-import { Checkpoint, OwnedDirectory, saveCheckpoint } from '../src/index.js';
+import { Checkpoint, OwnedDirectory, runOfCheckpoint, saveCheckpoint } from '../src/index.js';
 import { jobOfCheckpoint } from '../src/internal/index.js';
 import { bundle } from './support/bundle.js';
 import { stateOfIteration } from './support/states.js';
@@ -55,6 +56,11 @@ async function startOwner(): Promise<{ readonly child: ChildProcess; readonly li
 
 const records = async (): Promise<string[]> =>
   (await readdir(temporary.path)).filter((name) => name.startsWith('run_owner'));
+
+const iterations = async (): Promise<number[]> =>
+  (await readdir(temporary.path)).flatMap((name) =>
+    name.startsWith('iter_') ? [Number(name.slice(5))] : [],
+  );
 
 /** Changes the record as if another machine had written it, `ageMs` ago. */
 async function recordedElsewhere(change: object, ageMs: number): Promise<void> {
@@ -246,6 +252,48 @@ describe('keepLast of an owner', () => {
     expect((await save(3, { owned: again, keepLast: 1 })).deleted).toEqual([2]);
     const left = (await readdir(temporary.path)).filter((name) => name.startsWith('iter_'));
     expect(left).toEqual(['iter_0000003', 'iter_0000100', 'iter_0000200', 'iter_0000300']);
+  });
+
+  it('counts what earlier jobs of the same run saved, and leaves the checkpoint that was loaded', async () => {
+    await save(5);
+    const other = await own({ job: 'other' });
+    await save(7, { owned: other });
+    await other.release();
+    const first = await own();
+    await save(10, { owned: first });
+    const run = await runOfCheckpoint(await Checkpoint.open(join(temporary.path, 'iter_0000010')));
+    expect(run).toBe(first.job);
+    await first.release();
+    let loaded = 10;
+    for (let start = 0; start < 4; start++) {
+      const loadedFrom = join(temporary.path, `iter_00000${loaded}`);
+      const owned = await own();
+      for (const iteration of [loaded + 1, loaded + 2, loaded + 3])
+        await save(iteration, { owned, run, loadedFrom, keepLast: 2 });
+      await owned.release();
+      expect(await iterations()).toEqual([5, 7, loaded, loaded + 2, loaded + 3]);
+      loaded += 3;
+    }
+    await expect(Checkpoint.open(join(temporary.path, 'iter_0000005'))).resolves.toMatchObject({
+      manifest: expect.not.objectContaining({ run: expect.anything() }),
+    });
+  });
+
+  it('counts checkpoints of versions that named the job alone', async () => {
+    const older = await own({ job: 'older' });
+    for (const iteration of [1, 2, 3]) {
+      const { path } = await save(iteration, { owned: older });
+      const file = join(path, 'manifest.json');
+      const { sha256: _, content, ...format } = JSON.parse(await readFile(file, 'utf8'));
+      delete content.run;
+      const sha256 = createHash('sha256').update(JSON.stringify(content)).digest('hex');
+      await writeFile(file, JSON.stringify({ ...format, sha256, content }));
+    }
+    await older.release();
+    const run = await runOfCheckpoint(await Checkpoint.open(join(temporary.path, 'iter_0000003')));
+    expect(run).toBe('older');
+    const owned = await own();
+    expect((await save(4, { owned, run, keepLast: 2 })).deleted).toEqual([2, 1]);
   });
 
   it('goes by the record in each checkpoint', async () => {

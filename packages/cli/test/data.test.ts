@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTokenizer, IndexedDataset } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -186,6 +186,45 @@ describe('mtl data inspect, verify and merge', () => {
     using merged = IndexedDataset.open(join(cwd, 'c'));
     expect([...merged.sequence(merged.numSequences - 1)]).toEqual([99, 97, 98, 256]);
   });
+});
+
+it('writes over no dataset and no tokenizer unless it is told to', async () => {
+  writeFileSync(join(cwd, 'first.txt'), 'one two\n');
+  writeFileSync(join(cwd, 'second.jsonl'), '{"text":"three","title":"t"}\n');
+  const run = (...argv: string[]) => runMtlIn(['data', ...argv], { cwd });
+  const to = ['--output-prefix', 'kept', '--tokenizer-type', 'ByteLevelTokenizer'];
+  await mtl('data', 'prepare', '--input', 'first.txt', ...to);
+  const before = read('kept_text_document.bin');
+  const second = ['prepare', '--input', 'second.jsonl', ...to, '--json-keys', 'title', 'text'];
+  const refused = await run(...second);
+  expect(refused).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(
+      /^error\[MTL_DATA_EXISTS\]: kept_text_document\.bin and kept_text_document\.idx exist already; expected .*--overwrite/s,
+    ),
+  });
+  // nor is the other key begun
+  expect(existsSync(join(cwd, 'kept_title_document.bin'))).toBe(false);
+  expect(read('kept_text_document.bin').equals(before)).toBe(true);
+  expect((await run(...second, '--overwrite')).status).toBe(0);
+  expect(read('kept_text_document.bin').equals(before)).toBe(false);
+
+  const merge = ['merge', '--input', 'kept_text_document', '--output-prefix', 'kept_title_document'];
+  expect(await run(...merge)).toMatchObject({
+    status: 2,
+    stderr: expect.stringContaining('MTL_DATA_EXISTS'),
+  });
+  expect((await run(...merge, '--overwrite')).status).toBe(0);
+  expect(read('kept_title_document.bin').equals(read('kept_text_document.bin'))).toBe(true);
+
+  writeFileSync(join(cwd, 'kept.json'), 'mine');
+  const learn = ['train-tokenizer', '--type', 'bpe', '--vocab-size', '260', '--input', 'first.txt'];
+  expect(await run(...learn, '--output', 'kept.json')).toMatchObject({
+    status: 2,
+    stderr: expect.stringContaining('MTL_DATA_EXISTS]: kept.json exists already'),
+  });
+  expect(read('kept.json').toString()).toBe('mine');
+  expect((await run(...learn, '--output', 'kept.json', '--overwrite')).status).toBe(0);
 });
 
 describe('mtl data train-tokenizer', () => {

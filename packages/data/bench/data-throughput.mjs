@@ -61,6 +61,7 @@ for (const workers of [0, 1, 2]) {
     tokenizer: gpt2,
     appendEod: true,
     workers,
+    overwrite: true,
   };
   const seconds = await fastest(2, () => prepareDataset(options));
   report(`prepareDataset, GPT-2, workers: ${workers}`, (copies * megabytes) / seconds, 'MB/s');

@@ -18,6 +18,6 @@ export async function shortDocuments(directory) {
   writeFileSync(input, `${lines.join('\n')}\n`);
   const outputPrefix = join(directory, 'documents');
   const tokenizer = { type: 'ByteLevelTokenizer' };
-  await prepareDataset({ inputs: [input], outputPrefix, tokenizer, appendEod: true });
+  await prepareDataset({ inputs: [input], outputPrefix, tokenizer, appendEod: true, overwrite: true });
   return { data: { dataPath: [`${outputPrefix}_text_document`], tokenizerType: tokenizer.type } };
 }

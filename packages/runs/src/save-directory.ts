@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { OwnedDirectory } from '@mtl/checkpoint';
+import { dirname, join } from 'node:path';
+import { type Checkpoint, listCheckpoints, OwnedDirectory, runOfCheckpoint } from '@mtl/checkpoint';
 import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { Flags } from '@mtl/configuration';
 import { CheckpointError, MtlError } from '@mtl/errors';
@@ -101,6 +101,26 @@ export class SaveDirectory {
       if (processes.isFirst) await task().catch(nameFlag);
     });
   }
+}
+
+/**
+ * Returns the run that a job continues: that of the checkpoint that it goes on from. Undefined for a run of
+ * its own: from a checkpoint that no run saved, or where --ckpt-step goes back to one that the run has saved
+ * others after, which are left to the user.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
+ */
+export async function continuedRun(
+  checkpoint: Checkpoint,
+  { isStepChosen = false }: { readonly isStepChosen?: boolean | undefined } = {},
+): Promise<string | undefined> {
+  const run = await runOfCheckpoint(checkpoint);
+  if (run === undefined || !isStepChosen) return run;
+  for (const later of (await listCheckpoints(dirname(checkpoint.path)))?.checkpoints ?? []) {
+    if (later.manifest.savedAtMs <= checkpoint.manifest.savedAtMs) break;
+    if ((await runOfCheckpoint(later)) === run) return undefined;
+  }
+  return run;
 }
 
 /** Users who passed no --save learn that it exists. */

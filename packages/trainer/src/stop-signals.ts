@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import { TrainingError } from '@mtl/errors';
 
 /**
  * Signals that ask for an orderly stop: of a terminal, of a launcher or scheduler, and of a connection that
@@ -8,10 +9,46 @@ export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
+/** The signal that a run in this process has got, or that another rank of it has. */
+let signalOfProcess: NodeJS.Signals | undefined;
+
+/**
+ * Returns the signal that ended a training run in this process, or came while one ended: no further one
+ * starts. Undefined where none did.
+ */
+export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
+
+/** Lets training runs start again, in a program that goes on after a signal, such as a notebook. */
+export function forgetStopSignal(): void {
+  signalOfProcess = undefined;
+}
+
+/** Keeps the signal that ended a run on all ranks, whichever of them got it. Other reasons are left out. */
+export function rememberStopSignal(reason: string): void {
+  signalOfProcess ??= stopSignalNames.find((name) => name === reason);
+}
+
+/**
+ * Refuses to start a training run after a signal has ended one: the signal means the process, and a program
+ * that trains several runs in a loop would go on with the next.
+ *
+ * @throws TrainingError MTL_STOP_SIGNAL
+ */
+export function refuseAfterStopSignal(): void {
+  if (signalOfProcess === undefined) return;
+  const message = `${signalOfProcess} has asked this process to stop: no further training run starts`;
+  throw new TrainingError('MTL_STOP_SIGNAL', message, {
+    expected: 'a program that ends after a run whose result has a signal as its reason',
+    remedy: 'end it there; one that goes on all the same calls forgetStopSignal() of @mtl/runs',
+    details: { signal: signalOfProcess },
+  });
+}
+
 /**
  * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at
  * once. A terminal that goes away is a SIGHUP, however many it sends, and so is a reader of the output that
- * does (`| head`), and a full disk under it: what can no longer be written is dropped.
+ * does (`| head`), and a full disk under it: what can no longer be written is dropped. The process keeps the
+ * signal (`stopSignal`).
  */
 export class StopSignals {
   #received: NodeJS.Signals | undefined;
@@ -54,6 +91,7 @@ export class StopSignals {
       return;
     }
     this.#received = signal;
+    rememberStopSignal(signal);
     this.onFirst(signal);
   }
 }

@@ -15,13 +15,17 @@ export interface SaveSettings {
   readonly directory: string;
   /** Steps between checkpoints; undefined: only at the end. */
   readonly interval: number | undefined;
-  /** The number of checkpoints that stay of those that this job saved; undefined: all. */
+  /** The number of checkpoints that stay of those of the same `run`; undefined: all. */
   readonly keepLast: number | undefined;
   /**
-   * The directory, or one above it, as owned by this run; given on rank 0. Without it all checkpoints in the
-   * directory count as its own.
+   * The directory, or one above it, as owned by this run; given on rank 0. Without it and `run`, the
+   * checkpoints that name no run count as its own.
    */
   readonly owned?: OwnedDirectory | undefined;
+  /** The run that checkpoints name, on rank 0: that of the one that was loaded. Default: the owner's job. */
+  readonly run?: string | undefined;
+  /** Path of the checkpoint that training goes on from, which is never deleted. */
+  readonly loadedFrom?: string | undefined;
   /** Train on while a checkpoint is written, from a copy in host memory. Default: wait for it. */
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
@@ -121,6 +125,8 @@ export class TrainingSaves {
       directory: save.directory,
       prepareDirectory: save.prepareDirectory,
       owned: save.owned,
+      run: save.run,
+      loadedFrom: save.loadedFrom,
       iteration: progress.iteration,
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({

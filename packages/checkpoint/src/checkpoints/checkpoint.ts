@@ -11,6 +11,7 @@ import {
   parseManifest,
   type TensorRecord,
 } from './manifest.js';
+import { jobOfCheckpoint } from './save-owner.js';
 
 /** A published checkpoint whose manifest has been read and found sound. */
 export class Checkpoint {
@@ -60,6 +61,16 @@ export class Checkpoint {
       details: { path },
     });
   }
+}
+
+/**
+ * Returns the run that saved a checkpoint, by its manifest; of older versions, whose manifests name none, the
+ * job that did. Undefined for one that no run saved, such as a converted one.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
+ */
+export async function runOfCheckpoint({ manifest, path }: Checkpoint): Promise<string | undefined> {
+  return manifest.run ?? (await jobOfCheckpoint(path));
 }
 
 /** Files of a Megatron-LM checkpoint: of its older format, and of torch.distributed's. */

@@ -93,6 +93,11 @@ export interface Manifest {
   /** Number of ranks that saved it. */
   readonly worldSize: number;
   readonly libraryVersion: string;
+  /**
+   * The run that saved it: all jobs that continue one another have the same. Absent where no run saved it,
+   * as in a converted checkpoint, and in those of older versions.
+   */
+  readonly run?: string;
   readonly state: JsonObject;
   readonly shards: readonly ShardRecord[];
   readonly tensors: readonly TensorRecord[];
@@ -256,6 +261,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
       savedAtMs: date(body.savedAtMs, 'savedAtMs'),
       worldSize: count(body.worldSize, 'worldSize'),
       libraryVersion: text(body.libraryVersion, 'libraryVersion'),
+      ...(body.run === undefined ? {} : { run: text(body.run, 'run') }),
       state: record(body.state, 'state') as JsonObject,
       shards,
       tensors,

@@ -36,16 +36,19 @@ export async function publishCheckpoint(options: {
   readonly iteration: number;
   readonly token: string;
   readonly worldSize: number;
+  /** The run that saves; undefined for none. */
+  readonly run?: string | undefined;
   readonly state: JsonObject;
   readonly fileSystem: FileSystem;
 }): Promise<Checkpoint> {
-  const { directory, saving, iteration, fileSystem, worldSize, state, token } = options;
+  const { directory, saving, iteration, fileSystem, worldSize, run, state, token } = options;
   const parts = await readParts({ saving, worldSize, fileSystem });
   const tables = mergeParts({ parts, token });
   const newest = (await listCheckpoints(directory))?.checkpoints[0]?.manifest.savedAtMs ?? 0;
   // Clocks of machines differ and may be set back; the order of saving must not.
   const savedAtMs = Math.max(Date.now(), newest + 1);
-  const manifest: Manifest = { iteration, savedAtMs, worldSize, libraryVersion, state, ...tables };
+  const saved = { iteration, savedAtMs, worldSize, libraryVersion };
+  const manifest: Manifest = { ...saved, ...(run === undefined ? {} : { run }), state, ...tables };
   await withIoErrors({ action: 'publish', path: saving }, async () => {
     await writeIndex({ manifest, saving, fileSystem });
     await writeNamed({ path: join(saving, manifestName), text: encodeManifest(manifest), fileSystem });

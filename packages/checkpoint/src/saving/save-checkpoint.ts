@@ -57,10 +57,18 @@ export interface SaveOptions {
   /** Everything else that a resume needs; rank 0's is stored. */
   readonly state: JsonObject;
   /**
-   * Delete all but this many after saving; keeps all by default. With `owned`, only checkpoints of its job
-   * are counted and deleted.
+   * Delete all but this many after saving; keeps all by default. Only checkpoints of the same `run` are
+   * counted and deleted.
    */
   readonly keepLast?: number;
+  /**
+   * The run that saves, which the manifest names: the same for every job that continues it. A run that
+   * resumes passes `runOfCheckpoint` of the checkpoint that it was loaded from. Default: the job of `owned`;
+   * without that none, and `keepLast` counts the checkpoints that name none.
+   */
+  readonly run?: string | undefined;
+  /** Path of the checkpoint that this process was loaded from: `keepLast` never deletes it. */
+  readonly loadedFrom?: string | undefined;
   /**
    * Passed by rank 0: the save directory, or one above it, which the run owns. Ownership is checked before
    * anything is written and again before the checkpoint is published. Without it, a directory that a running
@@ -145,18 +153,20 @@ export class CheckpointSave {
 
   /** Publishes the checkpoint as soon as every rank has written its part. */
   async finish(writePart: () => Promise<RankPart>): Promise<SaveResult> {
-    const { directory, iteration, rank, keepLast, fileSystem, owned } = this.#options;
+    const { directory, iteration, rank, keepLast, loadedFrom, fileSystem, owned } = this.#options;
+    const { run = owned?.job } = this.#options;
     try {
       return await this.#cleaningUp(async () => {
         const part = await this.#together(writePart);
         await this.#together(async () => {
           if (rank !== 0) return;
           await owned?.check();
-          await publishCheckpoint({ ...this.#options, saving: this.#saving, token: this.#owner.token });
+          const place = { saving: this.#saving, token: this.#owner.token };
+          await publishCheckpoint({ ...this.#options, ...place, run });
         });
         const deleted = await this.#together(async () =>
           rank === 0 && keepLast !== undefined
-            ? await deleteOldCheckpoints({ directory, keepLast, job: owned?.job, fileSystem })
+            ? await deleteOldCheckpoints({ directory, keepLast, run, loadedFrom, fileSystem })
             : [],
         );
         const bytes = part.shards.reduce((sum, shard) => sum + shard.bytes, 0);

@@ -1,7 +1,7 @@
-import { access, constants, stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { access, constants, realpath, stat, statfs } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
-import type { Checkpoint } from '../checkpoints/checkpoint.js';
+import { type Checkpoint, runOfCheckpoint } from '../checkpoints/checkpoint.js';
 import {
   checkpointName,
   listCheckpoints,
@@ -10,7 +10,6 @@ import {
   unfinishedName,
 } from '../checkpoints/checkpoint-directory.js';
 import {
-  jobOfCheckpoint,
   livenessOf,
   maxOwnerBytes,
   ownerName,
@@ -162,30 +161,34 @@ export function savingPath(directory: string, iteration: number): string {
 }
 
 /**
- * Deletes all but the `keepLast` checkpoints that were saved last and whose shards all have their size. The
- * newest whole one therefore always stays. Directories without a sound manifest of ours are never touched:
- * they may be another program's. A directory is renamed before it is emptied, so that no half-deleted one
- * looks whole.
+ * Deletes all but the `keepLast` checkpoints of a run that were saved last and whose shards all have their
+ * size. The newest whole one therefore always stays, and so do checkpoints of other runs. Directories without
+ * a sound manifest of ours are never touched: they may be another program's. A directory is renamed before it
+ * is emptied, so that no half-deleted one looks whole.
  *
- * @param options.job when given, only checkpoints that this job saved are counted and deleted
+ * @param options.run only its checkpoints are counted and deleted; undefined: those that name none
+ * @param options.loadedFrom path of a checkpoint that stays, whatever its place in the order
  * @returns iterations deleted
  */
 export async function deleteOldCheckpoints(options: {
   readonly directory: string;
   readonly keepLast: number;
-  readonly job?: string | undefined;
+  readonly run: string | undefined;
+  readonly loadedFrom?: string | undefined;
   readonly fileSystem: FileSystem;
 }): Promise<number[]> {
-  const { directory, keepLast, job, fileSystem } = options;
+  const { directory, keepLast, run, loadedFrom, fileSystem } = options;
+  const kept = loadedFrom === undefined ? undefined : await realPath(loadedFrom);
   const listing = await listCheckpoints(directory);
   const deleted: number[] = [];
-  let kept = 0;
+  let numKept = 0;
   for (const checkpoint of listing?.checkpoints ?? []) {
-    if (job !== undefined && (await jobOfCheckpoint(checkpoint.path)) !== job) continue;
-    if (kept < keepLast) {
-      if (await hasItsShards(checkpoint, fileSystem)) kept++;
+    if ((await runOfCheckpoint(checkpoint)) !== run) continue;
+    if (numKept < keepLast) {
+      if (await hasItsShards(checkpoint, fileSystem)) numKept++;
       continue;
     }
+    if (kept !== undefined && (await realPath(checkpoint.path)) === kept) continue;
     const { iteration, path } = checkpoint;
     const doomed = join(directory, unfinishedName(iteration, 'deleting'));
     await withIoErrors({ action: 'delete', path }, async () => {
@@ -196,6 +199,9 @@ export async function deleteOldCheckpoints(options: {
   }
   return deleted;
 }
+
+/** Returns a path without links; as it is where it leads nowhere. */
+const realPath = async (path: string): Promise<string> => await realpath(path).catch(() => resolve(path));
 
 async function hasItsShards(checkpoint: Checkpoint, fileSystem: FileSystem): Promise<boolean> {
   for (const { file, bytes } of checkpoint.manifest.shards) {

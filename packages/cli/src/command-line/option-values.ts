@@ -70,3 +70,7 @@ export function suggestValues(option: Option, names: readonly string[]): Option 
 export function suggestedValues(option: Option): readonly string[] {
   return option.argChoices ?? suggestions.get(option) ?? [];
 }
+
+/** Returns the option that replaces what an earlier command wrote, which is refused without it. */
+export const overwriteOption = (what: string): Option =>
+  new Option('--overwrite', `Replaces ${what} that an earlier command wrote.`);

@@ -20,7 +20,7 @@ export const checkpointFlags = {
   'async-save': toggle(
     'Trains on while a checkpoint is written, from a copy of weights and moments in host memory; needs --save-interval.',
   ),
-  'keep-last': count('Deletes all but this many newest checkpoints of those that this job saved.', {
+  'keep-last': count('Deletes all but this many newest checkpoints of this run, over all its jobs.', {
     defaultText: 'keep all',
   }),
   load: text(

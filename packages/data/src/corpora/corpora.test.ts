@@ -365,7 +365,9 @@ describe('prepareDataset', () => {
     expect(readFileSync(record, 'utf8')).toBe(files.map((path) => `${path}\n`).join(''));
     const bytes = readFileSync(join(directory, 'out_text_document.bin'));
     // the same files by their names give the same bytes, and need no record
-    await prepareDataset({ ...options, inputs: files });
+    const again = { ...options, inputs: files };
+    await expect(prepareDataset(again)).rejects.toMatchObject({ code: 'MTL_DATA_EXISTS' });
+    await prepareDataset({ ...again, overwrite: true });
     expect(readFileSync(join(directory, 'out_text_document.bin'))).toEqual(bytes);
     expect(readdirSync(directory)).not.toContain('out_text_document.inputs.txt');
   });

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError, type DataError } from '@mtl/errors';
 import { writeFileAtomically } from '../files/write-files.js';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
+import { refuseExistingDataset } from '../indexed/refuse-existing.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
 import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
@@ -63,6 +64,8 @@ interface PrepareDatasetOptions {
    * and nothing is written). That all of them are is an error.
    */
   readonly skipBadLines?: boolean;
+  /** Replaces a dataset of that prefix (default: it is refused). */
+  readonly overwrite?: boolean;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /** Aborted: nothing is left of the dataset, and the preparation fails with the signal's reason. */
@@ -84,9 +87,13 @@ export interface PrepareSummary extends IndexedDatasetSummary {
 /**
  * Tokenizes corpora into a Megatron indexed dataset, the bytes that Megatron's preprocessing writes for the
  * same tokens, whatever the number of threads. Memory is bounded by the batches under way.
+ *
+ * @throws DataError MTL_DATA_EXISTS where there is such a dataset already
  */
 export async function prepareDataset(options: PrepareDatasetOptions): Promise<PrepareSummary> {
-  const { outputPrefix, jsonKey = 'text', appendEod = false } = options;
+  const { appendEod = false, overwrite = false } = options;
+  const prefix = preparedPrefix(options);
+  if (!overwrite) refuseExistingDataset(prefix);
   const tokenizer =
     'encode' in options.tokenizer ? options.tokenizer : await createTokenizer(options.tokenizer);
   const inputs = inputFiles(options.inputs);
@@ -102,8 +109,6 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
   let numEmptyDocuments = 0;
   const bad = new BadLines({ skip: options.skipBadLines === true });
   try {
-    const level = sentenceLocale === undefined ? 'document' : 'sentence';
-    const prefix = `${outputPrefix}_${jsonKey}_${level}`;
     writer = new IndexedDatasetWriter({ prefix, dtype });
     const write = ({ tokens, lengths, sequences }: TokenizedDocuments) => {
       signal?.throwIfAborted();
@@ -133,6 +138,15 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
     writer?.discard();
     await documents.close();
   }
+}
+
+/** Returns the prefix of the dataset that is written. */
+export function preparedPrefix({
+  outputPrefix,
+  jsonKey = 'text',
+  splitSentences = false,
+}: Pick<PrepareDatasetOptions, 'outputPrefix' | 'jsonKey' | 'splitSentences'>): string {
+  return `${outputPrefix}_${jsonKey}_${splitSentences ? 'sentence' : 'document'}`;
 }
 
 function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {

@@ -5,6 +5,7 @@ import { readFully } from '../files/regular-files.js';
 import { BinaryFileWriter, syncDirectoryOf, temporaryPath } from '../files/write-files.js';
 import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-file.js';
 import { IndexedDataset } from './indexed-dataset.js';
+import { refuseExistingDataset } from './refuse-existing.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
 const copyBytes = 1 << 20;
@@ -30,7 +31,8 @@ interface IndexedDatasetWriterOptions {
 /**
  * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths
  * and document boundaries too), so memory stays at a few MiB however large the corpus; `finish` syncs and
- * renames, so that a crash never leaves a dataset that opens and is wrong.
+ * renames, so that a crash never leaves a dataset that opens and is wrong. A dataset of that prefix is
+ * replaced.
  */
 export class IndexedDatasetWriter {
   readonly prefix: string;
@@ -268,6 +270,8 @@ interface MergeIndexedDatasetsOptions {
   readonly inputs: readonly string[];
   /** Prefix of the result. */
   readonly output: string;
+  /** Replaces a dataset of that prefix (default: it is refused). */
+  readonly overwrite?: boolean;
   /** Called after each input. */
   readonly onProgress?: (progress: {
     readonly done: number;
@@ -279,9 +283,12 @@ interface MergeIndexedDatasetsOptions {
 /**
  * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens one after
  * another, document boundaries moved on. Streams: memory is bounded by the largest .idx file.
+ *
+ * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS where there is such a
+ *   dataset already
  */
 export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): IndexedDatasetSummary {
-  const { inputs, output, onProgress } = options;
+  const { inputs, output, overwrite = false, onProgress } = options;
   const outputPrefix = indexedDatasetPaths(output).prefix;
   if (inputs.length === 0) {
     throw new DataError('MTL_DATA_MERGE', 'no datasets to merge', {
@@ -293,6 +300,7 @@ export function mergeIndexedDatasets(options: MergeIndexedDatasetsOptions): Inde
       remedy: 'give the merged dataset a prefix of its own',
     });
   }
+  if (!overwrite) refuseExistingDataset(output);
   let writer: IndexedDatasetWriter | undefined;
   try {
     for (const [done, prefix] of inputs.entries()) {

@@ -51,7 +51,15 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
     const unused = matrix[splitNames.indexOf(split)] === undefined || options.numSamples[split] === 0;
     return unused ? undefined : buildSplit({ ...options, split, kind });
   };
-  return { train: build('train'), valid: build('valid'), test: build('test') };
+  const built: (SampleDataset<Batch> | undefined)[] = [];
+  try {
+    for (const split of splitNames) built.push(build(split));
+  } catch (error) {
+    for (const dataset of built) dataset?.close();
+    throw error;
+  }
+  const [train, valid, test] = built;
+  return { train, valid, test };
 }
 
 /** Refuses values that JavaScript would coerce silently into other datasets. */

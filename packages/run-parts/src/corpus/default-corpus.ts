@@ -102,6 +102,8 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       // documents of sentences need no token that ends them
       appendEod: !splitSentences,
       splitSentences,
+      // another run may have made it meanwhile, or died between its two files
+      overwrite: true,
     });
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);
   }

@@ -30,6 +30,8 @@ import {
   worldOption,
 } from '@mtl/run-parts/internal';
 import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
+import { refuseAfterStopSignal } from '@mtl/trainer/internal';
+import { readRunRecord } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
 import { type MetricsFiles, openMetricsFiles } from '../training/training-reporters.js';
@@ -46,6 +48,7 @@ import {
 import { HuggingFaceExports } from './hugging-face-exports.js';
 import { type BertStart, openBertStart } from './open-bert-start.js';
 import {
+  notesOfTaskData,
   type OpenFineTuningOptions,
   type OpenReportersOptions,
   openFineTuning,
@@ -100,10 +103,12 @@ export interface FineTuningReport {
  *
  * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
  *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*,
- *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME
+ *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL where a
+ *   signal has ended a run in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
+  refuseAfterStopSignal();
   const { configuration, world, seeds = configuration.seeds } = options;
   const { checkpoint } = configuration;
   const local = options.local ?? { rank: 0, size: 1 };
@@ -176,6 +181,7 @@ async function fineTuneSeeds(
     const done = processes.agree(processes.isFirst ? finishedBefore(configuration, seed) : undefined);
     if (done !== undefined) {
       onMessage(`seed ${seed}: done before`);
+      for (const note of processes.isFirst ? notesOfDoneSeed(configuration, seed) : []) onMessage(note);
       results.push(done);
       await writeExport(seed);
       continue;
@@ -435,6 +441,13 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   if (save === undefined || !resume) return undefined;
   const result = readSeedResult(resultPath(seedDirectory(save, seed)));
   return result?.isDone === true ? result : undefined;
+}
+
+/** Returns what is to be told of a seed whose results are of other data; none where it keeps no record. */
+function notesOfDoneSeed(configuration: FineTuningConfiguration, seed: number): readonly string[] {
+  const path = seedDirectory(configuration.checkpoint.save!, seed);
+  const start = readRunRecord(path)?.starts.at(-1);
+  return start === undefined ? [] : notesOfTaskData(configuration, { start, path });
 }
 
 /** Tells of every so many steps in a line each. */

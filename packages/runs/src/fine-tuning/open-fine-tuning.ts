@@ -1,4 +1,4 @@
-import type { JsonObject } from '@mtl/checkpoint';
+import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
 import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
 import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
@@ -23,8 +23,15 @@ import {
 } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
+import {
+  dataChanges,
+  noteOfUnknownData,
+  notesOfDataChanges,
+  startOfCheckpoint,
+} from '../records/data-changes.js';
 import { taskDataFingerprint } from '../records/fingerprints.js';
 import { RunLog } from '../records/run-log.js';
+import type { RunStart } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';
@@ -77,19 +84,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
   const { checkpoint, exitInterval } = configuration;
   const directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
   const part = partOfTask(options);
-  const { device } = layout.parallel;
-  const dtype = dtypeOfPrecision[configuration.precision];
-  const optimizer = optimizerOfPart(part, {
-    processes,
-    device,
-    dtype,
-    configuration: {
-      // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
-      optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
-      parallel: layout.parallel,
-      training: { seed },
-    },
-  });
+  const optimizer = optimizerOfTask(options, part);
   const lossScaler = new LossScaler(
     configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
   );
@@ -100,7 +95,11 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
   try {
     await loadStart(optimizer, options);
     await owner.own();
-    const progress = await resume(options, { directory, optimizer, lossScaler });
+    let loaded: Checkpoint | undefined;
+    const onOpen = (checkpoint: Checkpoint): void => {
+      loaded = checkpoint;
+    };
+    const progress = await resume(options, { directory, optimizer, lossScaler, onOpen });
     iteration = progress?.iteration ?? 0;
     const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
     const evaluations = new TaskEvaluations({
@@ -116,6 +115,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
         isCut: isCut(options),
       },
     });
+    for (const note of notesOfData(options, loaded)) onMessage(note);
     log = processes.isFirst ? startLog(options, { directory, iteration, stepsPerEpoch }) : undefined;
     batches = batchesOf(options, progress?.consumedSamples ?? 0);
     const parts = { part, optimizer, lossScaler, batches };
@@ -135,6 +135,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       save: {
         directory,
         owner,
+        loaded,
         interval: checkpoint.saveInterval ?? stepsPerEpoch,
         keepLast: checkpoint.keepLast,
         configurationFor: (path) => savedConfiguration(path, options),
@@ -202,6 +203,7 @@ async function resume(
     readonly directory: string | undefined;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
+    readonly onOpen: (checkpoint: Checkpoint) => void;
   },
 ) {
   const { directory, ...loaded } = parts;
@@ -216,6 +218,54 @@ async function resume(
     parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),
     restartFrom: { directory, job: 'any' },
     nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
+  });
+}
+
+function optimizerOfTask(
+  { configuration, layout, processes, seed }: OpenFineTuningOptions,
+  part: TaskPart,
+): ModelOptimizer {
+  try {
+    return optimizerOfPart(part, {
+      processes,
+      device: layout.parallel.device,
+      dtype: dtypeOfPrecision[configuration.precision],
+      configuration: {
+        // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
+        optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
+        parallel: layout.parallel,
+        training: { seed },
+      },
+    });
+  } catch (error) {
+    part.dispose();
+    throw error;
+  }
+}
+
+/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+function notesOfData(
+  { configuration, processes }: OpenFineTuningOptions,
+  loaded: Checkpoint | undefined,
+): readonly string[] {
+  if (loaded === undefined || !processes.isFirst) return [];
+  const { start, why } = startOfCheckpoint(loaded);
+  if (start === undefined) return [noteOfUnknownData(why, loaded.path)];
+  return notesOfTaskData(configuration, { start, path: loaded.path });
+}
+
+/** Returns what is to be told of the files of a task that are not those of an earlier start. */
+export function notesOfTaskData(
+  { data }: Pick<FineTuningConfiguration, 'data'>,
+  { start, path }: { readonly start: RunStart; readonly path: string },
+): readonly string[] {
+  const [train, ...others] = fingerprintsOfTask(data);
+  const [before, ...othersBefore] = start.datasets;
+  const { workingDirectory } = start;
+  return notesOfDataChanges({
+    training: dataChanges({ workingDirectory, datasets: before === undefined ? [] : [before] }, [train!]),
+    evaluation: dataChanges({ workingDirectory, datasets: othersBefore }, others),
+    path,
   });
 }
 
@@ -242,9 +292,13 @@ function startLog(
       parallel: layout.parallel,
       training: { trainIterations: epochs * stepsPerEpoch },
     },
-    datasets: () => [data.train, ...data.valid, ...data.test].map(taskDataFingerprint),
+    datasets: () => fingerprintsOfTask(data),
   });
 }
+
+/** Checksums of the files of a task, all of which are read whole. */
+const fingerprintsOfTask = ({ train, valid, test }: FineTuningConfiguration['data']) =>
+  [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
  * Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few.

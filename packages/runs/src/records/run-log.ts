@@ -198,7 +198,7 @@ const flagsOfFiles = [
  * Checksums of what flags name, by flag, as those of datasets (see `taskDataFingerprint`). A value that names
  * nothing, such as the name of a schedule, has none.
  */
-function contentsOfFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   return Object.fromEntries(
     flagsOfFiles.flatMap((name) => {
       const checksum = checksumOf([flags[name] ?? []].flat() as readonly unknown[]);

@@ -14,6 +14,8 @@ const datasetSchema = z.object({
   binBytes: count,
   /** SHA-256 of both sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
+  /** SHA-256 of all of both files, where they were read whole. Absent in records of older versions. */
+  sha256: text.optional(),
 });
 
 /** A file or folder of a fine-tuning's task, likewise. */
@@ -23,6 +25,8 @@ const taskDataSchema = z.object({
   bytes: count,
   /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
+  /** SHA-256 of names, sizes and contents, where all was read. Absent in records of older versions. */
+  sha256: text.optional(),
 });
 
 const startSchema = z.object({

@@ -1,4 +1,4 @@
-import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
 import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -12,8 +12,16 @@ import {
 } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
-import { RunLog } from '../records/run-log.js';
-import { type DataOfRun, fingerprintsOf } from './data-of-run.js';
+import {
+  changedFiles,
+  dataChanges,
+  noteOfUnknownData,
+  notesOfDataChanges,
+  startOfCheckpoint,
+  tokenizerFiles,
+} from '../records/data-changes.js';
+import { contentsOfFlags, RunLog } from '../records/run-log.js';
+import type { DataOfRun } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 import { PlanComparison } from './plan-comparison.js';
@@ -64,23 +72,47 @@ export async function beginReports(
     resumed: start.resumed,
     onMessage,
   });
+  const resolved = resolvedFlags({ configuration, model, tokenizer: data.tokenizer });
   const flopsFormula = modelFlopsText(flopsShape);
   if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula), threads };
+  for (const note of notesOfData(start, { data, resolved })) onMessage(note);
   const log = RunLog.start({
     directory: configuration.checkpoint.save,
     configuration: {
       ...run.configuration,
       training: configuration.training,
-      resolved: resolvedFlags({ configuration, model, tokenizer: data.tokenizer }),
+      resolved,
     },
-    datasets: () => fingerprintsOf(configuration, data),
+    datasets: data.fingerprints,
     threads,
     iteration,
     onMessage,
   });
   const reporting = { configuration, stream, flopsFormula, resume: progress, log };
-  const reporters = await openTrainingReporters(reporting);
+  const reporters = await openTrainingReporters(reporting).catch((error: unknown) => {
+    log?.fail(error, { iteration });
+    throw error;
+  });
   return { log, threads, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
+}
+
+/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+function notesOfData(
+  { resumed }: Pick<StartOfRun, 'resumed'>,
+  now: { readonly data: DataOfRun; readonly resolved: Readonly<Record<string, unknown>> },
+): readonly string[] {
+  const saved = resumed?.state.configuration as Partial<SavedConfiguration> | undefined;
+  // no training run has written it
+  if (resumed === undefined || saved?.trainedOn === undefined) return [];
+  const { start, why } = startOfCheckpoint(resumed);
+  if (start === undefined) return [noteOfUnknownData(why, resumed.path)];
+  const { data, resolved } = now;
+  const files = { contents: contentsOfFlags(resolved), resolved };
+  return notesOfDataChanges({
+    training: [...dataChanges(start, data.fingerprints()), ...changedFiles(tokenizerFiles, start, files)],
+    evaluation: changedFiles(['validation-data'], start, files),
+    path: resumed.path,
+  });
 }
 
 /** Returns the reporters, and one that compares the steps with the plan of the run. */

@@ -21,6 +21,8 @@ export interface DataOfRun {
   readonly tokenizer: Tokenizer;
   /** The words of --data-path; none of conversations. */
   readonly dataPath: readonly string[];
+  /** Returns checksums of the files, which the first call reads. */
+  readonly fingerprints: () => RunStart['datasets'];
 }
 
 /**
@@ -31,10 +33,30 @@ export interface DataOfRun {
  */
 export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
   const { configuration, conversations, onMessage } = run;
-  if (configuration.data.conversations === undefined) return await documentsOfRun(run);
+  const { conversations: files } = configuration.data;
+  if (files === undefined) {
+    const documents = await documentsOfRun(run);
+    return { ...documents, fingerprints: once(() => datasetFingerprints(documents.dataPath)) };
+  }
   const data = dataOfConversations(configuration, conversations);
   for (const line of conversations?.lines ?? []) onMessage(line);
-  return data;
+  // they have been read whole, and tokenized
+  const fingerprintOf = (path: string) => taskDataFingerprint(path, { isWhole: true });
+  return { ...data, fingerprints: once(() => files.trainData.map(fingerprintOf)) };
+}
+
+/** Closes the files of the datasets of a run. */
+export function closeDatasets({ train, valid, test }: DataOfRun['datasets']): void {
+  for (const dataset of [train, valid, test]) dataset?.close();
+}
+
+/** Returns a function that computes its value when it is called first. */
+function once<Value>(compute: () => Value): () => Value {
+  let computed: { readonly value: Value } | undefined;
+  return () => {
+    computed ??= { value: compute() };
+    return computed.value;
+  };
 }
 
 async function documentsOfRun({
@@ -43,13 +65,14 @@ async function documentsOfRun({
   processes,
   local,
   onMessage,
-}: OpenedRun): Promise<DataOfRun> {
+}: OpenedRun): Promise<Omit<DataOfRun, 'fingerprints'>> {
   const data = await processes.prepare(
     () => openTrainingData(configuration, { corpusDirectory, onMessage }),
     { isFirstOnHost: local.rank === 0 },
   );
   const { train } = data.datasets;
   if (train !== undefined) return { ...data, train };
+  closeDatasets(data.datasets);
   throw new ConfigurationError(
     'MTL_SPLIT',
     `--split ${configuration.data.split} leaves nothing to train on`,
@@ -57,14 +80,6 @@ async function documentsOfRun({
       expected: 'a first number above 0, such as 969,30,1',
     },
   );
-}
-
-/** Checksums of what a run is trained on, for its record. */
-export function fingerprintsOf(
-  { data }: Pick<PretrainingConfiguration, 'data'>,
-  { dataPath }: Pick<DataOfRun, 'dataPath'>,
-): RunStart['datasets'] {
-  return data.conversations?.trainData.map(taskDataFingerprint) ?? datasetFingerprints(dataPath);
 }
 
 /**

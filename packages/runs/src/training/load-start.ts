@@ -6,6 +6,8 @@ import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import { checkHuggingFaceTarget, loraOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import type { TrainingProgress } from '@mtl/trainer';
+import { dataChanges, startOfCheckpoint } from '../records/data-changes.js';
+import type { RunStart } from '../records/run-record.js';
 import type { OpenedRun } from './open-run.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 
@@ -40,6 +42,8 @@ export async function loadStart(
     readonly model: TransformerConfiguration;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
+    /** Checksums of the data, which are compared with those of the checkpoint. */
+    readonly data: { readonly fingerprints: () => RunStart['datasets'] };
   },
 ): Promise<StartOfRun> {
   const { configuration, huggingFace, processes, job, commandLine, onMessage } = run;
@@ -65,7 +69,11 @@ export async function loadStart(
       origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
     },
     onResume: (found, taken) => {
-      const compared = { configuration, checkpoint: found, commandLine };
+      const changedData = (): readonly string[] => {
+        const { start } = startOfCheckpoint(found);
+        return start === undefined ? [] : dataChanges(start, parts.data.fingerprints());
+      };
+      const compared = { configuration, checkpoint: found, commandLine, changedData };
       resumed = { checkpoint: found, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
     },
   });

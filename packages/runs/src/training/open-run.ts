@@ -14,6 +14,7 @@ import {
   setThreadsOfRank,
 } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { SaveDirectory } from '../save-directory.js';
 import type { RankWatchTimes } from './loop-extensions.js';
 import { planToCompare } from './plan-comparison.js';
@@ -67,9 +68,10 @@ export interface OpenedRun extends OpenTrainingOptions {
  * into. All ranks call it. The caller releases `saveDirectory`, which a `Training` does when it is closed.
  *
  * @throws those of `openDevice`, `SaveDirectory.ownExisting` and of --load-hf; ConfigurationError
- *   MTL_HUGGING_FACE_*
+ *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL where a signal has ended a run in this process
  */
 export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> {
+  refuseAfterStopSignal();
   const { configuration, world, stream = process.stdout, job = aloneJob } = options;
   const local = options.local ?? { rank: 0, size: 1 };
   const { training, parallel, checkpoint } = configuration;

@@ -28,10 +28,11 @@ import {
 } from '@mtl/run-parts/internal';
 import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
 import { type Trainer, weightTensors } from '@mtl/trainer';
+import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import type { RunLog } from '../records/run-log.js';
 import { type BegunReports, beginReports } from './begin-reports.js';
-import { batchesOfRun, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
+import { batchesOfRun, closeDatasets, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
 import { loadStart, type StartOfRun } from './load-start.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
 import { timeMatmulsOfRun } from './time-matmuls.js';
@@ -94,25 +95,41 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
 
 /** `openTraining` of a run whose processes are there; apps/gpt-train has the same steps one by one. */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
-  const data = await dataOfRun(run);
-  const model = await modelOfRun(run, { data });
-  const profiler = trainingProfiler(run);
-  const part = partOfRun(run, { model, recorder: profiler });
-  const optimizer = optimizerOfRun(run, { part });
-  const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
-  const start = await loadStart(run, { model, optimizer, lossScaler });
-  const reports = await beginReports(run, { start, model, data });
-  const batches = batchesOfRun(run, { data, part, start });
-  const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
-  const trainer = trainerOfRun(run, { ...parts, profiler });
-  return pretraining(run, { ...parts, trainer });
+  const opened: (() => unknown)[] = [];
+  try {
+    const data = await dataOfRun(run);
+    opened.push(() => closeDatasets(data.datasets));
+    const model = await modelOfRun(run, { data });
+    const profiler = trainingProfiler(run);
+    const part = partOfRun(run, { model, recorder: profiler });
+    opened.push(() => part.dispose());
+    const optimizer = optimizerOfRun(run, { part });
+    opened.push(() => optimizer.dispose());
+    const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
+    const start = await loadStart(run, { model, optimizer, lossScaler, data });
+    const reports = await beginReports(run, { start, model, data });
+    opened.push(() => reports.reporters.close('failed'));
+    try {
+      const batches = batchesOfRun(run, { data, part, start });
+      opened.push(() => batches.close());
+      const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
+      const trainer = trainerOfRun(run, { ...parts, profiler });
+      return pretraining(run, { ...parts, trainer });
+    } catch (error) {
+      reports.log?.fail(error, { iteration: start.progress?.iteration ?? 0 });
+      throw error;
+    }
+  } catch (error) {
+    await closeAfterError(opened);
+    throw error;
+  }
 }
 
 /** Returns the run with its evaluations, checkpoints, samples and exports, ready for its steps. */
 export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
-  const { configuration, resumedFrom, origin } = start;
+  const { configuration, resumed, resumedFrom, origin } = start;
   const { checkpoint, training } = configuration;
   const { tokenizer, datasets, dataPath } = data;
   const { log, reporters, threads } = reports;
@@ -149,12 +166,15 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
     log,
     reporters,
     show,
+    closeData: () => closeDatasets(datasets),
     resumedFrom,
     exitInterval: training.exitInterval,
     deadlineMs: (training.exitDurationMinutes ?? Number.POSITIVE_INFINITY) * 60_000,
     save: {
       directory: checkpoint.save,
       owner: saveDirectory,
+      loaded: resumed,
+      isStepChosen: checkpoint.checkpointStep !== undefined,
       interval: checkpoint.saveInterval,
       keepLast: checkpoint.keepLast,
       inBackground: checkpoint.asyncSave,

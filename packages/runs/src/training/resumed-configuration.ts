@@ -20,6 +20,8 @@ export interface ResumedConfigurationOptions {
   readonly withOptimizer: boolean;
   /** The command that started the run, for the remedy. */
   readonly commandLine?: string | undefined;
+  /** Says what changed in the data since the checkpoint was saved. Default: nothing. */
+  readonly changedData?: () => readonly string[];
 }
 
 export interface ResumedConfiguration {
@@ -149,6 +151,10 @@ function refusal(
   const add = (flags: string): string =>
     commandLine === undefined ? ` add ${flags}` : `\n    ${commandLine} ${flags}`;
   const kept = keeping === undefined ? '' : `to keep the checkpoint's schedule:${add(keeping)}\n  `;
+  const { epochs } = configuration.flags;
+  const changedData = isLength && epochs !== undefined ? (options.changedData?.() ?? []) : [];
+  if (changedData.length > 0)
+    return refusalOfOtherData({ ...options, epochs: epochs!, changed: changedData, add });
   const whole = isLength ? `; the decay lasts as long as training (no --${decay})` : '';
   return new CheckpointError(
     'MTL_CHECKPOINT_SCHEDULE',
@@ -157,6 +163,36 @@ function refusal(
       expected: 'the schedule of the checkpoint, or a flag that selects one of the two',
       remedy: `${kept}to use the schedule of this command line:${add(override)}`,
       details: { changes },
+      exitCode: 2,
+    },
+  );
+}
+
+/** Returns the refusal of a run whose --epochs have other steps because its data changed. */
+function refusalOfOtherData(
+  options: ResumedConfigurationOptions & {
+    readonly changes: readonly Difference[];
+    readonly epochs: number;
+    /** Changes of the data. */
+    readonly changed: readonly string[];
+    readonly add: (flags: string) => string;
+  },
+): CheckpointError {
+  const { configuration, checkpoint, changes, epochs, changed, add } = options;
+  const saved = checkpoint.state.configuration as Partial<SavedConfiguration>;
+  const before = saved.resolved?.training?.trainIterations;
+  const { trainIterations } = configuration.training;
+  return new CheckpointError(
+    'MTL_CHECKPOINT_SCHEDULE',
+    `the data are not those that ${checkpoint.path} was trained on (${changed.join('; ')}): ` +
+      `--epochs ${epochs} is ${trainIterations} steps in all, and was ${before}, over which the learning rate decays`,
+    {
+      expected: 'the data of the run, or a flag that selects one of the two schedules',
+      remedy:
+        'put the data back, or train on the new ones in a run of its own (--finetune);\n' +
+        `  to go on with the checkpoint's schedule:${add(useCheckpoint)}\n` +
+        `  to use the schedule of the new data:${add(override)}`,
+      details: { changes, changedData: changed },
       exitCode: 2,
     },
   );

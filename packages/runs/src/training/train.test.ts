@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import type { TrainerExtension } from '@mtl/trainer';
-import { afterAll, expect, it, vi } from 'vitest';
+import { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
+import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
 import { readRun } from '../records/read-run.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { type TrainOptions, train } from './train.js';
@@ -99,6 +100,43 @@ it('can be left, which its folder says; the steps are run once', async () => {
   await using training = await train({ ...tiny, checkpoint: { save, load: save } });
   expect(Object.keys(await lossesOf(training))).toEqual(['3', '4', '5', '6']);
 });
+
+it('starts no further run after a signal, however many the program would train', async () => {
+  onTestFinished(forgetStopSignal);
+  const reasons: string[] = [];
+  const loop = async (): Promise<void> => {
+    for (let index = 0; index < 3; index++) {
+      await using training = await train(tiny);
+      for await (const { iteration } of training)
+        if (iteration === 2 && index === 1) process.emit('SIGTERM', 'SIGTERM');
+      reasons.push(training.result!.reason);
+    }
+  };
+  expect(stopSignal()).toBeUndefined();
+  await expect(loop()).rejects.toMatchObject({
+    code: 'MTL_STOP_SIGNAL',
+    message: 'SIGTERM has asked this process to stop: no further training run starts',
+    details: { signal: 'SIGTERM' },
+  });
+  expect(reasons).toEqual(['done', 'SIGTERM']);
+  expect(stopSignal()).toBe('SIGTERM');
+  forgetStopSignal();
+  await using again = await train(tiny);
+  expect(await again.run()).toMatchObject({ reason: 'done' });
+  // one that came when the run was at its end counts as well
+  await using last = await train({ ...tiny, extensions: [signalAtEnd] });
+  expect(await last.run()).toMatchObject({ reason: 'done' });
+  await expect(train(tiny)).rejects.toMatchObject({ code: 'MTL_STOP_SIGNAL' });
+});
+
+/** Gets a signal when the last step of the run is over. */
+const signalAtEnd: TrainerExtension = {
+  name: 'signal at the end',
+  end: () => {
+    process.emit('SIGTERM', 'SIGTERM');
+    return [];
+  },
+};
 
 it('refuses options in their own words', async () => {
   const load = join(directory, 'none');

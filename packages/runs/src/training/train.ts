@@ -5,6 +5,7 @@ import { checkOptions, functionOption, type OptionChecks } from '@mtl/errors/opt
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
+import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
@@ -42,12 +43,20 @@ const silence: ConsoleStream = { write: () => true };
  * directory, and only there; `close`, which leaving the block of `await using` calls, ends reports and leaves
  * the job.
  *
+ * While its steps run, SIGINT, SIGTERM or SIGHUP end it in order: `result.reason` is the signal. It means the
+ * process, so that no further run starts there: a loop over runs ends with MTL_STOP_SIGNAL, or by itself
+ * where it looks at the reason. `forgetStopSignal` is for programs that go on all the same. Between runs
+ * signals do what they do in any program.
+ *
  * @throws ConfigurationError for options that are not there, are of another type or cannot work, with the
  *   path of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, those of `configure`; DataError,
- *   CheckpointError and CommunicationError for what cannot be opened
+ *   CheckpointError and CommunicationError for what cannot be opened;
+ *   TrainingError MTL_STOP_SIGNAL after a signal has ended a run in this process
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
+  // before others are waited for
+  refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));

@@ -15,6 +15,7 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
+import { closeAfterError } from '../close-all.js';
 import { metricsPath, risingValidation } from '../records/metrics-records.js';
 import type { RunLog } from '../records/run-log.js';
 import type { PlanComparison } from './plan-comparison.js';
@@ -78,17 +79,17 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   const summary = new TrainingSummary({ flopsFormula, earlierEvaluations: metrics.evaluations });
   const evaluations: EvaluatedStep[] = [...metrics.evaluations];
   const evaluated: TrainingReporter = { validation: (result) => void evaluations.push(result) };
-  const sinks: readonly MetricsSink[] = [
-    console,
-    ...metrics.all,
-    ...(tensorboardDirectory === undefined
-      ? []
-      : [new TensorboardWriter({ directory: tensorboardDirectory, resume, run: save && resolve(save) })]),
-    ...(await openTracking({
-      ...options,
-      onMessage: (text) => console.message(text),
-    })),
-  ];
+  const sinks: MetricsSink[] = [console, ...metrics.all];
+  try {
+    if (tensorboardDirectory !== undefined)
+      sinks.push(
+        new TensorboardWriter({ directory: tensorboardDirectory, resume, run: save && resolve(save) }),
+      );
+    sinks.push(...(await openTracking({ ...options, onMessage: (text) => console.message(text) })));
+  } catch (error) {
+    await closeAfterError(sinks.map((sink) => () => sink.close('failed')));
+    throw error;
+  }
   return {
     all: [summary, evaluated, ...sinks],
     summary,

@@ -1,4 +1,4 @@
-import type { JsonObject, LogicalTensor } from '@mtl/checkpoint';
+import type { Checkpoint, JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { keepTokenizer } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
@@ -19,10 +19,11 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { rememberStopSignal, resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { closeAll } from '../close-all.js';
 import { reportersOption } from '../option-checks.js';
 import type { RunLog } from '../records/run-log.js';
-import type { SaveDirectory } from '../save-directory.js';
+import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunReporters } from './training-reporters.js';
 
 /** When a run saves, and what each checkpoint says of it. */
@@ -31,6 +32,10 @@ interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast'
   readonly directory: string | undefined;
   /** The owner of the directory, or of one above it. */
   readonly owner: SaveDirectory;
+  /** The checkpoint that training goes on from; undefined for a new run. */
+  readonly loaded: Checkpoint | undefined;
+  /** True where --ckpt-step chose that checkpoint. */
+  readonly isStepChosen?: boolean;
   /** Returns the configuration that each checkpoint saves of the run; rank 0 calls it. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
@@ -52,6 +57,8 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   readonly trainer: Trainer<Batch>;
   /** The micro-batches that the trainer reads. */
   readonly batches: { close(): Promise<void> };
+  /** Closes the files of the datasets. Default: there are none. */
+  readonly closeData?: () => void;
   readonly save: TrainingSaveOptions;
   /** Log of rank 0, where the run has a folder. */
   readonly log: RunLog | undefined;
@@ -209,14 +216,18 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return await this.reporters.close(outcome);
   }
 
+  /** Ends reports, closes the files of the data, gives memory and directory free, and leaves the job. */
   async close(): Promise<void> {
-    const { batches, part, optimizer, save, ownWorld } = this.#parts;
-    await this.endReports();
-    await batches.close();
-    part.dispose();
-    optimizer.dispose();
-    await save.owner.release();
-    ownWorld?.close();
+    const { batches, closeData, part, optimizer, save, ownWorld } = this.#parts;
+    await closeAll([
+      () => this.endReports(),
+      () => batches.close(),
+      () => closeData?.(),
+      () => part.dispose(),
+      () => optimizer.dispose(),
+      () => save.owner.release(),
+      () => ownWorld?.close(),
+    ]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -235,6 +246,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     try {
       const save = await this.#saveSettings();
       const result = yield* trainingSteps({ ...this.#parts, reporters, signals, save });
+      rememberStopSignal(result.reason);
       await this.#parts.onEnd?.(result);
       return result;
     } finally {
@@ -243,7 +255,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   async #saveSettings(): Promise<SaveSettings | undefined> {
-    const { directory, owner, configurationFor, ...settings } = this.#parts.save;
+    const { directory, owner, loaded, isStepChosen, configurationFor, ...settings } = this.#parts.save;
     if (directory === undefined) return undefined;
     const { processes, tokenizer } = this;
     const { isFirst } = processes;
@@ -251,6 +263,8 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
       ...settings,
       directory,
       owned: owner.owned,
+      run: isFirst && loaded !== undefined ? await continuedRun(loaded, { isStepChosen }) : undefined,
+      loadedFrom: loaded?.path,
       configuration: await processes.together(async () => (isFirst ? await configurationFor(directory) : {})),
       prepareDirectory: isFirst ? await keepTokenizer(directory, tokenizer) : undefined,
     };

@@ -96,17 +96,17 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
   const storage = allocateParameters(parameters, { device, dtype });
-  try {
-    await weights.load(parameters.map(float32Tensor));
-  } catch (error) {
-    storage.dispose();
-    throw error;
-  }
-  const { path, endTokens, sequenceLength, data } = weights;
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
     storage.dispose();
   };
+  try {
+    await weights.load(parameters.map(float32Tensor));
+  } catch (error) {
+    dispose();
+    throw error;
+  }
+  const { path, endTokens, sequenceLength, data } = weights;
   return {
     model: new GptLanguageModel(whole),
     tokenizer,

@@ -4,5 +4,11 @@ export { validationMetrics } from '../metrics/training-reports.js';
 export { resultOf, trainingSteps } from '../run-training.js';
 export { type NameOfTotal, nameOfTotal } from '../steps/loss-totals.js';
 export { Ranks } from '../steps/ranks.js';
-export { StopSignals } from '../stop-signals.js';
+export {
+  forgetStopSignal,
+  refuseAfterStopSignal,
+  rememberStopSignal,
+  StopSignals,
+  stopSignal,
+} from '../stop-signals.js';
 export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-state.js';

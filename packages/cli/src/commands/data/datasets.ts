@@ -7,7 +7,7 @@ import {
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
-import { countOption } from '../../command-line/option-values.js';
+import { countOption, overwriteOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 
@@ -87,6 +87,7 @@ function formatInspection(inspection: IndexedDatasetInspection): string {
 interface MergeFlags {
   readonly input: string[];
   readonly outputPrefix: string;
+  readonly overwrite?: true;
 }
 
 /** `mtl data merge`: joins datasets into one, as Megatron-LM's merge_datasets. */
@@ -94,15 +95,17 @@ export function mergeCommand(): Command {
   return newCommand('merge', 'Joins datasets of the same element type.')
     .requiredOption('--input <prefixes...>', 'Datasets, in this order.')
     .requiredOption('--output-prefix <prefix>', 'Writes PREFIX.bin and PREFIX.idx.')
+    .addOption(overwriteOption('a dataset'))
     .action(merge);
 }
 
-function merge({ input, outputPrefix }: MergeFlags): void {
+function merge({ input, outputPrefix, overwrite }: MergeFlags): void {
   const bar = new ProgressBar();
   try {
     const summary = mergeIndexedDatasets({
       inputs: input,
       output: outputPrefix,
+      overwrite: overwrite === true,
       onProgress: ({ done, total, prefix }) => bar.update(done / total, prefix),
     });
     bar.close();

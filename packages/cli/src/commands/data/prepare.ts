@@ -1,12 +1,12 @@
 import { tokenizerFlags } from '@mtl/configuration/internal';
 import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
-import { corpusFileNames, tokenizerTypes } from '@mtl/data/internal';
+import { corpusFileNames, preparedPrefix, refuseExistingDataset, tokenizerTypes } from '@mtl/data/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import { addFlags, type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption, overwriteOption } from '../../command-line/option-values.js';
 import { interruptible } from '../../terminal/interruption.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 
@@ -20,6 +20,7 @@ type PrepareFlags = TokenizerFlagValues & {
   readonly workers?: number;
   readonly textDocuments: 'paragraph' | 'file';
   readonly skipBadLines?: true;
+  readonly overwrite?: true;
 };
 
 /** `mtl data prepare`: Megatron-LM's preprocess_data with its flags. */
@@ -49,7 +50,8 @@ export function prepareCommand(): Command {
         'file',
       ]).default('paragraph'),
     )
-    .addOption(skipBadLinesOption());
+    .addOption(skipBadLinesOption())
+    .addOption(overwriteOption('datasets'));
   return addFlags(command, tokenizerFlags)
     .requires(({ tokenizerType }: PrepareFlags) =>
       tokenizerType === undefined
@@ -65,17 +67,23 @@ function prepare(flags: PrepareFlags): Promise<void> {
 
 async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<void> {
   const tokenizer = tokenizerOfFlags(flags) as TokenizerOptions;
-  for (const jsonKey of new Set(flags.jsonKeys)) {
+  const jsonKeys = [...new Set(flags.jsonKeys)];
+  const overwrite = flags.overwrite === true;
+  const output = { outputPrefix: flags.outputPrefix, splitSentences: flags.splitSentences === true };
+  // before the first of them is written
+  for (const jsonKey of overwrite ? [] : jsonKeys)
+    refuseExistingDataset(preparedPrefix({ ...output, jsonKey }));
+  for (const jsonKey of jsonKeys) {
     const bar = new ProgressBar();
     try {
       const summary = await prepareDataset({
+        ...output,
+        overwrite,
         inputs: flags.input,
-        outputPrefix: flags.outputPrefix,
         tokenizer,
         jsonKey,
         textDocuments: flags.textDocuments,
         appendEod: flags.appendEod === true,
-        splitSentences: flags.splitSentences === true,
         sentenceLocale: flags.lang,
         skipBadLines: flags.skipBadLines === true,
         signal,
@@ -89,7 +97,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
       bar.close();
       for (const input of summary.inputs) process.stdout.write(folderLine(input));
       process.stdout.write(
-        summaryLine({ summary, seconds: bar.seconds, splitSentences: flags.splitSentences === true }),
+        summaryLine({ summary, seconds: bar.seconds, splitSentences: output.splitSentences }),
       );
       warnOfBadLines({ count: summary.numBadLines, first: summary.firstBadLine });
       if (summary.numTokens === 0) {

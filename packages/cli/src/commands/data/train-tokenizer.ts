@@ -8,11 +8,11 @@ import {
   writeTokenizerJson,
   writeVocabularyText,
 } from '@mtl/data';
-import { corpusFileNames } from '@mtl/data/internal';
+import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
 import type { Command } from 'commander';
 import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import { newCommand } from '../../command-line/new-command.js';
-import { choiceOption, countOption } from '../../command-line/option-values.js';
+import { choiceOption, countOption, overwriteOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 
 interface TrainTokenizerFlags {
@@ -24,6 +24,7 @@ interface TrainTokenizerFlags {
   readonly textDocuments: 'paragraph' | 'file';
   readonly skipBadLines?: true;
   readonly minFrequency: number;
+  readonly overwrite?: true;
 }
 
 /** `mtl data train-tokenizer`: learns a vocabulary from a corpus and writes tokenizer.json. */
@@ -55,10 +56,17 @@ export function trainTokenizerCommand(): Command {
     )
     .addOption(skipBadLinesOption())
     .addOption(countOption('--min-frequency <n>', 'Merges only pairs that occur this often.').default(2))
+    .addOption(overwriteOption('the file'))
     .action(trainTokenizer);
 }
 
 async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
+  if (flags.overwrite !== true) {
+    refuseExistingFiles([flags.output], {
+      expected: 'a file that is not there: datasets may have been made with that tokenizer',
+      remedy: 'name another file, or replace it with --overwrite',
+    });
+  }
   const inputs = flags.input.map(corpusFiles);
   for (const input of inputs) process.stdout.write(folderLine(input));
   const bad = new BadLines({ skip: flags.skipBadLines === true });

@@ -1,0 +1,36 @@
+import { existsSync } from 'node:fs';
+import { DataError } from '@mtl/errors';
+import { indexedDatasetPaths } from './index-file.js';
+
+/**
+ * Refuses to write over a dataset, which runs may be training on.
+ *
+ * @throws DataError MTL_DATA_EXISTS, status 2, where one of its two files is there
+ */
+export function refuseExistingDataset(prefix: string): void {
+  const { binPath, idxPath } = indexedDatasetPaths(prefix);
+  refuseExistingFiles([binPath, idxPath], {
+    expected: 'a prefix of which there is no dataset',
+    remedy: 'name another prefix, or replace that dataset with overwrite: true (mtl data: --overwrite)',
+  });
+}
+
+/**
+ * Refuses to write over files.
+ *
+ * @throws DataError MTL_DATA_EXISTS, status 2
+ */
+export function refuseExistingFiles(
+  paths: readonly string[],
+  { expected, remedy }: { readonly expected: string; readonly remedy: string },
+): void {
+  const found = paths.filter((path) => existsSync(path));
+  if (found.length === 0) return;
+  const message = `${found.join(' and ')} ${found.length === 1 ? 'exists' : 'exist'} already`;
+  throw new DataError('MTL_DATA_EXISTS', message, {
+    expected,
+    remedy,
+    details: { paths: found },
+    exitCode: 2,
+  });
+}

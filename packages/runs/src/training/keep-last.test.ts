@@ -1,0 +1,58 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Checkpoint, runOfCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
+import { afterAll, expect, it } from 'vitest';
+import { type TrainOptions, train } from './train.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-keep-last-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+const tiny = {
+  preset: 'char-10m',
+  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
+  data: { seqLength: 16 },
+  training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 100, evalIters: 0 },
+  layout: { threads: 1 },
+  logging: { noEvalSamples: true },
+} as const satisfies TrainOptions;
+
+const iterations = (save: string): number[] =>
+  readdirSync(save).flatMap((name) => (name.startsWith('iter_') ? [Number(name.slice(5))] : []));
+
+/** Trains as a job that is preempted after a step whose number is a multiple of `exitInterval`. */
+async function job(exitInterval: number, checkpoint: NonNullable<TrainOptions['checkpoint']>): Promise<void> {
+  const training = { ...tiny.training, exitInterval };
+  await using run = await train({ ...tiny, training, checkpoint: { saveInterval: 1, ...checkpoint } });
+  await run.run();
+}
+
+it('counts the checkpoints of all jobs of a run, and leaves the one that it was loaded from', async () => {
+  const save = join(directory, 'preempted');
+  const kept = { save, load: save, keepLast: 2 };
+  await job(3, kept);
+  expect(iterations(save)).toEqual([2, 3]);
+  for (const exit of [6, 9]) {
+    await job(exit, kept);
+    expect(iterations(save)).toEqual([exit - 3, exit - 1, exit]);
+  }
+});
+
+it('leaves checkpoints of other runs, converted ones, and those of a branch that --ckpt-step leaves', async () => {
+  const save = join(directory, 'branch');
+  const converted = { iteration: 1, tensors: [], state: {} };
+  const kept = { save, load: save, keepLast: 1 };
+  await job(4, { save, load: save });
+  await saveCheckpoint({ directory: save, ...converted, iteration: 50 });
+  await saveCheckpoint({ directory: save, ...converted, iteration: 51, run: 'another' });
+  const runOf = async (iteration: number) =>
+    await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
+  // goes back: 3 and 4 are of another branch from now on
+  await job(10, { ...kept, ckptStep: 2, saveInterval: 5 });
+  expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
+  expect(await runOf(10)).not.toBe(await runOf(4));
+  // of the newest checkpoint it is the same run
+  await job(12, { ...kept, ckptStep: 10, saveInterval: 6 });
+  expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 12, 50, 51]);
+  expect(await runOf(12)).toBe(await runOf(10));
+});

@@ -1,0 +1,191 @@
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { configure, type FineTuningConfiguration } from '@mtl/configuration';
+import { generate, perplexity } from '@mtl/inference';
+import { numLiveTensors } from '@mtl/kernels';
+import { dryRun } from '@mtl/planning';
+import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
+import type { TrainerExtension } from '@mtl/trainer';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { fineTune, type TrainOptions, train } from '../src/index.js';
+import { SmallTasks } from './support/small-tasks.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
+const pathOf = (name: string): string => join(directory, name);
+const tasks = new SmallTasks();
+const onNotice = (): void => {};
+
+const tiny = {
+  preset: 'char-10m',
+  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
+  data: { seqLength: 16 },
+  training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 1, evalIters: 1 },
+  layout: { threads: 1 },
+  logging: { noEvalSamples: true },
+} as const satisfies TrainOptions;
+const conversations = {
+  data: { ...tiny.data, trainData: [pathOf('train.jsonl')], chatTemplate: pathOf('chat.jinja') },
+} satisfies TrainOptions;
+
+beforeAll(async () => {
+  writeFileSync(pathOf('file'), '');
+  mkdirSync(pathOf('folder'));
+  writeFileSync(
+    pathOf('chat.jinja'),
+    '{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}',
+  );
+  const messages = [
+    { role: 'user', content: '1' },
+    { role: 'assistant', content: '2' },
+  ];
+  writeFileSync(pathOf('train.jsonl'), `${JSON.stringify({ messages })}\n`.repeat(4));
+  await trained({ ...tiny, checkpoint: { save: pathOf('saved') } });
+  // damaged where only its values are
+  cpSync(pathOf('saved'), pathOf('damaged'), { recursive: true });
+  const shard = pathOf('damaged/iter_0000001/shard-00000-000.safetensors');
+  const bytes = readFileSync(shard);
+  bytes[bytes.length - 3]! ^= 1;
+  writeFileSync(shard, bytes);
+  await checkpointToHuggingFace({ load: pathOf('saved'), directory: pathOf('hf'), dtype: 'F32', onNotice });
+  cpSync(pathOf('hf'), pathOf('hf-damaged'), { recursive: true });
+  const weights = pathOf('hf-damaged/model.safetensors');
+  writeFileSync(weights, readFileSync(weights).subarray(0, -8));
+});
+afterAll(() => {
+  tasks.remove();
+  rmSync(directory, { recursive: true });
+});
+
+async function trained(options: TrainOptions, { steps = true } = {}): Promise<void> {
+  await using training = await train(options);
+  if (steps) await training.run();
+}
+
+/** Throws where a loop asks it. */
+const failing = (part: 'beforeStep' | 'onGradients' | 'afterStep'): TrainerExtension => ({
+  name: part,
+  [part]: () => {
+    throw new Error(part);
+  },
+});
+const twice: readonly TrainerExtension[] = [{ name: 'a' }, { name: 'a' }];
+
+async function fineTuned(changes: (save: string) => Partial<FineTuningConfiguration>): Promise<void> {
+  const save = mkdtempSync(join(directory, 'task-'));
+  const checkpoint = { ...tasks.configuration('qqp').checkpoint, save };
+  const configuration = tasks.configuration('qqp', { epochs: 1, checkpoint, ...changes(save) });
+  await fineTune({ configuration, onMessage: () => {} });
+}
+
+async function inference(load: string, { isLeft = false } = {}): Promise<void> {
+  using loaded = await loadGptForInference({ load: pathOf(load), device: 'cpu', onNotice });
+  const { model } = loaded;
+  for await (const _ of generate({ model, prompts: [[1], [2, 3]], maxNewTokens: 4 })) if (isLeft) break;
+  await perplexity({ model, tokens: [1, 2, 3, 4], window: 4 });
+}
+
+const meta = configure({ ...tiny, optimizer: { lr: 1e-3 }, layout: { threads: 1 } });
+const neverLoaded = async (): Promise<void> => {
+  await loadGptForInference({ loadHuggingFace: pathOf('hf-damaged'), device: 'cpu', onNotice });
+};
+
+it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
+  ['train', () => trained(tiny)],
+  ['train, whose steps are not run', () => trained(tiny, { steps: false })],
+  ['train on conversations', () => trained({ ...tiny, ...conversations })],
+  ['train from a model', () => trained({ ...tiny, checkpoint: { load: pathOf('saved'), finetune: true } })],
+  ['train that has two extensions of a name', () => trained({ ...tiny, extensions: twice }), 'MTL_EXTENSION'],
+  [
+    'train that cannot report',
+    () => trained({ ...tiny, logging: { tensorboardDir: pathOf('file') } }),
+    /EEXIST/,
+  ],
+  [
+    'train that cannot report, nor write metrics',
+    () => trained({ ...tiny, logging: { metricsJsonl: pathOf('folder') } }),
+    'MTL_METRICS_FILE',
+  ],
+  [
+    'train whose metrics are open when a service cannot be',
+    () => trained({ ...tiny, logging: { metricsJsonl: pathOf('m.jsonl'), tensorboardDir: pathOf('file') } }),
+    /EEXIST/,
+  ],
+  [
+    'train that cannot save',
+    () => trained({ ...tiny, checkpoint: { save: pathOf('file') } }),
+    'MTL_CHECKPOINT_DENIED',
+  ],
+  [
+    'train from what is damaged',
+    () => trained({ ...tiny, checkpoint: { load: pathOf('damaged'), finetune: true } }),
+    /MTL_CHECKPOINT/,
+  ],
+  [
+    'train from a damaged directory',
+    () => trained({ ...tiny, checkpoint: { loadHf: pathOf('hf-damaged') } }),
+    /MTL_/,
+  ],
+  ['train without data', () => trained({ ...tiny, data: { ...tiny.data, split: '0,1,0' } }), 'MTL_SPLIT'],
+  [
+    'train that fails before a step',
+    () => trained({ ...tiny, extensions: [failing('beforeStep')] }),
+    'beforeStep',
+  ],
+  [
+    'train that fails in a step',
+    () => trained({ ...tiny, extensions: [failing('onGradients')] }),
+    'onGradients',
+  ],
+  [
+    'train that fails after a step',
+    () => trained({ ...tiny, extensions: [failing('afterStep')] }),
+    'afterStep',
+  ],
+  ['fineTune', () => fineTuned(() => ({}))],
+  [
+    'fineTune that cannot report',
+    () => fineTuned(() => ({ metricsJsonl: pathOf('folder') })),
+    'MTL_METRICS_FILE',
+  ],
+  [
+    'fineTune that cannot save',
+    () =>
+      fineTuned((save) => {
+        writeFileSync(join(save, 'seed-1234'), '');
+        return {};
+      }),
+    /ENOTDIR|MTL_/,
+  ],
+  ['generate and perplexity', () => inference('saved')],
+  ['generate that is left', () => inference('saved', { isLeft: true })],
+  ['a model that is damaged', () => inference('damaged'), /MTL_CHECKPOINT/],
+  ['a directory that is damaged', neverLoaded, /MTL_/],
+  ['a dry run', () => dryRun(meta)],
+  [
+    'conversion',
+    async () => {
+      const to = mkdtempSync(join(directory, 'converted-'));
+      await huggingFaceToCheckpoint({ loadHuggingFace: pathOf('hf'), directory: to, onNotice });
+      const back = mkdtempSync(join(directory, 'back-'));
+      await checkpointToHuggingFace({ load: to, directory: back, dtype: 'F32', onNotice });
+    },
+  ],
+])('%s leaves no descriptor and no tensor', async (_, call, error) => {
+  const once = async (): Promise<void> => {
+    const reason = (await call().then(
+      () => undefined,
+      (cause: unknown) => cause,
+    )) as (Error & { code?: string }) | undefined;
+    if (error === undefined) expect(reason).toBeUndefined();
+    else expect(`${reason?.code} ${reason?.message}`).toMatch(error);
+  };
+  // what is opened once for a process, such as threads
+  await once();
+  const before = { descriptors: openFiles(), numTensors: numLiveTensors() };
+  await once();
+  expect({ descriptors: openFiles(), numTensors: numLiveTensors() }).toEqual(before);
+});
+
+/** The number of this process's descriptors. */
+const openFiles = (): number => readdirSync('/proc/self/fd').length;
