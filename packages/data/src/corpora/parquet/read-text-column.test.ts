@@ -65,7 +65,9 @@ describe('readTextColumn', () => {
     expect(await readBytes(bytes)).toEqual(texts);
     const at = Buffer.from(bytes).indexOf('text 17');
     bytes[at + 3] = 0xff;
-    await expect(readBytes(bytes)).rejects.toThrow(corpusError(/a\.parquet: row 17 of column "text" is not UTF-8/));
+    await expect(readBytes(bytes)).rejects.toThrow(
+      corpusError(/a\.parquet: row 17 of column "text" is not UTF-8/),
+    );
   });
 
   it('refuses counts in the footer that its pages do not have', async () => {
@@ -137,7 +139,9 @@ describe('a damaged file', () => {
   it('that is truncated anywhere is refused', async () => {
     const valid = readFileSync(new URL('snappy.parquet', fixtures));
     for (let length = 0; length < valid.length; length += 113) {
-      await expect(readBytes(valid.subarray(0, length))).rejects.toThrow(corpusError(/not a readable Parquet file/));
+      await expect(readBytes(valid.subarray(0, length))).rejects.toThrow(
+        corpusError(/not a readable Parquet file/),
+      );
     }
   });
 });

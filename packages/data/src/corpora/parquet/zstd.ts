@@ -20,7 +20,9 @@ export async function loadZstd(): Promise<void> {
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
   if (decoder === undefined) throw new Error('the decoder of Zstandard is not loaded');
   if (bytes.length + length > maximumBytes) {
-    throw new Error(`it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`);
+    throw new Error(
+      `it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`,
+    );
   }
   // For a size of 0 the decoder would take what the frame announces, and that much memory.
   const page = decoder.decode(bytes, Math.max(1, length));
