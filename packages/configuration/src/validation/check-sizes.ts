@@ -37,17 +37,33 @@ export function checkSizes(options: CheckSizesOptions): void {
   checkCounts(options);
 }
 
+const mostLayers = 10_000;
+
+/**
+ * Refuses so many layers in a pipeline that lists of its chunks would take all memory, before they are made.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE`
+ */
+export function checkLayersOfPipeline(flags: FlagReader): void {
+  const numLayers = flags.required('num-layers');
+  if (numLayers <= mostLayers || flags.required('pipeline-model-parallel-size') === 1) return;
+  const names = ['num-layers', 'pipeline-model-parallel-size'] as const;
+  throw tooLarge({ flags, names, problem: `${numLayers} layers`, expected: `at most ${mostLayers}` });
+}
+
 /** What a run makes lists of: more than any run has, and few enough that a list takes less than a second. */
-function checkCounts({ flags, parallel }: CheckSizesOptions): void {
+function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { worldSize } = parallel;
+  const numTokens = training.microBatchSize * model.sequenceLength;
   const counts: ReadonlyArray<
     readonly [what: string, count: number | undefined, most: number, names: readonly FlagName[]]
   > = [
-    ['layers', flags.get('num-layers'), 10_000, ['num-layers']],
+    ['layers', flags.get('num-layers'), mostLayers, ['num-layers']],
     ['experts of a layer', flags.get('num-experts'), 65_536, ['num-experts']],
     ['threads of a process', flags.get('threads'), 1024, ['threads']],
     ['steps of Newton-Schulz', flags.get('muon-num-ns-steps'), 1000, ['muon-num-ns-steps']],
-    ['processes', worldSize, 1 << 20, ['num-processes']],
+    ['processes', worldSize, 1 << 16, ['num-processes']],
+    ['tokens of a micro-batch', numTokens, 1 << 24, ['micro-batch-size', 'seq-length']],
   ];
   for (const [what, count, most, names] of counts) {
     if (count === undefined || count <= most) continue;

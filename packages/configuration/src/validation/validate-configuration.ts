@@ -5,7 +5,7 @@ import type {
   PretrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { checkRequiredFlags } from './check-required-flags.js';
-import { checkSizes } from './check-sizes.js';
+import { checkLayersOfPipeline, checkSizes } from './check-sizes.js';
 import { adapterConfiguration, checkpointConfiguration } from './checkpoint-configuration.js';
 import { dataConfiguration } from './data-configuration.js';
 import { FlagReader } from './flag-reader.js';
@@ -43,6 +43,7 @@ export function validateConfiguration(
   const model = modelConfiguration(flags, notices);
   // a BERT leaves padding out, and pads what is left to what can be sharded
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
+  checkLayersOfPipeline(flags);
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
