@@ -2,7 +2,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { inflateRawSync } from 'node:zlib';
 import { MtlError } from '@mtl/errors';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readTextColumn } from './read-text-column.js';
@@ -143,5 +145,44 @@ describe('a damaged file', () => {
         corpusError(/not a readable Parquet file/),
       );
     }
+  });
+});
+
+/** Bits of small files of every codec, flipped one at a time, and what pyarrow makes of each. */
+describe('a flipped bit', () => {
+  const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
+  const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;
+  // primes, so that every place in a byte is among them
+  const step = numberInRuns({ whole: 13, fast: 251 });
+
+  it.each(Object.entries(damage))(
+    'of %s gives other texts only where pyarrow reads them, too',
+    async (name, bits) => {
+      const accepted = inflateRawSync(Buffer.from(bits, 'base64'));
+      const bytes = readFileSync(new URL(`${name}.parquet`, folder));
+      const valid = await readBytes(bytes);
+      const wrong: string[] = [];
+      for (let bit = 0; bit < 8 * bytes.length; bit += step) {
+        const [at, mask] = [bit >> 3, 1 << (bit & 7)];
+        bytes[at]! ^= mask;
+        try {
+          const isOther = String(await readBytes(bytes)) !== String(valid);
+          // a page with a checksum has no other texts
+          if (isOther && (name.endsWith('-crc') || (accepted[at]! & mask) === 0)) wrong.push(`bit ${bit}`);
+        } catch (error) {
+          if (!MtlError.isInstance(error)) wrong.push(`bit ${bit}: ${String(error)}`);
+        }
+        bytes[at]! ^= mask;
+      }
+      expect(wrong).toEqual([]);
+    },
+    600_000,
+  );
+
+  it('of a table within a frame of Zstandard is refused', async () => {
+    const bytes = readFileSync(new URL('version-2-delta-zstd.parquet', fixtures));
+    expect(bytes[2561]).toBe(0x42);
+    bytes[2561] = 0x4a;
+    await expect(readBytes(bytes)).rejects.toThrow(corpusError(/its frames of Zstandard are damaged/));
   });
 });
