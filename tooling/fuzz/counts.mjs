@@ -1,10 +1,11 @@
-// Files whose counts are much too large, one at a time: what announces more than there is must not fill memory.
+// Files whose counts are much too large, one at a time: what announces more than there is must not fill
+// memory.
 import { crc32 } from 'node:zlib';
 
-/** What each count becomes: 2^53 is the first that JavaScript cannot tell from its neighbour. */
+/** The values that each count becomes: 2^53 is the first that JavaScript cannot tell from its neighbour. */
 export const largeCounts = [1e6, 3e7, 1e12, 2 ** 53];
 
-/** Of many numbers in a row, such as the ids of a vocabulary, so many are changed. */
+/** So many are changed of many numbers in a row, such as the ids of a vocabulary. */
 const mostOfRow = 3;
 const longRow = 24;
 

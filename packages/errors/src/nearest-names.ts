@@ -40,7 +40,10 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   return best ?? longer;
 }
 
-/** All divisors of numbers up to 2^40 have been tried after so many; of a larger one, which is a mistake, some. */
+/**
+ * All divisors of numbers up to 2^40 have been tried after so many; of a larger one, which is a mistake,
+ * some.
+ */
 const mostTrials = 2 ** 20;
 
 /**

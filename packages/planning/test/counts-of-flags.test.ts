@@ -13,7 +13,7 @@ interface Outcome {
 }
 
 const program = fileURLToPath(new URL('support/dry-runs-of-counts.mjs', import.meta.url));
-/** Of a machine that does much else; a case takes a tenth of a second or less. */
+/** The limit is that of a machine that does much else; a case takes a tenth of a second or less. */
 const mostSeconds = 20;
 const mostBytes = 700e6;
 

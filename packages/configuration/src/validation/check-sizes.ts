@@ -51,7 +51,10 @@ export function checkLayersOfPipeline(flags: FlagReader): void {
   throw tooLarge({ flags, names, problem: `${numLayers} layers`, expected: `at most ${mostLayers}` });
 }
 
-/** What a run makes lists of: more than any run has, and few enough that a list takes less than a second. */
+/**
+ * Refuses more of what a run makes lists of: maxima are more than any run has, and few enough that a list
+ * takes less than a second.
+ */
 function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { worldSize } = parallel;
   const numTokens = training.microBatchSize * model.sequenceLength;
@@ -86,7 +89,7 @@ const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-
 export function checkMicroBatches(
   flags: FlagReader,
   options: {
-    /** Of the steps after a ramp-up, which have the most. */
+    /** Those of the steps after a ramp-up, which have the most. */
     readonly numMicroBatches: number;
     readonly pipelineSize: number;
     /** Returns the number of each kind of step; called when there are not too many. */

@@ -90,8 +90,8 @@ export interface TrainingConfigurationOptions {
  * Returns the configuration of batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
- *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TOO_LARGE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`,
- *   `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TOO_LARGE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`,
+ *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
   const { flags, parallel } = options;

@@ -9,7 +9,7 @@ const small =
   '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 ' +
   '--micro-batch-size 1 --global-batch-size 2 --lr 1e-3 --tokenizer-type NullTokenizer --vocab-size 63';
 
-/** What a flag needs to have an effect; `VALUE` is that of the case. */
+/** Words that a flag needs to have an effect; `VALUE` is that of the case. */
 const needed = {
   'num-query-groups': '--group-query-attention',
   'yarn-original-max-position-embeddings': '--position-embedding-type yarn',

@@ -34,9 +34,10 @@ interface ReadTextColumnOptions {
 }
 
 /**
- * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. What the
- * footer gives of rows and values must be what the pages hold: a damaged file gives an error, never fewer
- * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is taken.
+ * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. What
+ * the footer gives of rows and values must be what the pages hold: a damaged file gives an error, never fewer
+ * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is
+ * taken.
  */
 export async function readTextColumn(
   options: ReadTextColumnOptions,

@@ -14,8 +14,9 @@ export async function loadZstd(): Promise<void> {
 }
 
 /**
- * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks, tables and
- * checksums. Throws an Error if they are damaged or hold another number of bytes. `loadZstd` comes first.
+ * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks,
+ * tables and checksums. Throws an Error if they are damaged or hold another number of bytes. `loadZstd` comes
+ * first.
  */
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
   if (decoder === undefined) throw new Error('the decoder of Zstandard is not loaded');
