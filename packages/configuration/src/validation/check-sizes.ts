@@ -89,7 +89,7 @@ const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-
 export function checkMicroBatches(
   flags: FlagReader,
   options: {
-    /** Those of the steps after a ramp-up, which have the most. */
+    /** The number of the steps after a ramp-up, the largest one. */
     readonly numMicroBatches: number;
     readonly pipelineSize: number;
     /** Returns the number of each kind of step; called when there are not too many. */
