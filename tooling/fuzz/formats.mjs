@@ -144,13 +144,14 @@ export const formats = {
   'hugging-face': {
     make: (directory) => {
       const fixtures = join(root, 'packages/formats/fixtures');
-      for (const name of ['huggingface-gpt2', 'huggingface-bert']) {
+      for (const kind of huggingFaceFixtures) {
+        const name = `huggingface-${kind}`;
         cpSync(join(fixtures, name), join(directory, name), { recursive: true });
       }
     },
     files: () =>
       ['config.json', 'config.json', 'model.safetensors'].flatMap((name) =>
-        ['gpt2', 'bert'].map((kind) => `huggingface-${kind}/${name}`),
+        huggingFaceFixtures.map((kind) => `huggingface-${kind}/${name}`),
       ),
     mutate: (bytes, random, file) => (file.endsWith('.json') ? mutateJson : mutateBytes)(bytes, random),
     read: (directory, file) => readModel(join(directory, file, '..')),
@@ -314,6 +315,8 @@ async function readModel(directory) {
     ? await modelFiles.readHuggingFaceBert({ directory })
     : await modelFiles.readHuggingFaceGpt({ directory });
 }
+
+const huggingFaceFixtures = ['gpt2', 'bert', 'mixtral', 'qwen2-moe'];
 
 const loraFixtures = ['lora-gpt2', 'lora-llama', 'lora-mixtral', 'lora-olmoe'];
 

@@ -41,11 +41,17 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
+ * All divisors of numbers up to 2^40 have been tried after so many; of a larger one, which is a mistake,
+ * some.
+ */
+const mostTrials = 2 ** 20;
+
+/**
  * Returns the divisors of `total` nearest to `value`: one below, one above, `value` itself where it divides.
  */
 export function nearestDivisors(total: number, value: number): readonly number[] {
   const divisors = new Set<number>();
-  for (let low = 1; low * low <= total; low++) {
+  for (let low = 1; low * low <= total && low <= mostTrials; low++) {
     if (total % low === 0) divisors.add(low).add(total / low);
   }
   if (divisors.has(value)) return [value];

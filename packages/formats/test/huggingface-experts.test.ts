@@ -173,6 +173,8 @@ describe('tensors that do not fit', () => {
 
   it.each<[ExpertFixture, Fields, string]>([
     ['huggingface-mixtral', { num_local_experts: 4 }, 'gate.weight has the shape [6, 14]'],
+    ['huggingface-mixtral', { num_local_experts: 1e6 }, 'declares 1000000 experts (num_local_experts)'],
+    ['huggingface-mixtral-fused', { num_local_experts: 2 ** 53 - 1 }, 'declares 9007199254740991 experts'],
     ['huggingface-qwen3-moe', { mlp_only_layers: [] }, 'layers.1.mlp.gate.weight not found'],
     [
       'huggingface-qwen3-moe',

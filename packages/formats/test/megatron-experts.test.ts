@@ -228,6 +228,7 @@ describe('args of a mixture of experts', () => {
 
   it.each<[Readonly<Record<string, PickleValue>>, string]>([
     [{ num_experts: 5 }, 'router.weight has the shape [6, 8]'],
+    [{ num_experts: 30_000_000 }, 'args declares 30000000 experts (num_experts)'],
     [{ moe_ffn_hidden_size: 4 }, 'linear_fc1.weight has the shape [6, 10, 8]'],
     [{ moe_layer_freq: [1, 1, 1] }, 'decoder.layers.0.mlp.router.weight not found'],
     [{ moe_shared_expert_gate: false }, 'gate_weight'],

@@ -74,7 +74,9 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
   for (const size of shape) {
     if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
-      return `size ${JSON.stringify(size)} is not a whole number of elements`;
+      // a pickle has integers beyond 2^53
+      const written = typeof size === 'bigint' ? String(size) : JSON.stringify(size);
+      return `size ${written} is not a whole number of elements`;
     }
     volume *= size;
   }

@@ -9,6 +9,7 @@ import type {
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { scheduleOfStep } from '../strategies/pipeline-schedule.js';
+import { checkMicroBatches } from './check-sizes.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 
 export interface RecomputeConfigurationOptions {
@@ -89,8 +90,8 @@ export interface TrainingConfigurationOptions {
  * Returns the configuration of batches, steps, precision and recomputation.
  *
  * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
- *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`, `MTL_FLAG_CONFLICT`,
- *   `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
+ *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TOO_LARGE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`,
+ *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
   const { flags, parallel } = options;
@@ -112,6 +113,11 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     flags.conflict({ flags: ['epochs', 'rampup-batch-size'], why: 'epochs are of batches of one size' });
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
   const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  checkMicroBatches(flags, {
+    numMicroBatches,
+    pipelineSize: parallel.pipelineModelParallelSize,
+    counts: () => batches.countsOfMicroBatches(),
+  });
   // a schedule that does not fit any step of the run is refused here, before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const trainSamples = flags.get('train-samples');

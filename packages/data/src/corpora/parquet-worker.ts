@@ -31,23 +31,25 @@ const { path, key, skipBadRows } = workerData as ParquetWorkerData;
 let bad: ErrorMessage[] = [];
 const onBadRow = skipBadRows ? (error: DataError) => void bad.push(packWorkerError(error)) : undefined;
 const texts = readTextColumn({ path, key, onBadRow });
+// The first reply has its error.
+texts.catch(() => undefined);
 let bytes = 0;
 
-parentPort!.on('message', () => {
+parentPort!.on('message', async () => {
   let reply: ParquetReply;
   try {
-    reply = nextBatch();
+    reply = nextBatch(await texts);
   } catch (error) {
     reply = { error: packWorkerError(error) };
   }
   parentPort!.postMessage(reply);
 });
 
-function nextBatch(): ParquetReply {
+function nextBatch(rows: Awaited<typeof texts>): ParquetReply {
   const batch: string[] = [];
   bad = [];
   for (let characters = 0; characters < batchCharacters && batch.length < batchTexts; ) {
-    const next = texts.next();
+    const next = rows.next();
     if (next.done) return { texts: batch, bad, bytes, done: true };
     batch.push(next.value.text);
     characters += next.value.text.length;

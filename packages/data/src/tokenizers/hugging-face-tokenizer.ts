@@ -1,7 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { isJsonObject } from '../python/json.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { componentOf } from './components/component.js';
 import { makeDecoder } from './components/decoders.js';

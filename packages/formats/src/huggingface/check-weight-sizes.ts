@@ -1,6 +1,11 @@
 import { SafetensorsDirectory } from '@mtl/checkpoint';
+import { type ConfigField, nameOfField } from './config-fields.js';
+import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
+
+/** Matches the names of routers, which have a row for each expert. */
+const router = /\.(?:gate|router)\.weight$/;
 
 /**
  * Compares the sizes of an architecture with the shapes of the weights, before anything of these sizes is
@@ -10,26 +15,56 @@ import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
  */
 export function checkWeightSizes(options: {
   readonly weights: WeightFiles;
+  /** The file that states the sizes, and its fields. */
+  readonly stated: { readonly fields: JsonFields; readonly table: readonly ConfigField[] };
   readonly numLayers: number;
+  /** Experts of a layer. Default: none */
+  readonly numExperts?: number | undefined;
   readonly vocabularySize: number;
   readonly hiddenSize: number;
   /** The name of the embedding [vocabularySize, hiddenSize], without prefix. */
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
   /**
-   * All names, of files with these tensors; called when the number of layers and the hidden size are those of
-   * the weights.
+   * All names, of files with these tensors; called when the numbers of layers and experts and the hidden size
+   * are those of the weights.
    */
   readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {
-  const { weights, numLayers, vocabularySize, hiddenSize, embedding, naming, names } = options;
+  const { weights, numLayers, numExperts, vocabularySize, hiddenSize, embedding, naming, names } = options;
+  const { fields, table: fieldTable } = options.stated;
+  const declared = (key: string, count: string): string =>
+    `${termsOf(weights).configuration} declares ${count} (${nameOfField(fields, fieldTable, key)})`;
   if (numLayers > weights.tensors.size) {
-    const declared = `${termsOf(weights).configuration} declares ${numLayers} layers`;
-    throw weightsRefused(weights, `${declared}, the weights are ${weights.tensors.size} tensors`);
+    const { size } = weights.tensors;
+    throw weightsRefused(
+      weights,
+      `${declared('numLayers', `${numLayers} layers`)}, the weights are ${size} tensors`,
+    );
   }
+  if (numExperts !== undefined) checkExperts({ weights, numExperts, declared });
   const table = { sources: [{ name: embedding, shape: [vocabularySize, hiddenSize] }] };
   resolveNames(weights, { ...naming, mappings: [table], isIgnored: () => true });
   resolveNames(weights, names(weights.tensors.keys()));
+}
+
+function checkExperts(options: {
+  readonly weights: WeightFiles;
+  readonly numExperts: number;
+  readonly declared: (key: string, count: string) => string;
+}): void {
+  const { weights, numExperts, declared } = options;
+  const routers = [...weights.tensors].filter(([name]) => router.test(name));
+  const experts = declared('numExperts', `${numExperts} experts`);
+  if (routers.length === 0) throw weightsRefused(weights, `${experts}, the weights have no router`);
+  const other = routers.find(([, { shape }]) => shape[0] !== numExperts);
+  if (other === undefined) return;
+  const [name, { shape }] = other;
+  throw weightsRefused(
+    weights,
+    `${name} has the shape [${shape.join(', ')}], ${experts}`,
+    `[${[numExperts, ...shape.slice(1)].join(', ')}]`,
+  );
 }
 
 /**

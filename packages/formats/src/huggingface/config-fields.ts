@@ -89,6 +89,12 @@ export function readConfigFields(fields: JsonFields, table: readonly ConfigField
   return known;
 }
 
+/** Returns the name under which a file states a property, for errors. */
+export function nameOfField(fields: JsonFields, table: readonly ConfigField[], key: string): string {
+  const names = table.find((field) => field.key === key)?.names ?? [key];
+  return names.find((name) => (fields.values[name] ?? null) !== null) ?? names[0] ?? key;
+}
+
 /** Returns the fields of config.json that state the properties of a model. */
 export function writeConfigFields(
   model: object,

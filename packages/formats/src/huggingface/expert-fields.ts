@@ -52,13 +52,13 @@ const layersWithExperts: ConfigField = {
   read: (fields, known) => {
     const numLayers = known.numLayers as number;
     const step = fields.optional('decoder_sparse_step', 'a positive integer', 1);
-    const dense = denseLayers(fields).filter((layer) => layer < numLayers);
-    if (step === 1 && dense.length === 0) return undefined;
+    const dense = new Set(denseLayers(fields).filter((layer) => layer < numLayers));
+    if (step === 1 && dense.size === 0) return undefined;
     if (numLayers > mostLayers) {
       throw fields.refuse('num_hidden_layers', `at most ${mostLayers} where some layers have no experts`);
     }
     const layers = Array.from({ length: numLayers }, (_, layer): number =>
-      (layer + 1) % step === 0 && !dense.includes(layer) ? 1 : 0,
+      (layer + 1) % step === 0 && !dense.has(layer) ? 1 : 0,
     );
     return frequencyOf(layers) ?? layers;
   },

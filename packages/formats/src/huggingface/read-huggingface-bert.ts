@@ -8,6 +8,8 @@ import {
   taskHeadTensor,
 } from './bert-weight-mappings.js';
 import { checkHuggingFaceWeights } from './check-weight-sizes.js';
+import type { JsonFields } from './json-fields.js';
+import { modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 /** A directory with a BERT or a RoFormer that was opened. */
@@ -58,7 +60,14 @@ export async function readHuggingFaceBert(options: {
     options.sentenceOrderHead ?? (described.sentenceOrderHead && (await hasSentenceHead(directory)));
   const configuration = { ...described, sentenceOrderHead };
   const names = () => bertWeightNames(configuration);
-  await checkHuggingFaceWeights({ ...configuration, directory, ...bertEmbedding(configuration), names });
+  const stated = statedBy(fields, configuration);
+  await checkHuggingFaceWeights({
+    ...configuration,
+    directory,
+    ...bertEmbedding(configuration),
+    stated,
+    names,
+  });
   return {
     directory,
     configuration,
@@ -67,6 +76,11 @@ export async function readHuggingFaceBert(options: {
     load: (tensors) => loadHuggingFaceWeights({ directory, tensors, names: names() }),
   };
 }
+
+const statedBy = (fields: JsonFields, model: BertModelConfiguration) => ({
+  fields,
+  table: modelTypes[bertTypeOf(model)].fields,
+});
 
 async function hasSentenceHead(directory: string): Promise<boolean> {
   const weights = await SafetensorsDirectory.open(directory);
@@ -113,6 +127,7 @@ export async function readHuggingFaceBertForTask(options: {
     ...configuration,
     directory,
     ...bertEmbedding(configuration),
+    stated: statedBy(fields, configuration),
     names: () => bertTaskWeightNames(configuration, { task, has }),
   });
   const names = bertTaskWeightNames(configuration, { task, has });

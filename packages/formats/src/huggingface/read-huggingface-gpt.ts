@@ -7,7 +7,7 @@ import { parseEndTokens, parseGptConfiguration } from './gpt-configuration.js';
 import { gptEmbedding, gptWeightNames } from './gpt-weight-names.js';
 import type { HuggingFaceOrigin } from './huggingface-origin.js';
 import { JsonFields } from './json-fields.js';
-import type { GptTypeName } from './model-types.js';
+import { type GptTypeName, modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
 /** A directory with a GPT-2, a Llama or a model after it that was opened. */
@@ -70,6 +70,7 @@ export async function readHuggingFaceGpt(options: {
     ...configuration,
     directory,
     ...gptEmbedding(modelType),
+    stated: { fields, table: modelTypes[modelType].fields },
     names,
   });
   return {

@@ -230,7 +230,8 @@ function describe(
   const names = () => megatronWeightNames(layout);
   const normsLessOne = hasNormsLessOne(fields);
   const embedding = 'embedding.word_embeddings.weight';
-  checkWeightSizes({ weights, ...configuration, embedding, naming: { prefix: '' }, names });
+  const known = { stated: { fields, table }, embedding, naming: { prefix: '' } };
+  checkWeightSizes({ weights, ...configuration, ...known, names });
   const consumedSamples = countOf(fields.values.consumed_train_samples);
   const states = weightsOnly ? undefined : optimizerStates({ files, weights, architecture });
   return {

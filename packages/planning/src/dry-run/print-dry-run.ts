@@ -53,11 +53,12 @@ function leastProcesses({
   'expert-model-parallel-size': expert = 1,
   'expert-tensor-parallel-size': sharing = tensor,
 }: Flags): number {
-  const copy = tensor * context;
-  let stage = copy;
-  while (stage % (expert * sharing) !== 0 && stage < copy * expert * sharing) stage += copy;
-  return stage * pipeline;
+  const [copy, experts] = [tensor * context, expert * sharing];
+  return (copy / commonDivisor(copy, experts)) * experts * pipeline;
 }
+
+const commonDivisor = (one: number, other: number): number =>
+  other === 0 ? one : commonDivisor(other, one % other);
 
 /** Datasets are not opened, and none needs to be named. */
 function withoutData(flags: ParsedFlags): ParsedFlags {

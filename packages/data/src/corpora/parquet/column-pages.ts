@@ -1,5 +1,4 @@
 import { brotliDecompressSync, crc32, gunzipSync } from 'node:zlib';
-import { Decompress as ZstdStream } from 'fzstd';
 import type { CompressionCodec, Compressors, Encoding, PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { decompressPage } from 'hyparquet/src/datapage.js';
@@ -9,6 +8,7 @@ import { readPlain } from 'hyparquet/src/plain.js';
 import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
 import { readFully } from '../../files/regular-files.js';
+import { decompressZstd } from './zstd.js';
 
 // hyparquet decodes. It trusts what a page announces, so that a damaged page could give other texts, or take
 // all memory or time: counts, runs and lengths are checked here, before and after it decodes.
@@ -381,7 +381,7 @@ const boundedCompressors: Compressors = {
   SNAPPY: snappy,
   GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),
   BROTLI: (bytes, length) => brotliDecompressSync(bytes, { maxOutputLength: Math.max(1, length) }),
-  ZSTD: zstd,
+  ZSTD: decompressZstd,
   LZ4: compressors.LZ4!,
   LZ4_RAW: lz4Block,
 };
@@ -425,20 +425,4 @@ function snappy(bytes: Uint8Array, length: number): Uint8Array {
     throw new Error(`it decompresses to ${announced} bytes, its header gives ${length}`);
   }
   return length === 0 ? new Uint8Array(0) : compressors.SNAPPY!(bytes, length);
-}
-
-/**
- * Decompresses bytes as a stream: given a whole buffer, the decoder fills up a frame that is too short with
- * zeros.
- */
-function zstd(bytes: Uint8Array, length: number): Uint8Array {
-  const output = new Uint8Array(length);
-  let filled = 0;
-  const stream = new ZstdStream((part) => {
-    if (part.length > length - filled) throw new Error('it decompresses to more bytes than its header gives');
-    output.set(part, filled);
-    filled += part.length;
-  });
-  stream.push(bytes, true);
-  return output.subarray(0, filled);
 }

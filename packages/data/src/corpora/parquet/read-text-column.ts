@@ -11,6 +11,7 @@ import {
 import { fileProblem, openRegularFile, readFully } from '../../files/regular-files.js';
 import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
 import { type ColumnChunk, countOf, readColumnPages } from './column-pages.js';
+import { loadZstd } from './zstd.js';
 
 const magic = 'PAR1';
 
@@ -24,21 +25,40 @@ interface ColumnText {
   readonly bytes: number;
 }
 
-/**
- * Yields the texts of a column in order, with memory for one page and a dictionary. What the footer gives of
- * rows and values must be what the pages hold: a damaged file gives an error, never fewer texts. Throws
- * `MTL_DATA_CORPUS` with the row or row group.
- */
-export function* readTextColumn(options: {
+/** A column to read, and how. */
+interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
   /** Called with the error of each row without a usable text, which is left out. Default: it is thrown. */
   readonly onBadRow?: OnBadLine | undefined;
-}): Generator<ColumnText, void, undefined> {
-  const { path, key, onBadRow } = options;
+}
+
+/**
+ * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. What
+ * the footer gives of rows and values must be what the pages hold: a damaged file gives an error, never fewer
+ * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is
+ * taken.
+ */
+export async function readTextColumn(
+  options: ReadTextColumnOptions,
+): Promise<Generator<ColumnText, void, undefined>> {
+  const { path } = options;
   const { descriptor, size } = attempt(path, () => openRegularFile(path), fileProblem);
   try {
-    const chunks = attempt(path, () => openTextColumn({ descriptor, size, path, key }), damage);
+    const chunks = attempt(path, () => openTextColumn({ descriptor, size, ...options }), damage);
+    if (chunks.some(({ codec }) => codec === 'ZSTD')) await loadZstd();
+    return textsOf({ ...options, descriptor, chunks });
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+function* textsOf(
+  options: ReadTextColumnOptions & { readonly descriptor: number; readonly chunks: readonly ColumnChunk[] },
+): Generator<ColumnText, void, undefined> {
+  const { path, key, onBadRow, descriptor, chunks } = options;
+  try {
     const decode = utf8Decoder();
     let row = 0;
     for (const [number, chunk] of chunks.entries()) {

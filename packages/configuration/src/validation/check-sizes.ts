@@ -1,0 +1,192 @@
+import { ConfigurationError } from '@mtl/errors';
+import type {
+  ModelConfiguration,
+  ParallelConfiguration,
+  TrainingConfiguration,
+} from '../pretraining-configuration.js';
+import type { FlagName } from '../schema/flag-schema.js';
+import type { FlagReader } from './flag-reader.js';
+
+/** The bytes that a process can address on today's 64-bit machines, whatever their memory. */
+const addressableBytes = 2 ** 47;
+/** A weight, its gradient and both moments of Adam, in float32. */
+const bytesPerParameter = 16;
+
+interface CheckSizesOptions {
+  readonly flags: FlagReader;
+  readonly model: ModelConfiguration;
+  readonly training: Pick<TrainingConfiguration, 'microBatchSize'>;
+  readonly parallel: Pick<
+    ParallelConfiguration,
+    | 'tensorModelParallelSize'
+    | 'pipelineModelParallelSize'
+    | 'expertModelParallelSize'
+    | 'expertTensorParallelSize'
+    | 'worldSize'
+  >;
+}
+
+/**
+ * Refuses sizes that no machine could hold, such as one with a few zeros too many, before anything is made of
+ * them: whether a model fits a machine at hand, `mtl plan` reports.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that make it so
+ */
+export function checkSizes(options: CheckSizesOptions): void {
+  checkAddressable(options);
+  checkCounts(options);
+}
+
+const mostLayers = 10_000;
+
+/**
+ * Refuses so many layers in a pipeline that lists of its chunks would take all memory, before they are made.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE`
+ */
+export function checkLayersOfPipeline(flags: FlagReader): void {
+  const numLayers = flags.required('num-layers');
+  if (numLayers <= mostLayers || flags.required('pipeline-model-parallel-size') === 1) return;
+  const names = ['num-layers', 'pipeline-model-parallel-size'] as const;
+  throw tooLarge({ flags, names, problem: `${numLayers} layers`, expected: `at most ${mostLayers}` });
+}
+
+/**
+ * Refuses more of what a run makes lists of: maxima are more than any run has, and few enough that a list
+ * takes less than a second.
+ */
+function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
+  const { worldSize } = parallel;
+  const numTokens = training.microBatchSize * model.sequenceLength;
+  const counts: ReadonlyArray<
+    readonly [what: string, count: number | undefined, most: number, names: readonly FlagName[]]
+  > = [
+    ['layers', flags.get('num-layers'), mostLayers, ['num-layers']],
+    ['experts of a layer', flags.get('num-experts'), 65_536, ['num-experts']],
+    ['threads of a process', flags.get('threads'), 1024, ['threads']],
+    ['steps of Newton-Schulz', flags.get('muon-num-ns-steps'), 1000, ['muon-num-ns-steps']],
+    ['processes', worldSize, 1 << 16, ['num-processes']],
+    ['tokens of a micro-batch', numTokens, 1 << 24, ['micro-batch-size', 'seq-length']],
+  ];
+  for (const [what, count, most, names] of counts) {
+    if (count === undefined || count <= most) continue;
+    throw tooLarge({ flags, names, problem: `${count} ${what}`, expected: `at most ${most}` });
+  }
+}
+
+/** Micro-batches of a step: each is an action of its schedule, and takes memory for it. */
+const mostMicroBatches = 100_000;
+/** Passes of all pipeline stages in the steps of every size that a run has. */
+const mostPasses = 1 << 22;
+
+const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-size', 'micro-batch-size'];
+
+/**
+ * Refuses steps of so many micro-batches that their schedules would take all memory.
+ *
+ * @throws ConfigurationError `MTL_TOO_LARGE`
+ */
+export function checkMicroBatches(
+  flags: FlagReader,
+  options: {
+    /** The number of the steps after a ramp-up, the largest one. */
+    readonly numMicroBatches: number;
+    readonly pipelineSize: number;
+    /** Returns the number of each kind of step; called when there are not too many. */
+    readonly counts: () => Iterable<number>;
+  },
+): void {
+  const { numMicroBatches, pipelineSize, counts } = options;
+  const refuse = (problem: string, most: number): ConfigurationError =>
+    tooLarge({ flags, names: flagsOfBatches, problem, expected: `at most ${most}` });
+  if (numMicroBatches > mostMicroBatches) {
+    throw refuse(`${numMicroBatches} micro-batches in a step`, mostMicroBatches);
+  }
+  let passes = 0;
+  for (const count of counts()) passes += count * pipelineSize;
+  if (passes > mostPasses) throw refuse(`${passes} passes of pipeline stages in its schedules`, mostPasses);
+}
+
+function tooLarge(options: {
+  readonly flags: FlagReader;
+  readonly names: readonly FlagName[];
+  readonly problem: string;
+  readonly expected: string;
+  readonly numBytes?: number;
+}): ConfigurationError {
+  const { flags, names, problem, expected, numBytes } = options;
+  const written = names.filter((name) => flags.get(name) !== undefined).map((name) => flags.written(name));
+  return new ConfigurationError('MTL_TOO_LARGE', `${written.join(', ') || 'the run'}: ${problem}`, {
+    expected,
+    remedy: 'choose smaller ones; mtl plan reports what fits into memory',
+    details: { ...(numBytes === undefined ? {} : { numBytes }), flags: names },
+  });
+}
+
+/** @throws ConfigurationError `MTL_TOO_LARGE` for tensors that a process cannot address */
+function checkAddressable({ flags, model, training, parallel }: CheckSizesOptions): void {
+  const { numLayers: layers, hiddenSize: hidden, ffnHiddenSize: ffn, sequenceLength } = model;
+  const numProcesses = parallel.tensorModelParallelSize * parallel.pipelineModelParallelSize;
+  const perParameter = bytesPerParameter / numProcesses;
+  const { numExperts = 0, moeFfnHiddenSize: width = ffn } = model;
+  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = 1 } = parallel;
+  const perExpertParameter = bytesPerParameter / (ep * etp * parallel.pipelineModelParallelSize);
+  const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
+  const tokens = training.microBatchSize * sequenceLength;
+  // lower bounds: from flags alone
+  const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
+    [
+      'layers',
+      hidden * (layers * 4 * hidden + (layers - withExperts) * 2 * ffn) * perParameter,
+      ['num-layers', 'hidden-size', 'ffn-hidden-size'],
+    ],
+    [
+      'experts',
+      withExperts * numExperts * hidden * 2 * width * perExpertParameter,
+      ['num-layers', 'hidden-size', 'num-experts', 'moe-ffn-hidden-size', 'ffn-hidden-size'],
+    ],
+    [
+      'attention heads',
+      layers * 2 * hidden * model.numAttentionHeads * model.headSize * perParameter,
+      ['num-layers', 'hidden-size', 'num-attention-heads', 'kv-channels'],
+    ],
+    [
+      'shared experts',
+      withExperts * 2 * hidden * (model.moeSharedExpertIntermediateSize ?? 0) * perParameter,
+      ['num-layers', 'hidden-size', 'moe-shared-expert-intermediate-size'],
+    ],
+    [
+      'adapters',
+      layers * hidden * (flags.get('lora-rank') ?? 0) * perParameter,
+      ['num-layers', 'hidden-size', 'lora-rank'],
+    ],
+    [
+      'position embeddings',
+      model.maxPositionEmbeddings * hidden * perParameter,
+      ['max-position-embeddings', 'seq-length', 'hidden-size'],
+    ],
+    [
+      'token embeddings',
+      Math.max(model.makeVocabSizeDivisibleBy, flags.get('vocab-size') ?? 0) * hidden * perParameter,
+      ['vocab-size', 'make-vocab-size-divisible-by', 'hidden-size'],
+    ],
+    // in two bytes a value, sharded along the sequence
+    [
+      'activations of a micro-batch',
+      (2 * tokens * hidden) / parallel.tensorModelParallelSize,
+      ['micro-batch-size', 'seq-length', 'hidden-size'],
+    ],
+  ];
+  for (const [what, numBytes, names] of parts) {
+    if (numBytes <= addressableBytes) continue;
+    const problem = `the ${what} would take ${numBytes.toExponential(1)} bytes of a process`;
+    const expected = `at most ${addressableBytes.toExponential(1)}, which is what a process can address`;
+    throw tooLarge({ flags, names, problem, expected, numBytes });
+  }
+}
+
+function numLayersWithExperts({ numLayers, moeLayerFreq = 1 }: ModelConfiguration): number {
+  return typeof moeLayerFreq === 'number'
+    ? Math.ceil(numLayers / moeLayerFreq)
+    : moeLayerFreq.filter((layer) => layer === 1).length;
+}

@@ -1,0 +1,34 @@
+import type { ZSTDDecoder } from 'zstddec';
+
+/** Beyond it the decoder, whose addresses have 32 bits, may have no room for a page and its frames. */
+const maximumBytes = 3 * 2 ** 29;
+
+let decoder: ZSTDDecoder | undefined;
+
+/** Loads the decoder, which takes a tenth of a second: only files with such pages need it. */
+export async function loadZstd(): Promise<void> {
+  const { ZSTDDecoder } = await import('zstddec');
+  const loaded = new ZSTDDecoder();
+  await loaded.init();
+  decoder = loaded;
+}
+
+/**
+ * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks,
+ * tables and checksums. Throws an Error if they are damaged or hold another number of bytes. `loadZstd` comes
+ * first.
+ */
+export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
+  if (decoder === undefined) throw new Error('the decoder of Zstandard is not loaded');
+  if (bytes.length + length > maximumBytes) {
+    throw new Error(
+      `it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`,
+    );
+  }
+  // For a size of 0 the decoder would take what the frame announces, and that much memory.
+  const page = decoder.decode(bytes, Math.max(1, length));
+  // It returns no bytes for an error.
+  if (page.length === length) return page;
+  const held = page.length === 0 ? 'are damaged' : `hold ${page.length} bytes`;
+  throw new Error(`its frames of Zstandard ${held}, its header gives ${length} bytes`);
+}

@@ -1,0 +1,207 @@
+// Files whose counts are much too large, one at a time: what announces more than there is must not fill
+// memory.
+import { crc32 } from 'node:zlib';
+
+/** The values that each count becomes: 2^53 is the first that JavaScript cannot tell from its neighbour. */
+export const largeCounts = [1e6, 3e7, 1e12, 2 ** 53];
+
+/** So many are changed of many numbers in a row, such as the ids of a vocabulary. */
+const mostOfRow = 3;
+const longRow = 24;
+
+/**
+ * Returns copies of a file in which one count is large.
+ *
+ * @param {Buffer} bytes
+ * @param {string} file its name, by which its format is known
+ * @returns {{ readonly where: string, readonly bytes: Buffer }[]}
+ */
+export function withLargeCounts(bytes, file) {
+  const places = placesOf(bytes, file);
+  return places.flatMap(({ where, replaced }) =>
+    largeCounts.map((count) => ({ where: `${where} = ${count}`, bytes: replaced(count) })),
+  );
+}
+
+function placesOf(bytes, file) {
+  if (file.endsWith('.json')) return placesInJson(JSON.parse(bytes), (text) => Buffer.from(text));
+  if (file.endsWith('.safetensors')) return placesInSafetensors(bytes);
+  if (file.endsWith('.idx')) return placesInIndex(bytes);
+  if (file.endsWith('.jinja')) return placesInText(bytes.toString('utf8'));
+  // several archives one after another, whose pickles are of single tensors
+  if (file.endsWith('.distcp')) return [];
+  if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return placesInZip(bytes);
+  return bytes[0] === 0x80 ? placesInPickle(bytes, (pickle) => pickle) : [];
+}
+
+function placesInJson(root, encode) {
+  const places = [];
+  const walk = (holder, path) => {
+    const keys = Object.keys(holder);
+    const numbers = keys.filter((key) => Number.isInteger(holder[key]) && holder[key] > 0);
+    for (const key of numbers.length > longRow ? numbers.slice(0, mostOfRow) : numbers) {
+      const replaced = (count) => {
+        const own = holder[key];
+        holder[key] = count;
+        const text = JSON.stringify(root);
+        holder[key] = own;
+        return encode(text);
+      };
+      places.push({ where: [...path, key].join('.'), replaced });
+    }
+    const inner = keys.filter((key) => typeof holder[key] === 'object' && holder[key] !== null);
+    for (const key of inner.length > longRow ? inner.slice(0, mostOfRow) : inner)
+      walk(holder[key], [...path, key]);
+  };
+  walk(root, []);
+  return places;
+}
+
+function placesInSafetensors(bytes) {
+  const length = Number(bytes.readBigUInt64LE());
+  const data = bytes.subarray(8 + length);
+  const withHeader = (text) => {
+    const size = Buffer.alloc(8);
+    size.writeBigUInt64LE(BigInt(Buffer.byteLength(text)));
+    return Buffer.concat([size, Buffer.from(text), data]);
+  };
+  const header = JSON.parse(bytes.subarray(8, 8 + length));
+  return [wide(bytes, 0, 'header bytes'), ...placesInJson(header, withHeader)];
+}
+
+/** An integer of 64 bits. */
+const wide = (bytes, at, where) => ({
+  where,
+  replaced: (count) => {
+    const copy = Buffer.from(bytes);
+    copy.writeBigUInt64LE(BigInt(count), at);
+    return copy;
+  },
+});
+
+/** Version, sequences and documents in the header of an indexed dataset, and its first pointers. */
+function placesInIndex(bytes) {
+  const numSequences = Number(bytes.readBigUInt64LE(18));
+  const pointers = 34 + 4 * numSequences;
+  return [
+    wide(bytes, 9, 'version'),
+    wide(bytes, 18, 'sequences'),
+    wide(bytes, 26, 'documents'),
+    wide(bytes, pointers + 8, 'second pointer'),
+    wide(bytes, pointers + 8 * numSequences + 8, 'second document'),
+  ];
+}
+
+function placesInText(text) {
+  return [...text.matchAll(/\d+/g)].map(({ 0: digits, index }) => ({
+    where: `number at ${index}`,
+    replaced: (count) => Buffer.from(text.slice(0, index) + count + text.slice(index + digits.length)),
+  }));
+}
+
+/** Bytes of the argument of a pickle's opcode; of the others there is none. */
+const fixedArguments = { 128: 1, 149: 8, 75: 1, 77: 2, 74: 4, 71: 8, 104: 1, 106: 4, 113: 1, 114: 4 };
+/** Bytes of the length that an opcode's argument begins with. */
+const lengths = { 138: 1, 139: 4, 88: 4, 140: 1, 141: 8, 85: 1, 84: 4, 66: 4, 67: 1, 142: 8 };
+const integerOpcodes = new Set([0x4b, 0x4d, 0x4a]);
+
+function placesInPickle(bytes, wrap) {
+  const integers = [];
+  const frames = [];
+  for (let at = 0; at < bytes.length; ) {
+    const opcode = bytes[at];
+    const start = at++;
+    if (opcode === 0x63) for (let line = 0; line < 2; line++) at = bytes.indexOf(0x0a, at) + 1;
+    else if (opcode in lengths)
+      at += lengths[opcode] + Number(bytes.readUIntLE(at, Math.min(6, lengths[opcode])));
+    else at += fixedArguments[opcode] ?? 0;
+    if (integerOpcodes.has(opcode)) integers.push([start, at]);
+    if (opcode === 0x95) frames.push([start, at]);
+  }
+  return integers.map(([start, end]) => ({
+    where: `integer at ${start}`,
+    replaced: (count) => {
+      const long = Buffer.alloc(10, 0);
+      long.set([0x8a, 8]);
+      long.writeBigInt64LE(BigInt(count), 2);
+      // frames, whose lengths would be others, may be left out
+      const cuts = [...frames.map((frame) => [...frame, Buffer.alloc(0)]), [start, end, long]];
+      return wrap(spliced(bytes, cuts));
+    },
+  }));
+}
+
+function spliced(bytes, cuts) {
+  const parts = [];
+  let from = 0;
+  for (const [start, end, instead] of cuts.toSorted((one, other) => one[0] - other[0])) {
+    parts.push(bytes.subarray(from, start), instead);
+    from = end;
+  }
+  return Buffer.concat([...parts, bytes.subarray(from)]);
+}
+
+/** The pickle of a file of PyTorch, a zip archive whose entries are not compressed. */
+function placesInZip(bytes) {
+  const end = bytes.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'));
+  const entries = [];
+  for (let at = bytes.readUInt32LE(end + 16), left = bytes.readUInt16LE(end + 10); left > 0; left--) {
+    const [size, nameLength] = [bytes.readUInt32LE(at + 24), bytes.readUInt16LE(at + 28)];
+    const local = bytes.readUInt32LE(at + 42);
+    const start = local + 30 + bytes.readUInt16LE(local + 26) + bytes.readUInt16LE(local + 28);
+    const name = bytes.toString('utf8', at + 46, at + 46 + nameLength);
+    entries.push({ name, content: bytes.subarray(start, start + size) });
+    at += 46 + nameLength + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32);
+  }
+  const pickle = entries.find(({ name }) => name.endsWith('/data.pkl'));
+  const archive = (content) =>
+    zipOf(entries.map((entry) => (entry === pickle ? { ...entry, content } : entry)));
+  return pickle === undefined ? [] : placesInPickle(pickle.content, archive);
+}
+
+/** An archive of entries that are not compressed, each at a multiple of 64 as PyTorch writes them. */
+function zipOf(entries) {
+  const files = [];
+  const directory = [];
+  let offset = 0;
+  for (const { name, content } of entries) {
+    const sizes = Buffer.alloc(12);
+    sizes.writeUInt32LE(crc32(content));
+    sizes.writeUInt32LE(content.length, 4);
+    sizes.writeUInt32LE(content.length, 8);
+    const padding = (64 - ((offset + 34 + Buffer.byteLength(name)) % 64)) % 64;
+    const extra = Buffer.alloc(4 + padding);
+    extra.write('FB', 'latin1');
+    extra.writeUInt16LE(padding, 2);
+    const lengthsOf = Buffer.alloc(4);
+    lengthsOf.writeUInt16LE(Buffer.byteLength(name));
+    lengthsOf.writeUInt16LE(extra.length, 2);
+    const local = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), Buffer.alloc(10), sizes, lengthsOf]);
+    const central = Buffer.alloc(14);
+    central.writeUInt32LE(offset, 10);
+    lengthsOf.writeUInt16LE(0, 2);
+    directory.push(
+      Buffer.concat([
+        Buffer.from('PK\x01\x02', 'latin1'),
+        Buffer.alloc(12),
+        sizes,
+        lengthsOf,
+        central,
+        Buffer.from(name),
+      ]),
+    );
+    const file = Buffer.concat([local, Buffer.from(name), extra, content]);
+    // the length of the extra field, which the directory has not
+    file.writeUInt16LE(extra.length, 28);
+    files.push(file);
+    offset += file.length;
+  }
+  const listed = Buffer.concat(directory);
+  const end = Buffer.alloc(22);
+  end.write('PK\x05\x06', 'latin1');
+  end.writeUInt16LE(entries.length, 8);
+  end.writeUInt16LE(entries.length, 10);
+  end.writeUInt32LE(listed.length, 12);
+  end.writeUInt32LE(offset, 16);
+  return Buffer.concat([...files, listed, end]);
+}
