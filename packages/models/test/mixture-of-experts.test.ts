@@ -400,38 +400,38 @@ describe('a GPT with experts', () => {
     }
   });
 
-  it.each([
-    { swiglu: true },
-    { quickGeglu: true, gluLinearOffset: 1, activationFuncClampValue: 0.2 },
-  ])('has gradients that match central differences in float64, those of biases included: %j', (activation) => {
-    const experts = { numExperts: 3, moeFfnHiddenSize: 6, addBiasLinear: true, initMethodStd: 0.3 };
-    const sizes = { numLayers: 1, hiddenSize: 8, numAttentionHeads: 2 };
-    const model = { ...sparseGpt, ...sizes, ...experts, ...activation };
-    const [device, dtype] = ['reference', 'float64'] as const;
-    const built = new StageUnderTest({
-      stage: new GptStage({ model, device, dtype, seed: 1 }),
-      device,
-      dtype,
-      callsOf: (batches: readonly TokenBatch[]) =>
-        batches.map((batch, microBatch) => ({
-          microBatch,
-          batch,
-          lossFactors: { lm_loss: 1 / numLossTokens(batch) },
-        })),
-      takeLoss: (stage, microBatch) => {
-        const [{ losses, weights, dispose }] = stage.takeLosses(microBatch) as [StageLoss];
-        const factors = weights.toArray();
-        const total = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
-        dispose();
-        return total;
-      },
-    });
-    // biases begin as zeros, where no activation shows them
-    for (const { name, data, size } of built.stage.parameters) {
-      if (/experts\.linear_fc.\.bias/.test(name))
-        data.write(Float64Array.from({ length: size }, (_, index) => 0.4 * Math.sin(3 * index + 1)));
-    }
-    built.expectCentralDifferences(smallBatch());
-    built.dispose();
-  });
+  it.each([{ swiglu: true }, { quickGeglu: true, gluLinearOffset: 1, activationFuncClampValue: 0.2 }])(
+    'has gradients that match central differences in float64, those of biases included: %j',
+    (activation) => {
+      const experts = { numExperts: 3, moeFfnHiddenSize: 6, addBiasLinear: true, initMethodStd: 0.3 };
+      const sizes = { numLayers: 1, hiddenSize: 8, numAttentionHeads: 2 };
+      const model = { ...sparseGpt, ...sizes, ...experts, ...activation };
+      const [device, dtype] = ['reference', 'float64'] as const;
+      const built = new StageUnderTest({
+        stage: new GptStage({ model, device, dtype, seed: 1 }),
+        device,
+        dtype,
+        callsOf: (batches: readonly TokenBatch[]) =>
+          batches.map((batch, microBatch) => ({
+            microBatch,
+            batch,
+            lossFactors: { lm_loss: 1 / numLossTokens(batch) },
+          })),
+        takeLoss: (stage, microBatch) => {
+          const [{ losses, weights, dispose }] = stage.takeLosses(microBatch) as [StageLoss];
+          const factors = weights.toArray();
+          const total = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
+          dispose();
+          return total;
+        },
+      });
+      // biases begin as zeros, where no activation shows them
+      for (const { name, data, size } of built.stage.parameters) {
+        if (/experts\.linear_fc.\.bias/.test(name))
+          data.write(Float64Array.from({ length: size }, (_, index) => 0.4 * Math.sin(3 * index + 1)));
+      }
+      built.expectCentralDifferences(smallBatch());
+      built.dispose();
+    },
+  );
 });

@@ -180,7 +180,9 @@ function formatExperts({ commonReports, firstDifference }: ExpertLoadComparison)
         ]
       : [];
   const after =
-    largestAfter === undefined ? [] : [`losses from there on differ by up to ${largestAfter.toExponential(1)}`];
+    largestAfter === undefined
+      ? []
+      : [`losses from there on differ by up to ${largestAfter.toExponential(1)}`];
   const lines = [`${when} at least ${named.join(', ')}${more} took other experts`, ...cause, ...after];
   return `experts\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }

@@ -4,7 +4,7 @@ import type { MetricsRecord } from './metrics-records.js';
 export interface ExpertLoadComparison {
   /** Reports of loads of the same steps that both have. */
   readonly commonReports: number;
-  /** The first of them in which loads differ, so that tokens took other experts; undefined where none does. */
+  /** The first of them in which loads differ: tokens took other experts. Undefined where none does. */
   readonly firstDifference:
     | {
         /** The steps that the report is of, both included: one where every step is reported. */

@@ -71,10 +71,7 @@ const keyIn = (values: ComparableRun['flags'], name: string): string => values[n
 
 type LossesOfStep = NonNullable<LossComparison['last']>;
 
-function compareLosses(
-  steps: readonly LossesOfStep[],
-  evaluations: readonly LossesOfStep[],
-): LossComparison {
+function compareLosses(steps: readonly LossesOfStep[], evaluations: readonly LossesOfStep[]): LossComparison {
   const different = steps.filter(({ losses: [one, other] }) => one !== other);
   return {
     commonSteps: steps.length,
@@ -88,7 +85,7 @@ function compareLosses(
   };
 }
 
-/** Of steps whose losses are both finite. */
+/** Returns those of steps whose losses are both finite. */
 const relativeDifferences = (steps: readonly LossesOfStep[]) =>
   steps.flatMap(({ iteration, losses: [one, other] }) =>
     one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],

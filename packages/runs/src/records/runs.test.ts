@@ -288,10 +288,14 @@ describe('compareRuns of mixtures of experts', () => {
       const report = { type: 'experts', iteration, steps, layers, loads: loads[iteration / steps - 1] };
       return [{ iteration, lm_loss }, ...(iteration % steps === 0 ? [report] : [])];
     });
-    writeFileSync(join(pathOf(name), 'metrics.jsonl'), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    writeFileSync(
+      join(pathOf(name), 'metrics.jsonl'),
+      lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+    );
   }
 
-  const compare = async () => (await compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))])).experts;
+  const compare = async () =>
+    (await compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))])).experts;
   const even = [
     [4, 4, 4],
     [6, 3, 3],
