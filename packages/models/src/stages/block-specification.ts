@@ -67,10 +67,7 @@ export function blockOfLayer(
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has one
  */
-export function expectNoWindows(
-  block: BlockOfLayer,
-  { numLayers }: { readonly numLayers: number },
-): void {
+export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly numLayers: number }): void {
   for (let layer = 0; layer < numLayers; layer++) {
     const { windowSize } = block(layer).attention;
     if (windowSize === undefined) continue;

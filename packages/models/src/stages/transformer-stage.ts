@@ -24,7 +24,12 @@ import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js'
 import type { ExpertLoad } from '../routing/expert-load.js';
 import { type Choice, type RoutingObserver, RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import { norms } from './block-kinds.js';
-import { type BlockOfLayer, type BlockSpecification, blockOfLayer, expectNoWindows } from './block-specification.js';
+import {
+  type BlockOfLayer,
+  type BlockSpecification,
+  blockOfLayer,
+  expectNoWindows,
+} from './block-specification.js';
 import type {
   BatchSize,
   DeviceSamples,
