@@ -99,9 +99,9 @@ export abstract class TransformerStage<
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
   /**
-   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for a window of attention
-   *   without a causal mask; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward features or the padded
-   *   vocabulary cannot be sharded evenly
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for a window of
+   *   attention without a causal mask; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward features or the
+   *   padded vocabulary cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
