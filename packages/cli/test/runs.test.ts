@@ -99,6 +99,26 @@ it('compares two runs', async () => {
   });
 });
 
+it('tells the step, the layer and the tokens where two runs took other experts', async () => {
+  const loads = { one: [6, 2], other: [5, 3] };
+  for (const [name, rows] of Object.entries(loads)) {
+    run(name, 1, { reason: 'done', losses: [] });
+    const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
+    const isMoved = (iteration: number) => iteration > 1 && name === 'other';
+    const lines = [1, 2].flatMap((iteration) => [
+      { iteration, lm_loss: (isMoved(iteration) ? 1.002 : 1) + (name === 'other' ? 1e-7 : 0) },
+      { type: 'experts', iteration, steps: 1, layers, loads: [[4, 4], iteration > 1 ? rows : [4, 4]] },
+    ]);
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    writeFileSync(join(runs, name, 'metrics.jsonl'), text);
+  }
+  const { stdout } = await mtlRuns('diff', join(runs, 'one'), join(runs, 'other'));
+  expect(stdout).toMatch(
+    /experts\n {2}at step 2 at least 1 token of decoder\.layers\.1\.mlp took other experts\n {2}losses before differ by up to 1\.0e-7: rounding decides .*\n {2}losses from there on differ by up to 2\.0e-3\n$/,
+  );
+  await mtlRuns('remove', join(runs, 'one'), join(runs, 'other'), '--yes');
+});
+
 it('removes a run when it is told to, and none that runs', async () => {
   run('old', 1, { reason: 'done', losses: [1] });
   run('live', 1, { losses: [1] });

@@ -316,6 +316,8 @@ it.each<[Partial<GptModelConfiguration>, string]>([
   [{ moeRouterTopkScalingFactor: 2.5 }, 'moeRouterTopkScalingFactor'],
   [{ moeLayerFreq: [1, 0] }, 'moeLayerFreq'],
   [{ moeSharedExpertIntermediateSize: 8 }, 'moeSharedExpertIntermediateSize'],
+  [{ addBiasLinear: true }, 'addBiasLinear true'],
+  [{ addBiasLinear: true, qkLayernorm: true, moeFfnHiddenSize: 12 }, 'a Qwen3-MoE lacks addBiasLinear true'],
 ])('writes no Mixtral with %j', async (change, lacks) => {
   const { configuration } = await readHuggingFaceGpt({ directory: directoryOf('huggingface-mixtral') });
   const model = { ...configuration, ...change };

@@ -70,6 +70,14 @@ const model: GptModelConfiguration = {
   moeTokenDropPolicy: 'position',
 };
 const kind = 'gpt';
+const { moeSharedExpertIntermediateSize: _, moeSharedExpertGate: __, ...withoutShared } = model;
+/** The same with biases everywhere, which shared experts cannot have. */
+const withBiases: GptModelConfiguration = {
+  ...withoutShared,
+  addBiasLinear: true,
+  addQkvBias: true,
+  moeSharedExpertGate: false,
+};
 
 /** Values that bfloat16 does not have. */
 const valueAt = (tensor: number, index: number): number => Math.fround(1 + tensor / 64 + index / 4096);
@@ -101,10 +109,13 @@ const written = async (of: GptModelConfiguration, dtype: 'F32' | 'BF16' = 'F32')
 };
 
 describe('a mixture of experts that is written for Megatron-LM', () => {
-  it('comes back, bit for bit', async () => {
-    const found = await readMegatron({ directory: await written(model) });
-    expect(found.configuration).toEqual(model);
-    const [expected, own] = [tensorsOf(model), zerosLike(tensorsOf(model))];
+  it.each([
+    ['without biases', model],
+    ['with biases', withBiases],
+  ])('comes back, bit for bit: %s', async (_, of) => {
+    const found = await readMegatron({ directory: await written(of) });
+    expect(found.configuration).toEqual(of);
+    const [expected, own] = [tensorsOf(of), zerosLike(tensorsOf(of))];
     await found.load(own);
     for (const [index, tensor] of own.entries()) {
       expect(await floats(tensor), tensor.name).toEqual(await floats(expected[index]!));

@@ -2,6 +2,7 @@ import { allocateParameters, initializeParameter, type Parameter, Tape } from '@
 import type { ProcessGroup } from '@mtl/comm';
 import { add, setNumThreads, Tensor } from '@mtl/kernels';
 import { observeOperations } from '@mtl/kernels/internal';
+import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/stage-losses.js';
 import { lossesOf, startBalancingLosses } from '../src/experts/balancing-losses.js';
@@ -12,8 +13,10 @@ import {
   GptStage,
   type GptStageOptions,
   numLossTokens,
+  type TokenBatch,
 } from '../src/index.js';
 import { ScoredLoad } from '../src/routing/expert-load.js';
+import { StageUnderTest } from './support/stage-under-test.js';
 import { smallBatch, smallGpt } from './tensor-parallel/small-gpt.js';
 
 beforeAll(() => setNumThreads(1));
@@ -383,12 +386,52 @@ describe('a GPT with experts', () => {
     }
   });
 
-  it('has router and expert biases where linear layers have them', () => {
-    const stage = open({ ...sparseGpt, addBiasLinear: true });
+  it.each([
+    {},
+    { swiglu: true },
+    { quickGeglu: true },
+    { swiglu: true, activationFuncClampValue: 0.3, gluLinearOffset: 1 },
+  ])('has router and expert biases where linear layers have them: %j', (activation) => {
+    const stage = open({ ...sparseGpt, ...activation, addBiasLinear: true });
     pass(stage);
     for (const name of ['router.bias', 'experts.linear_fc1.bias', 'experts.linear_fc2.bias']) {
       const { mainGradient } = named(stage, `0.mlp.${name}`);
       expect(Math.hypot(...mainGradient.toArray()), name).toBeGreaterThan(0);
     }
   });
+
+  it.each([{ swiglu: true }, { quickGeglu: true, gluLinearOffset: 1, activationFuncClampValue: 0.2 }])(
+    'has gradients that match central differences in float64, those of biases included: %j',
+    (activation) => {
+      const experts = { numExperts: 3, moeFfnHiddenSize: 6, addBiasLinear: true, initMethodStd: 0.3 };
+      const sizes = { numLayers: 1, hiddenSize: 8, numAttentionHeads: 2 };
+      const model = { ...sparseGpt, ...sizes, ...experts, ...activation };
+      const [device, dtype] = ['reference', 'float64'] as const;
+      const built = new StageUnderTest({
+        stage: new GptStage({ model, device, dtype, seed: 1 }),
+        device,
+        dtype,
+        callsOf: (batches: readonly TokenBatch[]) =>
+          batches.map((batch, microBatch) => ({
+            microBatch,
+            batch,
+            lossFactors: { lm_loss: 1 / numLossTokens(batch) },
+          })),
+        takeLoss: (stage, microBatch) => {
+          const [{ losses, weights, dispose }] = stage.takeLosses(microBatch) as [StageLoss];
+          const factors = weights.toArray();
+          const total = losses.toArray().reduce((sum, loss, index) => sum + loss * factors[index]!, 0);
+          dispose();
+          return total;
+        },
+      });
+      // biases begin as zeros, where no activation shows them
+      for (const { name, data, size } of built.stage.parameters) {
+        if (/experts\.linear_fc.\.bias/.test(name))
+          data.write(Float64Array.from({ length: size }, (_, index) => 0.4 * Math.sin(3 * index + 1)));
+      }
+      built.expectCentralDifferences(smallBatch());
+      built.dispose();
+    },
+  );
 });

@@ -28,6 +28,7 @@ import {
   traits as optionsOfTraits,
   traitsOfBoth,
 } from './layouts.mjs';
+import { textOfFlip } from './routing.mjs';
 import { shortDocuments } from './short-documents.mjs';
 
 const { values: asked } = parseArgs({
@@ -212,10 +213,7 @@ async function compareWhole(cases, references) {
     const comparison = compareRuns(await runs[index], references.get(referenceOf(each)));
     const broken = exceeded(comparison, boundsOf(each));
     const { flip } = comparison;
-    const tie =
-      flip?.isNearTie === true
-        ? `, up to step ${flip.iteration}: scores of a token differ by ${flip.gap.toExponential(1)} and it goes to another expert`
-        : '';
+    const tie = flip === undefined ? '' : tieText(flip);
     const verdict = (broken.length > 0 ? `${broken.join(', ')} out of bounds` : 'ok') + tie;
     console.log(row(labelOf(each).padEnd(width), comparison, verdict));
     const isGood = asked.faults ? broken.includes(each.noticedBy) : broken.length === 0;
@@ -223,6 +221,10 @@ async function compareWhole(cases, references) {
   }
   return results;
 }
+
+/** Returns which tokens took other experts, in words: a tie ends the comparison before its step. */
+const tieText = (flip) =>
+  `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;
 
 /**
  * Returns whether the steps of a layout are taken again, each by itself: where its norms differ by more than
@@ -264,8 +266,7 @@ async function compareEachStep(results, references) {
         each.isGood && isNormAlone(each.broken) && !asked.faults
           ? ', the norms above are amplified rounding'
           : '';
-      const ties =
-        flips.length > 0 ? `, without step ${flips.map(({ iteration }) => iteration).join(', ')}: ties` : '';
+      const ties = flips.length > 0 ? `, ties left out: ${flips.map(textOfFlip).join('; ')}` : '';
       const numbers = { loss: loss.difference, gradientNorm: gradientNorm.difference, gradients: state };
       console.log(row(labelOf(each).padEnd(width), numbers, verdict + amplified + ties));
     }

@@ -17,10 +17,21 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * A step in which tokens go to other experts; `gap` is the largest between scores of experts that changed
- * places.
+ * A token that a layer sends to other experts, by the name of the router, such as
+ * `decoder.layers.3.mlp.router`.
  *
- * @typedef {{ readonly iteration: number, readonly gap: number, readonly isNearTie: boolean }} Flip
+ * @typedef {{ readonly router: string, readonly sample: string, readonly position: string }} FlippedToken
+ */
+
+/**
+ * A step in which tokens go to other experts; `gap` is the largest between scores of experts that changed
+ * places, `tokens` are those of the first layer of each sample that sends tokens elsewhere.
+ *
+ * @typedef {object} Flip
+ * @property {number} iteration
+ * @property {number} gap
+ * @property {boolean} isNearTie
+ * @property {readonly FlippedToken[]} tokens
  */
 
 /**
@@ -147,7 +158,9 @@ export function gapOf({ experts, logits, selection }, others) {
  * @returns {readonly Flip[]}
  */
 export function flipsOf(run, reference) {
-  if (run.size !== reference.size) return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false }];
+  if (run.size !== reference.size) {
+    return [{ iteration: 0, gap: Number.POSITIVE_INFINITY, isNearTie: false, tokens: [] }];
+  }
   const firstLayers = new Map();
   for (const [token, choice] of reference) {
     const others = run.get(token)?.experts ?? [];
@@ -155,16 +168,45 @@ export function flipsOf(run, reference) {
     if (experts.length === others.length && experts.every((expert, slot) => expert === others[slot]))
       continue;
     // one process routes each sample from the first layer to the last
-    const [iteration, router, sample] = token.split('/');
+    const [iteration, router, sample, position] = token.split('/');
     const key = `${iteration}/${sample}`;
-    const first = firstLayers.get(key) ?? { iteration: Number(iteration), router, gap: 0 };
-    if (first.router === router) first.gap = Math.max(first.gap, gapOf(choice, others));
+    const first = firstLayers.get(key) ?? { iteration: Number(iteration), router, gap: 0, tokens: [] };
+    if (first.router === router) {
+      first.gap = Math.max(first.gap, gapOf(choice, others));
+      first.tokens.push({ router, sample, position });
+    }
     firstLayers.set(key, first);
   }
   const flips = new Map();
-  for (const { iteration, gap } of firstLayers.values()) {
-    const largest = Math.max(gap, flips.get(iteration)?.gap ?? 0);
-    flips.set(iteration, { iteration, gap: largest, isNearTie: largest < nearTie });
+  for (const { iteration, gap, tokens } of firstLayers.values()) {
+    const before = flips.get(iteration) ?? { gap: 0, tokens: [] };
+    const largest = Math.max(gap, before.gap);
+    const all = [...before.tokens, ...tokens];
+    flips.set(iteration, { iteration, gap: largest, isNearTie: largest < nearTie, tokens: all });
   }
   return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
+}
+
+/** Tokens that are named; of more only the number is said. */
+const mostNamed = 3;
+
+/**
+ * Returns a flip in words: the step, and by layer which tokens go to other experts.
+ *
+ * @param {Flip} flip
+ * @returns {string}
+ */
+export function textOfFlip({ iteration, tokens }) {
+  if (tokens.length === 0) return 'the first step: routers got other tokens';
+  const layers = new Map();
+  for (const { router, sample, position } of tokens) {
+    const layer = router.replace(/\.router$/, '');
+    layers.set(layer, [...(layers.get(layer) ?? []), `sample ${sample} position ${position}`]);
+  }
+  const parts = [...layers].map(([layer, all]) => {
+    const more = all.length > mostNamed ? `, and ${all.length - mostNamed} more` : '';
+    const number = all.length === 1 ? '1 token' : `${all.length} tokens`;
+    return `${number} of ${layer} (${all.slice(0, mostNamed).join(', ')}${more})`;
+  });
+  return `step ${iteration}: ${parts.join('; ')}`;
 }

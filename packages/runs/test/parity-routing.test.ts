@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { flipsOf, gapOf, type TokenChoice } from '../parity/routing.mjs';
+import { flipsOf, gapOf, type TokenChoice, textOfFlip } from '../parity/routing.mjs';
 
 const softmax = { topK: 2, scoreFunction: 'softmax', numGroups: 1, groupTopK: 1 };
 const sigmoid = (score: number): number => Math.log(score / (1 - score));
@@ -40,13 +40,31 @@ it('steps with ties are found by the first layer of each sample, whose followers
     );
   // in step 2 a tie in layer a sends a token of layer b elsewhere; in step 3 one of two is no tie
   const flipped = { '2/a/0/0': 1e-8, '2/b/0/0': 0.5, '3/a/0/0': 1e-8, '3/a/0/1': 0.25, '3/b/0/0': 1e-8 };
-  expect(flipsOf(tokens(flipped, [1]), tokens(flipped, [0]))).toEqual([
-    { iteration: 2, gap: 1e-8, isNearTie: true },
-    { iteration: 3, gap: 0.25, isNearTie: false },
+  const flips = flipsOf(tokens(flipped, [1]), tokens(flipped, [0]));
+  expect(flips).toEqual([
+    {
+      iteration: 2,
+      gap: 1e-8,
+      isNearTie: true,
+      tokens: [{ router: 'a', sample: '0', position: '0' }],
+    },
+    {
+      iteration: 3,
+      gap: 0.25,
+      isNearTie: false,
+      tokens: [
+        { router: 'a', sample: '0', position: '0' },
+        { router: 'a', sample: '0', position: '1' },
+      ],
+    },
+  ]);
+  expect(flips.map(textOfFlip)).toEqual([
+    'step 2: 1 token of a (sample 0 position 0)',
+    'step 3: 2 tokens of a (sample 0 position 0, sample 0 position 1)',
   ]);
   // a sample of its own is no follower
   const apart = { '2/a/0/0': 1e-8, '2/a/1/0': 0.5 };
-  expect(flipsOf(tokens(apart, [1]), tokens(apart, [0]))).toEqual([
+  expect(flipsOf(tokens(apart, [1]), tokens(apart, [0]))).toMatchObject([
     { iteration: 2, gap: 0.5, isNearTie: false },
   ]);
   expect(flipsOf(tokens({}, []), tokens({}, []))).toEqual([]);

@@ -17,7 +17,7 @@ export interface ExpertActivationOptions extends ActivationOptions {
    * `[R, 1, W]` (or more dimensions): W is 2F (F gates, then F values) for gated activations, F for others.
    */
   readonly input: Variable;
-  /** [G, W] */
+  /** [G, W] (or more dimensions that fold to W, as gates and values) */
   readonly bias?: Parameter | undefined;
   /** R elements, float32: the factor of each row; its gradient is the router's. */
   readonly probabilities?: Variable | undefined;
@@ -39,13 +39,15 @@ export const expertActivation = checkedOperation(
     const kind = { activation, clamp, linearOffset };
     const compute = (): Tensor =>
       withRows(probabilities?.tensor, (factors) =>
-        expertActivationForward({
-          input: input.tensor,
-          bias: bias?.data,
-          probabilities: factors,
-          offsets: offsets.tensor,
-          ...kind,
-        }),
+        withVectors(bias?.data, (vectors) =>
+          expertActivationForward({
+            input: input.tensor,
+            bias: vectors,
+            probabilities: factors,
+            offsets: offsets.tensor,
+            ...kind,
+          }),
+        ),
       );
     const trained = trainedParameters(bias);
     const isProbabilityTrained = probabilities?.requiresGradient === true;
@@ -60,15 +62,17 @@ export const expertActivation = checkedOperation(
       /** Returns the input's gradient; `ofFactors` is filled where it is given. */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>
-          expertActivationBackward({
-            probabilitiesGradient: ofFactors,
-            outputGradient,
-            input: savedInput.tensor,
-            bias: bias?.data,
-            probabilities: factors,
-            offsets: savedOffsets.tensor,
-            ...kind,
-          }),
+          withVectors(bias?.data, (vectors) =>
+            expertActivationBackward({
+              probabilitiesGradient: ofFactors,
+              outputGradient,
+              input: savedInput.tensor,
+              bias: vectors,
+              probabilities: factors,
+              offsets: savedOffsets.tensor,
+              ...kind,
+            }),
+          ),
         );
       return {
         name: 'expertActivation',
@@ -80,12 +84,14 @@ export const expertActivation = checkedOperation(
             parts.input && isProbabilityTrained ? Tensor.empty(probabilities.tensor) : undefined;
           const inputGradient = withRows(ofFactors, (rows) => differentiate(outputGradient!, rows));
           if (parts.weight && trained.length > 0) {
-            groupedSumRows({
-              output: bias!.mainGradient,
-              input: inputGradient,
-              offsets: savedOffsets.tensor,
-              accumulate: true,
-            });
+            withVectors(bias!.mainGradient, (output) =>
+              groupedSumRows({
+                output: output!,
+                input: inputGradient,
+                offsets: savedOffsets.tensor,
+                accumulate: true,
+              }),
+            );
           }
           if (parts.input && input.requiresGradient) return [inputGradient, ofFactors];
           inputGradient.dispose();
@@ -98,12 +104,25 @@ export const expertActivation = checkedOperation(
 );
 
 /** Runs `body` with a view of a tensor as [R], where there is one. */
-export function withRows<Result>(
+export const withRows = <Result>(
   tensor: Tensor | undefined,
   body: (rows: Tensor | undefined) => Result,
+): Result => withShape(tensor, tensor === undefined ? [] : [tensor.size], body);
+
+/** Runs `body` with a view of [G, ...] as [G, W], where there is one. */
+const withVectors = <Result>(
+  tensor: Tensor | undefined,
+  body: (vectors: Tensor | undefined) => Result,
+): Result =>
+  withShape(tensor, tensor === undefined ? [] : [tensor.dim(0), tensor.size / tensor.dim(0)], body);
+
+function withShape<Result>(
+  tensor: Tensor | undefined,
+  shape: readonly number[],
+  body: (view: Tensor | undefined) => Result,
 ): Result {
   if (tensor === undefined) return body(undefined);
-  const view = tensor.reshape([tensor.size]);
+  const view = tensor.reshape(shape);
   try {
     return body(view);
   } finally {

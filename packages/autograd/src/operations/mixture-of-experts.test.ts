@@ -55,7 +55,7 @@ function build(frozen: readonly (keyof Model)[] = []): void {
     router: make('router', [experts, hidden]),
     // gates and values are dimensions of their own
     first: make('first', [experts, 2, feedForward, hidden]),
-    firstBias: make('firstBias', [experts, 2 * feedForward]),
+    firstBias: make('firstBias', [experts, 2, feedForward]),
     second: make('second', [experts, hidden, feedForward]),
     secondBias: make('secondBias', [experts, hidden]),
   };

@@ -3,6 +3,7 @@ import { ConfigurationError, TrainingError } from '@mtl/errors';
 import {
   compareRuns,
   type Difference,
+  type ExpertLoadComparison,
   type LossComparison,
   listRuns,
   type RunInformation,
@@ -100,14 +101,15 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
     process.stdout.write(`${JSON.stringify(described, (_, value: unknown) => value ?? null)}\n`);
     return;
   }
-  const { flags, conditions, losses } = comparison;
+  const { flags, conditions, losses, experts } = comparison;
   const noRecord = runs.filter(({ record }) => record === undefined).map(({ directory }) => directory);
   const missing = noRecord.map(
     (directory) => `note: ${directory} has no run.json, only its losses are compared\n`,
   );
   process.stdout.write(
     `${missing.join('')}${section('flags', directories, flags.map(flagOf))}${section('conditions', directories, conditions)}` +
-      formatLosses(losses),
+      formatLosses(losses) +
+      (experts === undefined ? '' : formatExperts(experts)),
   );
 }
 
@@ -154,6 +156,35 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
       : [`validation at step ${validation.iteration}: ${of(validation.losses)}`]),
   ];
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
+}
+
+/** Layers that are named; of more only the number is said. */
+const mostLayers = 3;
+/** Losses of float32 that differ by less do so by rounding. */
+const rounding = 1e-5;
+
+function formatExperts({ commonReports, firstDifference }: ExpertLoadComparison): string {
+  if (firstDifference === undefined) {
+    return `experts\n  the same loads in ${commonReports} reports in common\n`;
+  }
+  const { firstStep, lastStep, layers, largestBefore, largestAfter } = firstDifference;
+  const when = firstStep === lastStep ? `at step ${firstStep}` : `in steps ${firstStep} to ${lastStep}`;
+  const named = layers
+    .slice(0, mostLayers)
+    .map(({ layer, numChoices }) => `${numChoices} ${numChoices === 1 ? 'token' : 'tokens'} of ${layer}`);
+  const more = layers.length > mostLayers ? `, and tokens of ${layers.length - mostLayers} more layers` : '';
+  const cause =
+    largestBefore !== undefined && largestBefore < rounding
+      ? [
+          `losses before differ by up to ${largestBefore.toExponential(1)}: rounding decides where scores of experts are equal`,
+        ]
+      : [];
+  const after =
+    largestAfter === undefined
+      ? []
+      : [`losses from there on differ by up to ${largestAfter.toExponential(1)}`];
+  const lines = [`${when} at least ${named.join(', ')}${more} took other experts`, ...cause, ...after];
+  return `experts\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
 /** `mtl runs remove`: deletes what runs wrote into their folders. */

@@ -166,13 +166,13 @@ export const architectureFields = {
   },
   'ffn-hidden-size': {
     flag: count('Width of the feed-forward layer.', {
-      defaultText: '4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64',
+      defaultText: '4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64, at least 64',
     }),
     key: 'ffnHiddenSize',
     decides: 'weights',
     isSize: true,
     otherwise: ({ hiddenSize, swiglu }) =>
-      hiddenSize && (swiglu ? 64 * Math.floor((4 * hiddenSize * 2) / 3 / 64) : 4 * hiddenSize),
+      hiddenSize && (swiglu ? 64 * Math.max(1, Math.floor((4 * hiddenSize * 2) / 3 / 64)) : 4 * hiddenSize),
   },
   'num-attention-heads': {
     flag: count('Attention heads; must divide --hidden-size.'),

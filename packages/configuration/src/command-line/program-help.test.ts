@@ -29,7 +29,9 @@ describe('formatHelp', () => {
     expect(help).toMatch(/^ {2}--device cpu\|cuda .*\[cpu\]$/m);
     expect(help).toContain('[2^32]');
     const unwrapped = help.replace(/\s+/g, ' ');
-    expect(unwrapped).toContain('[4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64]');
+    expect(unwrapped).toContain(
+      '[4 x --hidden-size; with --swiglu 8/3 x, down to a multiple of 64, at least 64]',
+    );
     expect(unwrapped).toContain('One of constant, linear, cosine, inverse-square-root, WSD. [linear]');
   });
 });

@@ -1,5 +1,5 @@
-export { modelKinds } from '../architecture/architecture-field.js';
-export { pickFields } from '../architecture/fields-of.js';
+export { type ArchitectureField, modelKinds } from '../architecture/architecture-field.js';
+export { fieldsOf, pickFields } from '../architecture/fields-of.js';
 export { bertOf } from '../architecture/models-of-configuration.js';
 export { foldNotices } from '../command-line/fold-notices.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';

@@ -5,6 +5,17 @@ import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from './validate-configuration.js';
 
 describe('validateConfiguration', () => {
+  it.each([
+    [16, 64],
+    [24, 64],
+    [96, 256],
+    [768, 2048],
+  ])('gives gated networks of a hidden size of %i a width by default', (hiddenSize, ffnHiddenSize) => {
+    const words = ['--hidden-size', `${hiddenSize}`, '--num-attention-heads', '2', '--swiglu'];
+    const { model } = validateConfiguration(parseFlags(['--preset', 'char-10m', ...words]));
+    expect(model).toMatchObject({ ffnHiddenSize });
+  });
+
   it('fills in what follows from other flags', () => {
     const { model, training, optimizer, data, parallel, checkpoint, logging } = configure(small);
     expect(model).toMatchObject({ ffnHiddenSize: 256, headSize: 16, maxPositionEmbeddings: 32 });

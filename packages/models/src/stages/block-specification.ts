@@ -63,6 +63,23 @@ export function blockOfLayer(
 }
 
 /**
+ * Checks blocks of a model without a causal mask: a window is of the tokens before a query.
+ *
+ * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has one
+ */
+export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly numLayers: number }): void {
+  for (let layer = 0; layer < numLayers; layer++) {
+    const { windowSize } = block(layer).attention;
+    if (windowSize === undefined) continue;
+    throw new ConfigurationError(
+      'MTL_BLOCK_KIND',
+      `attention of layer ${layer} has a window of ${windowSize} tokens before its own`,
+      { expected: 'no windowSize in a model such as a BERT, whose tokens see those behind them, too' },
+    );
+  }
+}
+
+/**
  * Returns the blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward
  * network with GELU, all with biases, except for the variants that it has; rotary position embeddings are
  * part of attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).

@@ -24,7 +24,12 @@ import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js'
 import type { ExpertLoad } from '../routing/expert-load.js';
 import { type Choice, type RoutingObserver, RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import { norms } from './block-kinds.js';
-import { type BlockOfLayer, type BlockSpecification, blockOfLayer } from './block-specification.js';
+import {
+  type BlockOfLayer,
+  type BlockSpecification,
+  blockOfLayer,
+  expectNoWindows,
+} from './block-specification.js';
 import type {
   BatchSize,
   DeviceSamples,
@@ -94,13 +99,15 @@ export abstract class TransformerStage<
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
   /**
-   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
-   *   when heads, feed-forward features or the padded vocabulary cannot be sharded evenly
+   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for a window of
+   *   attention without a causal mask; MTL_TENSOR_PARALLEL_SIZE when heads, feed-forward features or the
+   *   padded vocabulary cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
     const { stack } = specification;
     const block = blockOfLayer(specification.block, model);
+    if (!specification.causal) expectNoWindows(block, model);
     this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
     this.blockOfLayer = block;
     this.model = model;

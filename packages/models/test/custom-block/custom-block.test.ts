@@ -1,7 +1,8 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { feedForwards, GptStage, gptBlock, norms } from '../../src/index.js';
+import { BertStage, bertBlock, feedForwards, GptStage, gptBlock, norms } from '../../src/index.js';
+import { smallBert } from '../tensor-parallel/small-bert.js';
 import { smallGpt } from '../tensor-parallel/small-gpt.js';
 import { ownFeedForward, ownNorm } from './own-kinds.js';
 import { type OwnKindsResult, type TrainOwnKinds, trainOwnKinds } from './train-own-kinds.js';
@@ -131,6 +132,18 @@ describe('kinds', () => {
       expect.objectContaining({
         code: 'MTL_BLOCK_KIND',
         message: "layer 1 has a hidden size of 20 and norms placed 'pre'",
+      }),
+    );
+  });
+
+  it('rejects a window in a model without a causal mask', () => {
+    const standard = bertBlock(smallBert);
+    const block = (layer: number) =>
+      layer === 0 ? standard : { ...standard, attention: { ...standard.attention, windowSize: 6 } };
+    expect(() => new BertStage({ ...common, model: smallBert, block })).toThrow(
+      expect.objectContaining({
+        code: 'MTL_BLOCK_KIND',
+        message: 'attention of layer 1 has a window of 6 tokens before its own',
       }),
     );
   });

@@ -1,4 +1,5 @@
 import { type ComparableRun, comparableRun } from './comparable-run.js';
+import { compareExpertLoads, type ExpertLoadComparison } from './compare-expert-loads.js';
 import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
@@ -33,16 +34,21 @@ export interface RunComparison {
   /** Further differences of the last start: commit, versions, threads, layout, datasets. */
   readonly conditions: readonly Difference[];
   readonly losses: LossComparison;
+  /** Undefined where the runs have no loads of the same experts in the same steps. */
+  readonly experts: ExpertLoadComparison | undefined;
 }
 
 /** Compares the last starts and the curves of two runs. */
 export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
   const [one, other] = runs.map(({ record }) => record && comparableRun(record)) as [Compared, Compared];
   const areResolved = one?.isResolved !== false && other?.isResolved !== false;
+  const records = runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)));
+  const steps = commonLosses(records, undefined);
   return {
     flags: differences([one?.flags, other?.flags], { inBoth: !areResolved }),
     conditions: differences([one?.conditions, other?.conditions], { inBoth: false }),
-    losses: compareLosses(runs.map(({ directory }) => readMetricsRecords(metricsPath(directory)))),
+    losses: compareLosses(steps, commonLosses(records, 'validation')),
+    experts: compareExpertLoads(records, relativeDifferences(steps)),
   };
 }
 
@@ -63,26 +69,32 @@ function differences(
 /** A switch that is not given is off. */
 const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
 
-function compareLosses(records: readonly MetricsRecord[][]): LossComparison {
-  const steps = commonLosses(records, undefined);
-  const validation = commonLosses(records, 'validation').at(-1);
+type LossesOfStep = NonNullable<LossComparison['last']>;
+
+function compareLosses(steps: readonly LossesOfStep[], evaluations: readonly LossesOfStep[]): LossComparison {
   const different = steps.filter(({ losses: [one, other] }) => one !== other);
-  const relative = different.flatMap(({ iteration, losses: [one, other] }) =>
-    one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],
-  );
   return {
     commonSteps: steps.length,
     firstDifference: different[0]?.iteration,
-    largest: relative.reduce<LossComparison['largest']>(
+    largest: relativeDifferences(different).reduce<LossComparison['largest']>(
       (most, next) => (most === undefined || next.relative > most.relative ? next : most),
       undefined,
     ),
     last: steps.at(-1),
-    validation,
+    validation: evaluations.at(-1),
   };
 }
 
-function commonLosses([one, other]: readonly MetricsRecord[][], type: string | undefined) {
+/** Returns those of steps whose losses are both finite. */
+const relativeDifferences = (steps: readonly LossesOfStep[]) =>
+  steps.flatMap(({ iteration, losses: [one, other] }) =>
+    one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],
+  );
+
+function commonLosses(
+  [one, other]: readonly MetricsRecord[][],
+  type: string | undefined,
+): readonly LossesOfStep[] {
   const others = new Map(
     other!.filter((record) => record.type === type).map((record) => [record.iteration, record]),
   );

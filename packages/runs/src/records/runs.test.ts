@@ -271,8 +271,76 @@ describe('compareRuns', () => {
       metrics(name, [4, 3]);
     }
     const { losses, ...others } = await compare();
-    expect(others).toEqual({ flags: [], conditions: [] });
+    expect(others).toEqual({ flags: [], conditions: [], experts: undefined });
     expect(losses).toMatchObject({ commonSteps: 2, firstDifference: undefined, largest: undefined });
+  });
+});
+
+describe('compareRuns of mixtures of experts', () => {
+  const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp', 'decoder.layers.2.mlp'];
+
+  /** Losses by step, and after each `steps` of them the loads of the three layers. */
+  function write(name: string, losses: readonly number[], loads: readonly (readonly number[][])[]): void {
+    start(name);
+    const steps = losses.length / loads.length;
+    const lines = losses.flatMap((lm_loss, index) => {
+      const iteration = index + 1;
+      const report = { type: 'experts', iteration, steps, layers, loads: loads[iteration / steps - 1] };
+      return [{ iteration, lm_loss }, ...(iteration % steps === 0 ? [report] : [])];
+    });
+    writeFileSync(
+      join(pathOf(name), 'metrics.jsonl'),
+      lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+    );
+  }
+
+  const compare = async () =>
+    (await compareRuns([await readRun(pathOf('a')), await readRun(pathOf('b'))])).experts;
+  const even = [
+    [4, 4, 4],
+    [6, 3, 3],
+    [5, 5, 2],
+  ];
+  const moved = [
+    [4, 4, 4],
+    [5, 3, 4],
+    [2, 7, 3],
+  ];
+
+  it('finds the step, the layers and the tokens where these took other experts', async () => {
+    write('a', [4, 3, 2, 1], [even, even, even, even]);
+    write('b', [4, 3.000003, 2.002, 1.5], [even, even, moved, even]);
+    expect(await compare()).toEqual({
+      commonReports: 4,
+      firstDifference: {
+        firstStep: 3,
+        lastStep: 3,
+        layers: [
+          { layer: layers[1], numChoices: 1 },
+          { layer: layers[2], numChoices: 3 },
+        ],
+        largestBefore: expect.closeTo(1e-6, 9) as number,
+        largestAfter: expect.closeTo(1 / 3, 9) as number,
+      },
+    });
+  });
+
+  it('tells the steps of a report of several, and that loads are equal', async () => {
+    write('a', [4, 3, 2, 1], [even, even]);
+    write('b', [4, 3, 2, 1], [even, even]);
+    expect(await compare()).toEqual({ commonReports: 2, firstDifference: undefined });
+    write('b', [4, 3, 2, 1], [moved, moved]);
+    expect(await compare()).toMatchObject({
+      firstDifference: { firstStep: 1, lastStep: 2, largestBefore: undefined, largestAfter: 0 },
+    });
+  });
+
+  it('compares no loads of other steps, other experts or other layers', async () => {
+    write('a', [4, 3, 2, 1], [even, even]);
+    write('b', [4, 3, 2, 1], [even]);
+    expect(await compare()).toBeUndefined();
+    write('b', [4, 3, 2, 1], [moved.slice(1), moved.slice(1)]);
+    expect(await compare()).toBeUndefined();
   });
 });
 

@@ -1,0 +1,99 @@
+import type { MetricsRecord } from './metrics-records.js';
+
+/** The loads of experts in two runs: the rows that each expert of a layer got. */
+export interface ExpertLoadComparison {
+  /** Reports of loads of the same steps that both have. */
+  readonly commonReports: number;
+  /** The first of them in which loads differ: tokens took other experts. Undefined where none does. */
+  readonly firstDifference:
+    | {
+        /** The steps that the report is of, both included: one where every step is reported. */
+        readonly firstStep: number;
+        readonly lastStep: number;
+        /** The layers whose loads differ, in the order of the model, and how many choices at least. */
+        readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
+        /** The largest relative difference of the losses of a step before these; undefined: no such step. */
+        readonly largestBefore: number | undefined;
+        /** And of a step from the first of these on. */
+        readonly largestAfter: number | undefined;
+      }
+    | undefined;
+}
+
+/** The loads of the steps from `firstStep` to `lastStep`. */
+interface LoadReport {
+  readonly firstStep: number;
+  readonly lastStep: number;
+  readonly layers: readonly string[];
+  /** By layer, then by expert. */
+  readonly loads: ReadonlyArray<readonly number[]>;
+}
+
+/**
+ * Compares the loads that two runs have reported of the same steps.
+ *
+ * @param losses relative differences of the losses of steps that both have
+ * @returns undefined where the runs have no such reports, as those of models without experts
+ */
+export function compareExpertLoads(
+  [one, other]: readonly MetricsRecord[][],
+  losses: ReadonlyArray<{ readonly iteration: number; readonly relative: number }>,
+): ExpertLoadComparison | undefined {
+  const others = new Map(reportsOf(other!).map((report) => [stepsOf(report), report]));
+  const pairs = reportsOf(one!).flatMap((report) => {
+    const match = others.get(stepsOf(report));
+    return match !== undefined && haveSameExperts(report, match) ? [[report, match] as const] : [];
+  });
+  if (pairs.length === 0) return undefined;
+  const firstDifference = pairs
+    .map(([report, match]) => ({ report, layers: movedChoices(report, match) }))
+    .find(({ layers }) => layers.length > 0);
+  if (firstDifference === undefined) return { commonReports: pairs.length, firstDifference };
+  const { report, layers } = firstDifference;
+  const { firstStep, lastStep } = report;
+  const largest = (isOf: (iteration: number) => boolean): number | undefined => {
+    const chosen = losses.filter(({ iteration }) => isOf(iteration));
+    return chosen.length === 0 ? undefined : Math.max(...chosen.map(({ relative }) => relative));
+  };
+  return {
+    commonReports: pairs.length,
+    firstDifference: {
+      firstStep,
+      lastStep,
+      layers,
+      largestBefore: largest((iteration) => iteration < firstStep),
+      largestAfter: largest((iteration) => iteration >= firstStep),
+    },
+  };
+}
+
+function reportsOf(records: readonly MetricsRecord[]): readonly LoadReport[] {
+  return records.flatMap(({ type, iteration, steps, layers, loads }) => {
+    if (type !== 'experts' || !Number.isInteger(steps)) return [];
+    if (!areTexts(layers) || !areCounts(loads) || layers.length !== loads.length) return [];
+    return [{ firstStep: iteration - (steps as number) + 1, lastStep: iteration, layers, loads }];
+  });
+}
+
+const stepsOf = ({ firstStep, lastStep }: LoadReport): string => `${firstStep}-${lastStep}`;
+
+const areTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string');
+
+const areCounts = (value: unknown): value is ReadonlyArray<readonly number[]> =>
+  Array.isArray(value) && value.every((each) => Array.isArray(each) && each.every(Number.isInteger));
+
+const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
+  one.layers.join() === other.layers.join() &&
+  one.loads.every(({ length }, layer) => length === other.loads[layer]!.length);
+
+/** A choice that moves from an expert to another one is one row less here and one more there. */
+function movedChoices(one: LoadReport, other: LoadReport) {
+  return one.layers.flatMap((layer, index) => {
+    const changes = one.loads[index]!.map((rows, expert) => other.loads[index]![expert]! - rows);
+    const sumOf = (sign: number): number =>
+      changes.reduce((sum, change) => sum + Math.max(0, sign * change), 0);
+    const numChoices = Math.max(sumOf(1), sumOf(-1));
+    return numChoices === 0 ? [] : [{ layer, numChoices }];
+  });
+}
