@@ -15,6 +15,7 @@ import { usePlatformAddons } from './platform-addons.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 const minimumNode = [20, 19];
+const showProgress = fileURLToPath(new URL('./show-progress.mjs', import.meta.url));
 
 /** The environment of everything started here: the checkout's own tools first, telemetry off. */
 export function toolEnvironment() {
@@ -45,7 +46,8 @@ function step(name, command, args, variables = {}) {
     env: { ...toolEnvironment(), ...variables },
     encoding: 'utf8',
     maxBuffer: 1 << 28,
-    stdio: verbose ? 'inherit' : ['ignore', 'pipe', 'pipe'],
+    // a fourth descriptor for progress, which show-progress.mjs writes
+    stdio: verbose ? 'inherit' : ['ignore', 'pipe', 'pipe', 1],
   });
   if (result.status !== 0) {
     console.error(`${result.stdout ?? ''}${result.stderr ?? ''}`.split('\n').slice(-80).join('\n'));
@@ -192,7 +194,11 @@ export function bootstrap(
   }
   // @mtl/tooling, on which all packages depend, has build:packages and build:types
   const selection = filters.map((filter) => `--filter=${filter}...`);
-  step(needed.join(' and '), 'turbo', ['run', ...tasks, ...selection, '--output-logs=errors-only'], {
+  const command = ['turbo', 'run', ...tasks, ...selection, '--output-logs=errors-only'];
+  const [program, ...args] = tasks.includes('build:native')
+    ? [process.execPath, showProgress, ...command]
+    : command;
+  step(needed.join(' and '), program, args, {
     ...(isForThisMachine ? { MTL_INSTRUCTION_SETS: 'machine' } : {}),
   });
 }

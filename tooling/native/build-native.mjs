@@ -5,4 +5,4 @@
  */
 import { buildNative } from './native-build.mjs';
 
-buildNative({ directory: process.cwd(), args: process.argv.slice(2) });
+await buildNative({ directory: process.cwd(), args: process.argv.slice(2) });

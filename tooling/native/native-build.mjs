@@ -1,8 +1,8 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { instructionSetsToCompile } from './instruction-sets.mjs';
 import { platformProblem } from './platform-problem.mjs';
 
@@ -19,16 +19,63 @@ function fail(message, remedy) {
 
 function run(command, args) {
   const result = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
-  if (result.status !== 0) {
-    const output = `${result.stdout ?? ''}${result.stderr ?? ''}`;
+  const output = `${result.stdout ?? ''}${result.stderr ?? ''}`;
+  checkEnd({ command, status: result.status ?? result.signal, output });
+  return result.stdout;
+}
+
+/** Ends the process where a command failed, with the end of what it printed and a remedy. */
+function checkEnd({ command, status, output }) {
+  if (status !== 0) {
     const missing = /(oneDNN|OpenMP|OpenMP_CXX)[^\n]*(was not found|Could NOT find)[^\n]*/.exec(output)?.[0];
     console.error(output.split('\n').slice(-60).join('\n'));
     fail(
-      `${command} ended with status ${result.status ?? result.signal}${missing ? `: ${missing}` : ''}`,
+      `${command} ended with status ${status}${missing ? `: ${missing}` : ''}`,
       missing ? 'sudo apt-get install libdnnl-dev g++' : 'the compiler output above shows what went wrong',
     );
   }
-  return result.stdout;
+}
+
+/** The share of a build that a line of Ninja (`[12/96]`) or Make (`[ 12%]`) prints; undefined for others. */
+export function progressOf(line) {
+  const [, done, all] = /^\[(\d+)\/(\d+)\]/.exec(line) ?? /^\[\s*(\d+)(%)\]/.exec(line) ?? [];
+  if (done === undefined) return undefined;
+  return Number(done) / (all === '%' ? 100 : Number(all));
+}
+
+/**
+ * Where progress goes: the file that `MTL_BUILD_PROGRESS` names a folder for, which the bootstrap reads; else
+ * a line of the terminal, where there is one.
+ */
+function progressReporter(directory) {
+  const { MTL_BUILD_PROGRESS: folder } = process.env;
+  if (folder !== undefined) {
+    const path = join(folder, basename(resolve(directory)));
+    return (share) => writeFileSync(path, String(share));
+  }
+  if (!process.stdout.isTTY) return () => {};
+  return (share) =>
+    process.stdout.write(`\rcompiling: ${Math.floor(100 * share)} %${share === 1 ? '\n' : ''}`);
+}
+
+/** Runs a build and reports its progress meanwhile. */
+async function runBuild(args, report) {
+  const child = spawn('cmake', args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  let shown = 0;
+  const read = (text) => {
+    output += text;
+    const share = progressOf(output.slice(output.lastIndexOf('\n', output.length - 2) + 1));
+    if (share === undefined || share <= shown) return;
+    shown = share;
+    report(share);
+  };
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', read);
+  const status = await new Promise((ended) => {
+    child.on('error', (error) => ended(error.message));
+    child.on('close', (code, signal) => ended(code ?? signal));
+  });
+  checkEnd({ command: 'cmake', status, output });
 }
 
 function helpOf(command) {
@@ -125,7 +172,7 @@ function forgetOtherPlace({ directory, buildDirectory }) {
  * from `directory`. Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks
  * for is missing, or the platform is not supported.
  */
-export function buildNative({ directory, args, command = 'build-native.mjs' }) {
+export async function buildNative({ directory, args, command = 'build-native.mjs' }) {
   if (args.some((word) => word === '--help' || word === '-h')) {
     console.log(helpOf(command));
     return;
@@ -159,9 +206,10 @@ export function buildNative({ directory, args, command = 'build-native.mjs' }) {
   ]);
   // what an optional part reports about itself
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
-  run('cmake', [
-    ...['--build', buildDirectory, '--parallel', String(availableParallelism())],
-    ...(target === undefined ? [] : ['--target', target]),
-  ]);
+  const build = ['--build', buildDirectory, '--parallel', String(availableParallelism())];
+  await runBuild(
+    [...build, ...(target === undefined ? [] : ['--target', target])],
+    progressReporter(directory),
+  );
   console.log(`native build in ${buildDirectory}: ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }

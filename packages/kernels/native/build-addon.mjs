@@ -12,4 +12,4 @@ const at = args.indexOf('--build-dir');
 // a folder that the caller names counts from where the caller is, not from this package
 if (at >= 0 && args[at + 1] !== undefined) args[at + 1] = resolve(args[at + 1]);
 const directory = fileURLToPath(new URL('..', import.meta.url));
-buildNative({ directory, args, command: 'mtl-kernels-build' });
+await buildNative({ directory, args, command: 'mtl-kernels-build' });

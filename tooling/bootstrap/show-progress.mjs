@@ -1,0 +1,60 @@
+#!/usr/bin/env node
+/**
+ * Runs a command and prints the progress of the native builds that it starts to its descriptor 3: on a
+ * terminal in one line, elsewhere a line for each quarter. What the command prints goes where it went.
+ *   node tooling/bootstrap/show-progress.mjs COMMAND [ARGUMENT ...] 3>&1
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isatty } from 'node:tty';
+import { fileURLToPath } from 'node:url';
+
+const progressDescriptor = 3;
+
+/** The share of all native builds that is done, from the files that they write. */
+function shareDone(folder) {
+  const shares = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), 'utf8')) || 0);
+  return shares.length === 0 ? 0 : Math.min(...shares); // the longest build decides when all are done
+}
+
+/** What is printed at a share, after `shown` was: undefined where that is enough. */
+export function progressText({ share, shown, isTerminal, seconds }) {
+  const percent = Math.floor(100 * share);
+  const step = isTerminal ? 1 : 25;
+  if (percent < shown + step) return undefined;
+  return `${isTerminal ? '\r' : ''}compiling: ${percent} % after ${seconds.toFixed(0)} s${isTerminal ? '' : '\n'}`;
+}
+
+function runWithProgress([command, ...args]) {
+  const folder = mkdtempSync(join(tmpdir(), 'mtl-progress-'));
+  const isTerminal = isatty(progressDescriptor);
+  const started = Date.now();
+  let shown = 0;
+  const show = () => {
+    const share = shareDone(folder);
+    const text = progressText({ share, shown, isTerminal, seconds: (Date.now() - started) / 1000 });
+    if (text === undefined) return;
+    writeSync(progressDescriptor, text);
+    shown = Math.floor(100 * share);
+  };
+  const timer = setInterval(show, 500);
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, MTL_BUILD_PROGRESS: folder },
+  });
+  const end = (status) => {
+    clearInterval(timer);
+    if (isTerminal && shown > 0) writeSync(progressDescriptor, '\r\x1b[K');
+    rmSync(folder, { recursive: true, force: true });
+    process.exit(status);
+  };
+  child.on('error', (error) => {
+    console.error(error.message);
+    end(1);
+  });
+  child.on('exit', (code) => end(code ?? 1));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) runWithProgress(process.argv.slice(2));
