@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
-import { entryPoints } from './preset.mjs';
+import { entryPoints } from './entry-points.mjs';
 import { filesOf, isDeclaration, publishDeclarations, publishFolder, stampsOf } from './publish-folder.mjs';
 
 const defaultConfig = fileURLToPath(new URL('./default.config.mjs', import.meta.url));

@@ -1,14 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { defineConfig } from 'tsup';
+import { entryPoints } from './entry-points.mjs';
 
-/** The entry points of the package in `folder`: the sources that it exports, and its program, src/main.ts. */
-export function entryPoints(folder = process.cwd()) {
-  const { exports = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  const exported = Object.values(exports).flatMap((conditions) => conditions['@mtl/source'] ?? []);
-  const program = existsSync(join(folder, 'src/main.ts')) ? ['src/main.ts'] : [];
-  return [...exported.map((path) => path.replace(/^\.\//, '')), ...program];
-}
+export { entryPoints };
 
 /**
  * The build of every package: ESM for Node 20 from the named entry points. build-packages.mjs makes the

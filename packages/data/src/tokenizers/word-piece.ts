@@ -1,4 +1,5 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
+import { punctuation, whiteSpace } from './components/unicode-versions.js';
 
 /** A piece of a word: its token, and the code points of the word that it represents. */
 interface WordPiece {
@@ -53,9 +54,9 @@ export interface EncodedText {
   readonly ends: readonly number[];
 }
 
-// BertPreTokenizer splits off Unicode's punctuation and the ASCII symbols.
-const punctuation = /^[\p{P}!-/:-@[-`{-~]$/u;
-const whiteSpace = /^\p{White_Space}$/u;
+// BertPreTokenizer splits off the punctuation that the library knows and the ASCII symbols.
+const isPunctuation = new RegExp(`^[${punctuation}]$`, 'v');
+const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
 // Most texts use a few hundred characters; the bound keeps a text of all of Unicode from growing the cache
 // for ever.
 const maximumCachedCharacters = 1 << 16;
@@ -104,14 +105,14 @@ export function wordPieceOffsets(
       for (const original of piece) {
         const to = from + original.length;
         for (const character of normalized(original)) {
-          const isPunctuation = punctuation.test(character);
-          if (isPunctuation || whiteSpace.test(character)) endWord();
-          if (!whiteSpace.test(character)) {
+          const standsAlone = isPunctuation.test(character);
+          if (standsAlone || isWhiteSpace.test(character)) endWord();
+          if (!isWhiteSpace.test(character)) {
             word.characters.push(character);
             word.starts.push(from);
             word.ends.push(to);
           }
-          if (isPunctuation) endWord();
+          if (standsAlone) endWord();
         }
         from = to;
       }

@@ -13,7 +13,7 @@ import {
   checkHuggingFaceTarget,
   checkSaveForHuggingFace,
 } from '@mtl/run-parts/internal';
-import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
+import { exportedTokenizerFiles, exportedTokenizerNotice, savedWeights } from '@mtl/saved-models/internal';
 import { seedDirectory } from './fine-tuning-results.js';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './tasks.js';
@@ -91,6 +91,8 @@ export class HuggingFaceExports {
     });
     const { save } = configuration.checkpoint;
     if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);
+    const notice = await exportedTokenizerNotice(directory, start.tokenizer);
+    if (notice !== undefined) onMessage(notice);
     onMessage(`wrote ${directory}`);
   }
 

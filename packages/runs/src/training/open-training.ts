@@ -26,7 +26,7 @@ import {
   trainingModel,
   worldOption,
 } from '@mtl/run-parts/internal';
-import { exportedTokenizerFiles, savedWeights } from '@mtl/saved-models/internal';
+import { exportedTokenizerFiles, exportedTokenizerNotice, savedWeights } from '@mtl/saved-models/internal';
 import { type Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
@@ -328,5 +328,7 @@ async function writeExports(options: WriteExportsOptions): Promise<void> {
     tokenizerFiles: await exportedTokenizerFiles(tokenizer.options, options.model),
     origin,
   });
+  const notice = await exportedTokenizerNotice(saveHuggingFace, tokenizer);
+  if (notice !== undefined) onMessage(notice);
   onMessage(`wrote ${saveHuggingFace}`);
 }

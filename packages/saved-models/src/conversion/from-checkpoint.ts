@@ -17,6 +17,7 @@ import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
 import { iterationOption, noticesOption, storedDtypeOption } from '../option-checks.js';
+import { exportedTokenizerNotice } from '../tokenizers/exported-tokenizer-notice.js';
 import { exportedTokenizerFiles } from '../tokenizers/hugging-face-tokenizers.js';
 
 interface CheckpointToHuggingFaceOptions {
@@ -75,6 +76,8 @@ export async function checkpointToHuggingFace(
   const weights = savedWeights(checkpoint);
   const tensors = lora ? mergedWeights(weights, { model: model as GptModelConfiguration, lora }) : weights;
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });
+  const notice = await exportedTokenizerNotice(directory, tokenizer);
+  if (notice !== undefined) onNotice(notice);
   if (Object.keys(tokenizerFiles).length === 0) {
     onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);
   }

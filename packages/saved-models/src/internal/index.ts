@@ -4,4 +4,5 @@ export { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from '../checkpoints/saved-weights.js';
 export { openGptWeights } from '../inference/open-gpt-weights.js';
 export { readLoadedFlags } from '../read-loaded-flags.js';
+export { exportedTokenizerNotice } from '../tokenizers/exported-tokenizer-notice.js';
 export { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';

@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { createTokenizer } from '@mtl/data';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { exportedTokenizerNotice } from './exported-tokenizer-notice.js';
 import { exportedTokenizerFiles } from './hugging-face-tokenizers.js';
 
 const model = { maxPositionEmbeddings: 64 };
@@ -55,5 +57,25 @@ describe('exportedTokenizerFiles', () => {
   it('has none for ids without text, or without a tokenizer', async () => {
     expect(await exportedTokenizerFiles({ type: 'NullTokenizer', vocabSize: 9 }, model)).toEqual({});
     expect(await exportedTokenizerFiles(undefined, model)).toEqual({});
+  });
+});
+
+describe('exportedTokenizerNotice', () => {
+  it.each([
+    // transformers 5.18 takes the parts of its Qwen2Tokenizer for this type, whatever tokenizer.json has
+    ['qwen2', /may make other ids \(.*\), with the tokenizer in .*; load it with PreTrainedTokenizerFast/],
+    ['llama', undefined],
+    ['gpt2', undefined],
+  ])('says whether AutoTokenizer makes other ids for model_type %s', async (modelType, notice) => {
+    const folder = mkdtempSync(join(tmpdir(), 'mtl-tokenizer-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const options = { type: 'ByteLevelTokenizer' } as const;
+    const files = await exportedTokenizerFiles(options, model);
+    for (const [name, file] of Object.entries(files))
+      writeFileSync(join(folder, name), (file as { contents: string }).contents);
+    writeFileSync(join(folder, 'config.json'), JSON.stringify({ model_type: modelType }));
+    const found = await exportedTokenizerNotice(folder, await createTokenizer(options));
+    if (notice === undefined) expect(found).toBeUndefined();
+    else expect(found).toMatch(notice);
   });
 });

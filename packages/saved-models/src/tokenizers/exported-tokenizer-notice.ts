@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createTokenizer, type Tokenizer } from '@mtl/data';
+import { MtlError } from '@mtl/errors';
+
+/** Words, numbers, spaces, signs and scripts: where tokenizers differ. */
+const probes = [
+  "Hello, world! It's 1234 or  12,5\n\n\tdon't",
+  'Café ΑΒΓ 中文 😀 x=(y+1);',
+  ' leading',
+  'UPPER lower',
+];
+
+/**
+ * Compares the tokenizer of a written Hugging Face directory, as AutoTokenizer of the transformers library
+ * loads it, with the one of the model. For some values of `model_type` that library makes the components
+ * itself, whatever tokenizer.json has.
+ *
+ * @returns a notice where they differ; undefined where they agree, and for a directory without a tokenizer
+ */
+export async function exportedTokenizerNotice(
+  directory: string,
+  tokenizer: Tokenizer | undefined,
+): Promise<string | undefined> {
+  if (tokenizer === undefined || !existsSync(join(directory, 'tokenizer.json'))) return undefined;
+  const problem = await differenceOf(directory, tokenizer);
+  if (problem === undefined) return undefined;
+  return (
+    `AutoTokenizer of the transformers library ${problem}, with the tokenizer in ${directory}; ` +
+    `load it with PreTrainedTokenizerFast.from_pretrained`
+  );
+}
+
+async function differenceOf(directory: string, tokenizer: Tokenizer): Promise<string | undefined> {
+  try {
+    const read = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: directory });
+    const differing = probes.find((text) => {
+      const own = idsOf(tokenizer, text);
+      return own !== undefined && own.join() !== idsOf(read, text)?.join();
+    });
+    return differing === undefined
+      ? undefined
+      : `makes other ids, of ${JSON.stringify(differing)} for example`;
+  } catch (error) {
+    if (MtlError.isInstance(error)) return `may make other ids (${error.message})`;
+    throw error;
+  }
+}
+
+/** Returns the ids of a text; undefined where the tokenizer has none for a part of it. */
+function idsOf(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
+  try {
+    return Array.from(tokenizer.encode(text));
+  } catch (error) {
+    if (MtlError.isInstance(error)) return undefined;
+    throw error;
+  }
+}
