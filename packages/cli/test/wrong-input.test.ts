@@ -72,7 +72,7 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
     'MTL_PROFILE_NAME',
     'did you mean h100-80gb?',
   ],
-  ['a text as program', ['run', 'good.txt'], 'MTL_PROGRAM', 'good.txt is not JavaScript'],
+  ['a text as program', ['run', 'good.txt'], 'MTL_PROGRAM', 'good.txt is neither JavaScript nor TypeScript'],
   ['no directory', ['generate', '--load-hf', 'gpt2'], 'MTL_HUGGING_FACE_CONFIG', 'gpt2 not found'],
   [
     'a file as directory',

@@ -284,7 +284,7 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
     expect(status).toBe(2);
   });
 
-  it.each(['nowhere.mjs', 'src/main.ts', 'src'])('refuses the program %s', async (program) => {
+  it.each(['nowhere.mjs', 'README.md', 'src'])('refuses the program %s', async (program) => {
     const { status, stderr } = await run(program).finished;
     expect(stderr).toContain('error[MTL_PROGRAM]');
     expect(status).toBe(2);
