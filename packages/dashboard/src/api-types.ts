@@ -45,6 +45,8 @@ export interface StartOfRun {
     readonly reason: string;
     readonly iteration: number;
     readonly error: string | null;
+    /** What the error says to do. */
+    readonly remedy: string | null;
   } | null;
 }
 

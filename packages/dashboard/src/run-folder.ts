@@ -17,6 +17,7 @@ import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOf
 import { marksOfRun } from './marks-of-run.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
 import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
+import { textOfError } from './respond.js';
 import { RunIndex } from './run-index.js';
 
 const mostRecordBytes = 64 << 20;
@@ -99,7 +100,7 @@ export class RunFolder {
         host,
         pid,
         iteration,
-        end: end === undefined ? null : { ...end, error: end.error ?? null },
+        end: end === undefined ? null : { ...end, error: end.error ?? null, remedy: end.remedy ?? null },
       })),
       checkpoints: await this.#checkpoints(),
       best: bestOf(index),
@@ -142,7 +143,7 @@ export class RunFolder {
       this.#record = parseRunRecord(text, { path });
     } catch (error) {
       if (!MtlError.isInstance(error)) throw error;
-      this.#problem = `${error.code}: ${error.message}`;
+      this.#problem = textOfError(error);
     }
   }
 
