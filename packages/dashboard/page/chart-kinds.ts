@@ -117,7 +117,9 @@ const ofValidation = /^validation\./;
 export function titleOf(name: string): string {
   const step = name.replace(ofValidation, '');
   const title = known[name]?.title ?? known[step]?.title ?? capitalized(step.replaceAll('_', ' '));
-  return step === name || name in known ? title : `Validation ${title.charAt(0).toLowerCase()}${title.slice(1)}`;
+  return step === name || name in known
+    ? title
+    : `Validation ${title.charAt(0).toLowerCase()}${title.slice(1)}`;
 }
 
 const capitalized = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

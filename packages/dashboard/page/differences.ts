@@ -47,7 +47,11 @@ export class Differences {
 const noDifference = (): HTMLElement =>
   element('p', { class: 'empty' }, 'No flag and no condition differs between these runs.');
 
-function tableOf(ids: readonly string[], colours: readonly string[], rows: readonly Difference[]): HTMLElement {
+function tableOf(
+  ids: readonly string[],
+  colours: readonly string[],
+  rows: readonly Difference[],
+): HTMLElement {
   const heads = ids.map((id, index) =>
     element(
       'th',
@@ -67,7 +71,7 @@ function tableOf(ids: readonly string[], colours: readonly string[], rows: reado
   );
   return element(
     'div',
-    { class: 'scroll', attributes: { tabindex: 0, role: 'group', 'aria-label': 'What differs' } },
+    { class: 'scroll differences', attributes: { tabindex: 0, role: 'group', 'aria-label': 'What differs' } },
     element(
       'table',
       {},

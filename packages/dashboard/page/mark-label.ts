@@ -54,9 +54,7 @@ export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
     .map(([count, kind]) => `${count} ${namesOf[kind][count === 1 ? 0 : 1]}`)
     .toReversed();
   const steps =
-    first === last
-      ? `step ${formatNumber(first)}`
-      : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
+    first === last ? `step ${formatNumber(first)}` : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
   return [`${steps}: ${counts.join(', ')}`, lineOf(gravestOf(marks))];
 }
 

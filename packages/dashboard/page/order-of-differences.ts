@@ -1,7 +1,17 @@
-/** Flags that decide about a training run, from what most explains a loss: of the optimizer, then of the model. */
+/**
+ * Flags that decide about a training run, from what most explains a loss: of the optimizer, then of the
+ * model.
+ */
 export const decisiveFlags: readonly string[] = [
   ...['lr', 'num-layers', 'hidden-size', 'global-batch-size', 'train-iters', 'seq-length'],
-  ...['optimizer', 'ffn-hidden-size', 'num-attention-heads', 'num-query-groups', 'num-experts', 'moe-router-topk'],
+  ...[
+    'optimizer',
+    'ffn-hidden-size',
+    'num-attention-heads',
+    'num-query-groups',
+    'num-experts',
+    'moe-router-topk',
+  ],
   ...['weight-decay', 'adam-beta1', 'adam-beta2', 'lr-warmup-iters', 'lr-decay-style', 'min-lr', 'clip-grad'],
   ...['hidden-dropout', 'attention-dropout', 'position-embedding-type', 'normalization', 'swiglu'],
   ...['bf16', 'fp16', 'load-hf', 'finetune', 'lora-rank', 'data-path'],
@@ -15,8 +25,8 @@ export interface Difference {
 }
 
 /**
- * Returns differences between runs, those that explain most first: decisive flags, then others with numbers, then
- * the rest. Of each kind those with the most values come first.
+ * Returns differences between runs, those that explain most first: decisive flags, then others with numbers,
+ * then the rest. Of each kind those with the most values come first.
  */
 export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
   return differences.toSorted(

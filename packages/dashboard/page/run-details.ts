@@ -137,7 +137,7 @@ interface Failure {
 }
 
 /** Returns what to do after a failure: what its error says, and how the run goes on. */
-function adviceFor({ checkpoints, flags }: RunDetails, { end, isLast }: Failure): readonly string[] {
+function adviceFor({ checkpoints, directory }: RunDetails, { end, isLast }: Failure): readonly string[] {
   const remedy = end?.remedy ?? undefined;
   const killed =
     'Who killed it is in the log of its host: often that its memory was full (dmesg names the process), ' +
@@ -146,13 +146,16 @@ function adviceFor({ checkpoints, flags }: RunDetails, { end, isLast }: Failure)
   const goesOn =
     newest === undefined
       ? 'No checkpoint is saved: the same command begins anew. With --save-interval a run goes on from where it was.'
-      : `To go on from step ${formatNumber(newest.iteration)}, give the same command` +
-        `${typeof flags.save === 'string' ? ` --load ${flags.save}` : ' --load and this folder'}.`;
+      : `To go on from step ${formatNumber(newest.iteration)}, add this to the same command: --load ${quoted(directory)}`;
   return [
     ...(end === null ? [killed] : remedy === undefined ? [] : [`What to do: ${remedy}`]),
     ...(isLast ? [goesOn] : []),
   ];
 }
+
+/** Quotes a path for a shell where it needs that. */
+const quoted = (path: string): string =>
+  /^[\w./@:+,-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 
 const endings: Readonly<Record<string, string>> = {
   done: 'finished',

@@ -121,14 +121,15 @@ function figuresOf({ state, ...run }: RunSummary): HTMLElement {
   const figures: readonly (readonly [label: string, value: string | undefined])[] = [
     ['step', `${formatNumber(run.iteration)}${of}`],
     [trainingLoss.toLowerCase(), run.loss === null ? undefined : formatNumber(run.loss)],
-    [validationLoss.toLowerCase(), run.validationLoss === null ? undefined : formatNumber(run.validationLoss)],
+    [
+      validationLoss.toLowerCase(),
+      run.validationLoss === null ? undefined : formatNumber(run.validationLoss),
+    ],
     ['tokens/s', isRunning && run.tokensPerSecond !== null ? formatCount(run.tokensPerSecond) : undefined],
     ['left', isRunning && rest > 0 ? formatSeconds(rest) : undefined],
   ];
   const cells = figures.flatMap(([label, value]) =>
-    value === undefined
-      ? []
-      : [element('div', {}, element('dt', {}, label), element('dd', {}, value))],
+    value === undefined ? [] : [element('div', {}, element('dt', {}, label), element('dd', {}, value))],
   );
   return element('dl', { class: 'figures' }, ...cells);
 }

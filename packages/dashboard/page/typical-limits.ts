@@ -1,12 +1,17 @@
 /** Values of curves up to this part of them are shown. */
 const shownPart = 0.98;
-/** A curve is shown up to that part where its top is at most so many times the top of the curve in the middle. */
+/**
+ * A curve is shown up to that part where its top is at most so many times the top of the curve in the middle.
+ */
 const mostTimes = 3;
 const mostSpans = 5;
 /** Of one above these limits at least a part is shown, where that part is at most so many times that top. */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
-/** From the largest: the parts of such a curve that may be shown. The last one is always shown of those in sight. */
+/**
+ * From the largest: the parts of such a curve that may be shown. The last one is always shown of those in
+ * sight.
+ */
 const parts = [0.75, 0.5, 0.25] as const;
 /** Limits that leave out no more than this part of the height leave out nothing. */
 const leastCut = 0.15;
@@ -47,7 +52,8 @@ export function typicalLimits(curves: readonly Curve[], focus?: number): Limits 
   const inPart = Math.max(middle.most + mostSpansOfPart * span, mostTimesOfPart * middle.most);
   const tops = ranges.flatMap((range) => {
     if (range.most <= (range.isFocus ? inPart : inFull)) return [range.most];
-    const part = range.parts.find((value) => value <= inPart) ?? (range.isFocus ? lowestPart(range) : undefined);
+    const part =
+      range.parts.find((value) => value <= inPart) ?? (range.isFocus ? lowestPart(range) : undefined);
     return part === undefined ? [] : [part];
   });
   const ofMajority = ranges.map(lowestPart).sort((a, b) => a - b)[Math.floor(ranges.length / 2)]!;

@@ -145,6 +145,8 @@ export interface ComparableOfRun {
 /** Everything of a run but its curves. */
 export interface RunDetails {
   readonly id: string;
+  /** The path of its folder. */
+  readonly directory: string;
   readonly revision: number;
   /** Flags of the last start. */
   readonly flags: Readonly<Record<string, unknown>>;

@@ -16,8 +16,8 @@ import {
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
 import { marksOfRun } from './marks-of-run.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
-import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
 import { textOfError } from './respond.js';
+import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
 import { RunIndex } from './run-index.js';
 
 const mostRecordBytes = 64 << 20;
@@ -90,6 +90,7 @@ export class RunFolder {
     const last = this.#record?.starts.at(-1);
     return {
       id: this.#id,
+      directory: this.#path,
       revision: this.summary.revision,
       flags: last?.flags ?? {},
       conditions: last === undefined ? {} : conditionsOf(last),

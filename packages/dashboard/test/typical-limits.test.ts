@@ -63,14 +63,17 @@ describe('typicalLimits', () => {
     );
     const curve = fc.array(value, { maxLength: 60 });
     const scaled = fc
-      .record({ first: fc.double({ min: -4, max: 8, noNaN: true }), values: fc.array(fc.double({ min: 1, max: 3, noNaN: true }), { minLength: 1, maxLength: 60 }) })
+      .record({
+        first: fc.double({ min: -4, max: 8, noNaN: true }),
+        values: fc.array(fc.double({ min: 1, max: 3, noNaN: true }), { minLength: 1, maxLength: 60 }),
+      })
       .map(({ first, values }) => values.map((one) => one * 10 ** first));
     const curves = fc.array(fc.oneof(curve, scaled), { minLength: 1, maxLength: 12 });
     fc.assert(
       fc.property(curves, fc.nat(), (all, number) => {
         const focus = number % all.length;
         const limits = typicalLimits(all, focus);
-        const known = all.map((values) => values.filter((one) => one !== null));
+        const known = all.map((values) => values.filter((one): one is number => one !== null));
         if (limits === undefined) {
           expect(known.every(({ length }) => length === 0)).toBe(true);
           return;
