@@ -1,6 +1,7 @@
 import type { RunDetails } from '../src/api-types.js';
 import { element } from './element.js';
-import { textOf, valueElement } from './value-text.js';
+import { valueElement } from './value-element.js';
+import { textOf } from './value-text.js';
 
 /** The configuration of the last start: flags, conditions and the command line. */
 export class ConfigurationPanel {

@@ -4,7 +4,8 @@ import { type Difference, mostDecisiveFirst } from './order-of-differences.js';
 import { classOf } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
-import { textOf, valueElement } from './value-text.js';
+import { valueElement } from './value-element.js';
+import { textOf } from './value-text.js';
 
 /** The table of flags and conditions in which the shown runs differ. */
 export class Differences {

@@ -1,4 +1,5 @@
 import type { ExpertsAnswer, RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
+import { listenWhileVisible } from './listen.js';
 
 /** Addresses are relative: they begin with the token where one is needed. */
 async function get<Answer>(path: string): Promise<Answer> {
@@ -19,45 +20,19 @@ export function getSeries(id: string, query: Readonly<Record<string, string>>): 
   return get(`${pathOf(id)}/series?${new URLSearchParams(query)}`);
 }
 
-/** Between two looks of a hidden page. */
-export const glanceMs = 15_000;
-
 export interface EventListeners {
   readonly onRuns: (event: RunsEvent) => void;
   readonly onConnected: (isConnected: boolean) => void;
 }
 
-/**
- * Listens to the server while the page is visible: a browser has few connections, and a hidden page keeps
- * none. It asks for the list of runs now and then, as the title of its tab stays in sight. The browser
- * connects again by itself when the server was away.
- */
+/** Listens to the server. The browser connects again by itself when the server was away. */
 export function listen({ onRuns, onConnected }: EventListeners): void {
-  let source: EventSource | undefined;
-  let glances: ReturnType<typeof setInterval> | undefined;
-  const glance = async (): Promise<void> => {
-    try {
-      const { directory, runs } = await get<Omit<RunsEvent, 'removed'>>('api/runs');
-      if (document.hidden) onRuns({ directory, runs, removed: [] });
-    } catch {
-      // the stream tells that the server is away as soon as the page is visible
-    }
-  };
-  const update = (): void => {
-    if (document.hidden) {
-      source?.close();
-      source = undefined;
-      glances ??= setInterval(() => void glance(), glanceMs);
-      return;
-    }
-    clearInterval(glances);
-    glances = undefined;
-    if (source !== undefined) return;
-    source = new EventSource('api/events');
+  const open = (): EventSource => {
+    const source = new EventSource('api/events');
     source.onopen = () => onConnected(true);
     source.onerror = () => onConnected(false);
     source.onmessage = ({ data }) => onRuns(JSON.parse(data as string) as RunsEvent);
+    return source;
   };
-  document.addEventListener('visibilitychange', update);
-  update();
+  listenWhileVisible({ page: document, open, look: () => get('api/runs'), onRuns });
 }

@@ -1,13 +1,10 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { glanceMs, listen } from '../page/server.js';
+import { glanceMs, listenWhileVisible } from '../page/listen.js';
 import type { RunsEvent } from '../src/api-types.js';
 
-afterEach(() => {
-  vi.unstubAllGlobals();
-  vi.useRealTimers();
-});
+afterEach(() => void vi.useRealTimers());
 
-it('asks for the runs now and then while the page is hidden, and keeps no connection', async () => {
+it('looks at the runs now and then while the page is hidden, and keeps no connection', async () => {
   vi.useFakeTimers();
   let update = (): void => {};
   const page = {
@@ -16,40 +13,38 @@ it('asks for the runs now and then while the page is hidden, and keeps no connec
       update = listener;
     },
   };
-  let open = 0;
-  vi.stubGlobal('document', page);
-  vi.stubGlobal(
-    'EventSource',
-    class {
-      constructor() {
-        open += 1;
-      }
-      close(): void {
-        open -= 1;
-      }
-    },
-  );
-  const asked: string[] = [];
+  let numOpen = 0;
+  const open = () => {
+    numOpen += 1;
+    return {
+      close: (): void => {
+        numOpen -= 1;
+      },
+    };
+  };
+  let numLooks = 0;
   let isAway = false;
-  vi.stubGlobal('fetch', async (path: string) => {
-    asked.push(path);
+  const look = async () => {
+    numLooks += 1;
     if (isAway) throw new TypeError('fetch failed');
-    return new Response(JSON.stringify({ directory: '/runs', runs: [{ id: 'a' }] }));
-  });
+    return { directory: '/runs', runs: [] };
+  };
   const events: RunsEvent[] = [];
-  listen({ onRuns: (event) => events.push(event), onConnected: () => {} });
-  expect(open).toBe(0);
+  listenWhileVisible({ page, open, look, onRuns: (event) => events.push(event) });
+  expect(numOpen).toBe(0);
   await vi.advanceTimersByTimeAsync(2.5 * glanceMs);
-  expect(events).toEqual([0, 1].map(() => ({ directory: '/runs', runs: [{ id: 'a' }], removed: [] })));
+  const event = { directory: '/runs', runs: [], removed: [] };
+  expect(events).toEqual([event, event]);
   isAway = true;
   await vi.advanceTimersByTimeAsync(glanceMs);
-  expect(asked).toEqual(['api/runs', 'api/runs', 'api/runs']);
+  expect([events.length, numLooks]).toEqual([2, 3]);
   page.hidden = false;
   update();
-  expect(open).toBe(1);
+  update();
+  expect(numOpen).toBe(1);
   await vi.advanceTimersByTimeAsync(3 * glanceMs);
-  expect(asked.length).toBe(3);
+  expect(numLooks).toBe(3);
   page.hidden = true;
   update();
-  expect(open).toBe(0);
+  expect(numOpen).toBe(0);
 });

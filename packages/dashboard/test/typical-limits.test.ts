@@ -6,6 +6,8 @@ import { typicalLimits } from '../page/typical-limits.js';
 const falling = (first: number, last: number): number[] =>
   Array.from({ length: 500 }, (_, at) => last + (first - last) / (1 + at / 5));
 
+const numbersOf = (values: readonly (number | null)[]): number[] => values.filter((one) => one !== null);
+
 describe('typicalLimits', () => {
   it('ends where 98 of 100 values are', () => {
     const values = Array.from({ length: 101 }, (_, at) => at);
@@ -73,7 +75,7 @@ describe('typicalLimits', () => {
       fc.property(curves, fc.nat(), (all, number) => {
         const focus = number % all.length;
         const limits = typicalLimits(all, focus);
-        const known = all.map((values) => values.filter((one): one is number => one !== null));
+        const known = all.map(numbersOf);
         if (limits === undefined) {
           expect(known.every(({ length }) => length === 0)).toBe(true);
           return;
