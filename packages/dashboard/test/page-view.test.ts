@@ -170,7 +170,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
         const flags = { lr: 10 ** -number, 'num-layers': 2 ** (number >> 1), 'adam-beta2': number % 2 };
         const startedAt = `2026-11-22T1${number}:00:00.000Z`;
         all.record(name, {
-          flags: { ...flags, 'tokenizer-model': `/models/sotu-${number}.json` },
+          flags: { ...flags, 'tokenizer-model': `/models/tokenizers/byte-pairs-${number}.tokenizer.json` },
           startedAt,
         });
         all.append(name, ...steps(1, 100).map((one, at) => ({ ...one, lm_loss: end * (1 + 1 / (at + 1)) })));
@@ -210,9 +210,16 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
       }
       return [...lines.values()];
     })`;
-    for (const lines of await browser.page.evaluate<string[][]>(linesOfValue)) {
-      for (const line of lines.slice(0, -1)) expect(line).toMatch(/[/.-]$/);
+    const lines = () => browser.page.evaluate<string[][]>(linesOfValue);
+    await expect.poll(async () => (await lines()).length).toBe(8);
+    // where columns have room for a word, and where they have not
+    for (const width of [1300, 900]) {
+      await browser.page.setViewportSize({ width, height: 900 });
+      const ends = (await lines()).flatMap((ofValue) => ofValue.slice(0, -1));
+      expect(ends.length).toBeGreaterThan(8);
+      for (const end of ends) expect(end).toMatch(/[/.-]$/);
     }
+    await browser.page.setViewportSize({ width: 1300, height: 900 });
   });
 
   it('filters charts as well as the list, and says where nothing matches', async () => {
