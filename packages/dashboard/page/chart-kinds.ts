@@ -28,7 +28,7 @@ type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
 /** Without its coefficient, as runs write it. */
 const balancingUnit = '1 where loads are even';
 
-/** What the loss of the language model is called everywhere on the page. */
+/** Name of the loss of the language model everywhere on the page. */
 export const trainingLoss = 'Training loss';
 export const validationLoss = 'Validation loss';
 

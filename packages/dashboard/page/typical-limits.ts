@@ -5,7 +5,7 @@ const shownPart = 0.98;
  */
 const mostTimes = 3;
 const mostSpans = 5;
-/** Of one above these limits at least a part is shown, where that part is at most so many times that top. */
+/** At least a part of one above these limits is shown, where that part is at most so many times that top. */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**

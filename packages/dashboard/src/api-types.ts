@@ -45,7 +45,7 @@ export interface StartOfRun {
     readonly reason: string;
     readonly iteration: number;
     readonly error: string | null;
-    /** What the error says to do. */
+    /** The remedy of the error. */
     readonly remedy: string | null;
   } | null;
 }

@@ -16,7 +16,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
   afterAll(() => browser.stop());
   afterEach(() => browser.close());
 
-  /** What the visible label lies on: plots with their axes, values and titles. */
+  /** Returns the plots with their axes, the values and the titles that the visible label covers. */
   const coveredByLabel = () =>
     browser.page.evaluate<string[]>(`{
       const label = document.querySelector('.mark-label:not([hidden])').getBoundingClientRect();

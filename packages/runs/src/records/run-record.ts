@@ -84,7 +84,7 @@ const startSchema = z.object({
       iteration: count,
       /** Code and message of the error that ended it. */
       error: text.optional(),
-      /** What the error says to do; absent where it says nothing, and in records of older versions. */
+      /** The remedy of the error; absent where it has none, and in records of older versions. */
       remedy: text.optional(),
     })
     .optional(),
