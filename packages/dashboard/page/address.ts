@@ -14,6 +14,7 @@ export function viewOf(search: string): Partial<View> {
   const smoothing = numberIn(query, 'smoothing');
   const [from, to] = [numberIn(query, 'from'), numberIn(query, 'to')];
   const layer = numberIn(query, 'layer');
+  const filter = query.get('filter') ?? '';
   const isRange = from !== undefined && to !== undefined && from < to;
   return {
     ...(query.has('run') ? { chosen: query.getAll('run').filter((id) => id !== '') } : {}),
@@ -22,6 +23,7 @@ export function viewOf(search: string): Partial<View> {
     ...(scale === undefined ? {} : { scale }),
     ...(smoothing !== undefined && smoothing > 0 && smoothing < 1 ? { smoothing } : {}),
     ...(isRange ? { range: [from, to] } : {}),
+    ...(filter === '' ? {} : { filter }),
     ...(query.get('events') === 'off' ? { showsMarks: false } : {}),
     ...(query.get('reported') === 'on' ? { showsReported: true } : {}),
     ...(query.has('tab') ? { tab: query.get('tab')! } : {}),
@@ -35,6 +37,7 @@ export function addressOf(view: View): string {
   for (const id of view.chosen ?? []) query.append('run', id);
   if (view.chosen?.length === 0) query.append('run', '');
   if (view.chosenFocus !== undefined) query.set('focus', view.chosenFocus);
+  if (view.filter !== '') query.set('filter', view.filter);
   if (view.axis !== 'iteration') query.set('axis', view.axis);
   if (view.scale !== 'typical') query.set('scale', view.scale);
   if (view.smoothing > 0) query.set('smoothing', String(Number(view.smoothing.toPrecision(6))));

@@ -28,12 +28,17 @@ type KnownKind = Partial<Omit<ChartKind, 'name'>> & { readonly title: string };
 /** Without its coefficient, as runs write it. */
 const balancingUnit = '1 where loads are even';
 
+/** Name of the loss of the language model everywhere on the page. */
+export const trainingLoss = 'Training loss';
+export const validationLoss = 'Validation loss';
+
 const known: Readonly<Record<string, KnownKind>> = {
-  lm_loss: { title: 'Training loss', unit: 'nats per token' },
-  'validation.lm_loss': { title: 'Validation loss', unit: 'nats per token' },
+  lm_loss: { title: trainingLoss, unit: 'nats per token' },
+  'validation.lm_loss': { title: validationLoss, unit: 'nats per token' },
   load_balancing_loss: { title: 'Load balancing loss', unit: balancingUnit },
   seq_load_balancing_loss: { title: 'Load balancing loss of sequences', unit: balancingUnit },
   global_load_balancing_loss: { title: 'Load balancing loss of batches', unit: balancingUnit },
+  sop_loss: { title: 'Sentence order loss', unit: 'nats per sample' },
   z_loss: { title: 'Router z-loss', unit: 'squared log-sum-exp' },
   grad_norm: { title: 'Gradient norm', unit: 'before clipping' },
   learning_rate: { title: 'Learning rate', isFromZero: true, canBeSmoothed: false },
@@ -91,11 +96,11 @@ export function chartKinds(names: ReadonlySet<string>): readonly ChartKind[] {
     .map(kindOf);
 }
 
-function kindOf(name: string): ChartKind {
+export function kindOf(name: string): ChartKind {
   return {
     name,
     title: titleOf(name),
-    unit: '',
+    unit: known[name.replace(ofValidation, '')]?.unit ?? '',
     format: formatNumber,
     isFromZero: false,
     canBeSmoothed: true,
@@ -106,8 +111,15 @@ function kindOf(name: string): ChartKind {
   };
 }
 
-/** `validation.sop_loss`: "Validation sop loss". */
-function titleOf(name: string): string {
-  const words = name.replace(/^validation\./, 'validation ').replaceAll('_', ' ');
-  return words.charAt(0).toUpperCase() + words.slice(1);
+const ofValidation = /^validation\./;
+
+/** Returns what a curve is called everywhere; of `validation.sop_loss` "Validation sentence order loss". */
+export function titleOf(name: string): string {
+  const step = name.replace(ofValidation, '');
+  const title = known[name]?.title ?? known[step]?.title ?? capitalized(step.replaceAll('_', ' '));
+  return step === name || name in known
+    ? title
+    : `Validation ${title.charAt(0).toLowerCase()}${title.slice(1)}`;
 }
+
+const capitalized = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

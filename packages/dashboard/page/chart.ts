@@ -71,8 +71,9 @@ export class Chart {
       'figure',
       { class: 'panel chart', attributes: { 'aria-labelledby': heading, 'data-chart': kind.name } },
       element('figcaption', {}, title, unit, this.#beyond, this.#place),
-      element('div', { class: 'plot-frame' }, this.#plotArea, this.#label.element),
+      element('div', { class: 'plot-frame' }, this.#plotArea),
       this.#valueList,
+      this.#label.element,
     );
     new ResizeObserver(() => this.#plot?.setSize({ width: this.width, height })).observe(this.#plotArea);
   }
@@ -252,11 +253,12 @@ export class Chart {
     const { scale, range } = this.#state.view;
     const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;
     const [from, to] = range ?? [-Infinity, Infinity];
-    const typical = isTypical
-      ? typicalLimits(
-          this.#lines.map(({ points: { x, y } }) => y.filter((_, at) => x[at]! >= from && x[at]! <= to)),
-        )
-      : undefined;
+    const valuesOf = ({ id }: RunCurve): readonly (number | null)[] =>
+      this.#lines
+        .filter((line) => line.id === id)
+        .flatMap(({ points: { x, y } }) => y.filter((_, at) => x[at]! >= from && x[at]! <= to));
+    const focus = this.#curves.findIndex(({ isFocus }) => isFocus);
+    const typical = isTypical ? typicalLimits(this.#curves.map(valuesOf), focus) : undefined;
     const limits = typical ?? all;
     const isCut = all.most > limits.most;
     this.#beyond.textContent = isCut ? `up to ${this.#kind.format(all.most)} not shown` : '';

@@ -2,6 +2,7 @@ import { Chart, type RunCurve } from './chart.js';
 import { type ChartKind, chartKinds } from './chart-kinds.js';
 import { element } from './element.js';
 import { marksOfFocus, type RunData } from './run-data.js';
+import { noRunMatches } from './run-list.js';
 import type { State } from './state.js';
 
 /** The charts of all curves that the shown runs have. */
@@ -69,8 +70,9 @@ export class Charts {
 
   #hintFor(numCharts: number): string {
     if (numCharts > 0) return '';
-    const { runs, shown } = this.#state;
+    const { runs, shown, listed, view } = this.#state;
     if (runs.size === 0) return 'No run here yet. Runs appear as soon as they begin.';
+    if (listed.length === 0) return noRunMatches(view.filter);
     return shown.length === 0 ? 'Choose runs in the list to see their curves.' : 'No step is done yet.';
   }
 }

@@ -1,46 +1,64 @@
 import type { RunDetails } from '../src/api-types.js';
 import { element } from './element.js';
+import { valueElement } from './value-element.js';
+import { textOf } from './value-text.js';
 
 /** The configuration of the last start: flags, conditions and the command line. */
-export function configurationPanel({ flags, conditions, command }: RunDetails): HTMLElement {
-  const rows = [
-    ...Object.entries(flags).map(([name, value]) => [`--${name}`, value] as const),
-    ...Object.entries(conditions),
-  ].map(([name, value]) =>
-    element(
-      'tr',
-      {},
-      element('th', { attributes: { scope: 'row' } }, name),
-      element('td', {}, textOf(value)),
-    ),
-  );
-  const filter = element('input', {
+export class ConfigurationPanel {
+  /** Stays while a run trains, so that what is typed into it is kept. */
+  readonly #filter = element('input', {
     class: 'filter',
     attributes: { type: 'search', placeholder: 'Filter flags', 'aria-label': 'Filter flags' },
-    on: {
-      input: () => {
-        for (const row of rows)
-          row.hidden = !(row.textContent ?? '').toLowerCase().includes(filter.value.toLowerCase());
-      },
-    },
+    on: { input: () => this.#update() },
   });
-  const label = { tabindex: 0, role: 'group', 'aria-label': 'Flags' };
-  return element(
+  readonly #command = element('pre', { class: 'command' });
+  readonly #nothing = element('p', { class: 'empty', attributes: { role: 'status' } });
+  readonly #rows = element('tbody');
+  readonly panel = element(
     'section',
     { class: 'part' },
     element('h3', {}, 'Configuration'),
-    command === null ? undefined : element('pre', { class: 'command' }, command),
-    filter,
+    this.#command,
+    this.#filter,
+    this.#nothing,
     element(
       'div',
-      { class: 'scroll', attributes: label },
-      element('table', {}, element('tbody', {}, ...rows)),
+      { class: 'scroll', attributes: { tabindex: 0, role: 'group', 'aria-label': 'Flags' } },
+      element('table', {}, this.#rows),
     ),
   );
-}
+  #key = '';
 
-function textOf(value: unknown): string {
-  if (value === undefined || value === null) return '–';
-  if (Array.isArray(value)) return value.join(' ');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  show({ flags, conditions, command }: RunDetails): void {
+    const key = JSON.stringify([flags, conditions, command]);
+    if (key === this.#key) return;
+    this.#key = key;
+    this.#command.replaceChildren(valueElement(command ?? ''));
+    this.#command.hidden = command === null;
+    const values = [
+      ...Object.entries(flags).map(([name, value]) => [`--${name}`, value] as const),
+      ...Object.entries(conditions),
+    ];
+    const rows = values.map(([name, value]) =>
+      element(
+        'tr',
+        {},
+        element('th', { attributes: { scope: 'row' } }, name),
+        element('td', {}, valueElement(textOf(value))),
+      ),
+    );
+    this.#rows.replaceChildren(...rows);
+    this.#update();
+  }
+
+  #update(): void {
+    const wanted = this.#filter.value.trim().toLowerCase();
+    const rows = [...this.#rows.rows];
+    for (const row of rows) row.hidden = !(row.textContent ?? '').toLowerCase().includes(wanted);
+    const isWithoutMatch = rows.length > 0 && rows.every(({ hidden }) => hidden);
+    this.#nothing.textContent = isWithoutMatch
+      ? `No flag, value or condition has “${this.#filter.value.trim()}” in it. Clear the filter to see all.`
+      : '';
+    this.#nothing.hidden = !isWithoutMatch;
+  }
 }

@@ -1,13 +1,11 @@
 import type { ComparableOfRun, ComparableValueOfRun } from '../src/api-types.js';
 import { element } from './element.js';
+import { type Difference, mostDecisiveFirst } from './order-of-differences.js';
 import { classOf } from './run-colours.js';
 import type { RunData } from './run-data.js';
 import type { State } from './state.js';
-
-interface Row {
-  readonly name: string;
-  readonly values: readonly string[];
-}
+import { valueElement } from './value-element.js';
+import { textOf } from './value-text.js';
 
 /** The table of flags and conditions in which the shown runs differ. */
 export class Differences {
@@ -37,7 +35,8 @@ export class Differences {
       compared.map((one) => one.conditions),
       { inAll: false },
     );
-    const rows = [...flags.map(({ name, values }) => ({ name: `--${name}`, values })), ...conditions];
+    const ofFlags = mostDecisiveFirst(flags).map(({ name, values }) => ({ name: `--${name}`, values }));
+    const rows = [...ofFlags, ...mostDecisiveFirst(conditions)];
     const colours = ids.map((id) => classOf(this.#state.colourOf(id)));
     const key = JSON.stringify([ids, colours, rows]);
     if (key === this.#key) return;
@@ -49,13 +48,17 @@ export class Differences {
 const noDifference = (): HTMLElement =>
   element('p', { class: 'empty' }, 'No flag and no condition differs between these runs.');
 
-function tableOf(ids: readonly string[], colours: readonly string[], rows: readonly Row[]): HTMLElement {
+function tableOf(
+  ids: readonly string[],
+  colours: readonly string[],
+  rows: readonly Difference[],
+): HTMLElement {
   const heads = ids.map((id, index) =>
     element(
       'th',
       { attributes: { scope: 'col' } },
       element('i', { class: `swatch dot ${colours[index]}` }),
-      element('span', {}, id),
+      valueElement(id),
     ),
   );
   const corner = element('th', { attributes: { scope: 'col' } }, 'Flag or condition');
@@ -64,12 +67,12 @@ function tableOf(ids: readonly string[], colours: readonly string[], rows: reado
       'tr',
       {},
       element('th', { attributes: { scope: 'row' } }, name),
-      ...values.map((value) => element('td', {}, value)),
+      ...values.map((value) => element('td', {}, valueElement(value))),
     ),
   );
   return element(
     'div',
-    { class: 'scroll', attributes: { tabindex: 0, role: 'group', 'aria-label': 'What differs' } },
+    { class: 'scroll differences', attributes: { tabindex: 0, role: 'group', 'aria-label': 'What differs' } },
     element(
       'table',
       {},
@@ -88,16 +91,10 @@ const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions
 function differing(
   all: readonly Readonly<Record<string, ComparableValueOfRun>>[],
   { inAll }: { readonly inAll: boolean },
-): Row[] {
-  const names = [...new Set(all.flatMap((one) => Object.keys(one)))].sort();
+): Difference[] {
+  const names = [...new Set(all.flatMap((one) => Object.keys(one)))];
   return names
     .filter((name) => new Set(all.map((one) => one[name]?.key ?? off)).size > 1)
     .filter((name) => !inAll || all.every((one) => name in one))
     .map((name) => ({ name, values: all.map((one) => textOf(one[name]?.shown)) }));
-}
-
-function textOf(value: unknown): string {
-  if (value === undefined || value === null) return '–';
-  if (Array.isArray(value)) return value.join(' ');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

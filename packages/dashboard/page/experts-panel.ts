@@ -1,17 +1,15 @@
 import type { ExpertsAnswer, RunDetails, Series } from '../src/api-types.js';
+import { kindOf } from './chart-kinds.js';
 import { element } from './element.js';
 import { formatNumber } from './format.js';
 import { HeatMap } from './heat-map.js';
 import { getExperts } from './server.js';
 import { type SmallCurveContent, smallCurve } from './small-curve.js';
 
-/** Balancing losses by their names in metrics.jsonl: those of a run are shown. */
-const balancingLosses = [
-  ['load_balancing_loss', 'Balancing loss', 'of micro-batches, 1 is even'],
-  ['seq_load_balancing_loss', 'Balancing loss', 'of sequences, 1 is even'],
-  ['global_load_balancing_loss', 'Balancing loss', 'of batches, 1 is even'],
-  ['z_loss', 'Router z-loss', ''],
-] as const;
+/** Losses of routers by their names in metrics.jsonl: those of a run are shown. */
+const routerLosses = [
+  ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss', 'z_loss'],
+].map(kindOf);
 
 export interface ShownExperts {
   /** The layer that the reader chose. */
@@ -115,7 +113,7 @@ export class ExpertsPanel {
     series: ShownExperts['series'],
   ): void {
     const ofLayer = `layer ${layer}`;
-    const losses = balancingLosses.flatMap(([name, title, unit]) =>
+    const losses = routerLosses.flatMap(({ name, title, unit }) =>
       series[name] === undefined ? [] : [{ title, unit, y: series[name].y, format: formatNumber }],
     );
     const key = JSON.stringify([this.#wanted, losses]);

@@ -8,6 +8,7 @@ import { RunDetailsView } from './run-details.js';
 import { RunList } from './run-list.js';
 import { listen } from './server.js';
 import { State } from './state.js';
+import { titleOf } from './title.js';
 import { addToolbar } from './toolbar.js';
 
 const byId = (id: string): HTMLElement => document.getElementById(id)!;
@@ -39,6 +40,10 @@ function drawSoon(): void {
 
 state.onChange(drawSoon);
 state.onChange(showAddress);
+// at once: a hidden page draws no pictures, but its tab is seen
+state.onChange(() => {
+  document.title = titleOf(state.focus === undefined ? undefined : state.runs.get(state.focus));
+});
 
 /** The address names what is shown, so that it can be sent and opened again. */
 function showAddress(): void {

@@ -6,10 +6,11 @@ import { gravestOf, gravity, type MarkGroup } from './mark-rail.js';
 
 /** A group is meant where the pointer is at most so many pixels from it. */
 const reach = 8;
-const mostLines = 3;
+const mostLines = 2;
 
 /**
- * Shows the events where the pointer is: at most three lines below the plot, so that its curves stay visible.
+ * Shows the events where the pointer is: at most two lines in the space below a chart, where they cover
+ * neither curves nor values.
  */
 export class MarkLabel {
   readonly element = element('div', { class: 'mark-label' });
@@ -36,13 +37,14 @@ export class MarkLabel {
     this.element.hidden = group === undefined;
     if (group === undefined) return;
     this.element.replaceChildren(...linesOf(group.marks).map((line) => element('p', {}, line)));
-    const start = plot.over.offsetLeft + group.left;
-    const most = plot.root.clientWidth - this.element.offsetWidth;
+    const panel = this.element.parentElement!;
+    const start = plot.over.getBoundingClientRect().left - panel.getBoundingClientRect().left + group.left;
+    const most = panel.clientWidth - this.element.offsetWidth;
     this.element.style.left = `${Math.max(0, Math.min(start - 12, most))}px`;
   }
 }
 
-/** One line for each mark, or how many of each kind there are and the gravest of them. */
+/** One line for each mark, or one of how many of each kind there are and one of the gravest of them. */
 export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
   if (marks.length <= mostLines) return marks.map(lineOf);
   const [first, last] = [marks[0]!.iteration, marks.at(-1)!.iteration];
@@ -51,13 +53,9 @@ export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
     .filter(([count]) => count > 0)
     .map(([count, kind]) => `${count} ${namesOf[kind][count === 1 ? 0 : 1]}`)
     .toReversed();
-  return [
-    first === last
-      ? `step ${formatNumber(first)}:`
-      : `steps ${formatNumber(first)} to ${formatNumber(last)}:`,
-    counts.join(', '),
-    lineOf(gravestOf(marks)),
-  ];
+  const steps =
+    first === last ? `step ${formatNumber(first)}` : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
+  return [`${steps}: ${counts.join(', ')}`, lineOf(gravestOf(marks))];
 }
 
 /** "step 1,200: checkpoint saved". */

@@ -36,6 +36,8 @@ export class RunData {
   }
 
   #update(changed: ReadonlySet<string>): void {
+    // a hidden page draws nothing: all runs change when it is visible again
+    if (document.hidden) return;
     const { shown, focus, runs } = this.#state;
     const query = this.#query();
     for (const id of new Set([...shown, ...(focus === undefined ? [] : [focus])])) {

@@ -1,5 +1,5 @@
-import type { RunDetails, RunSummary, SampleOfRun } from '../src/api-types.js';
-import { configurationPanel } from './configuration-panel.js';
+import type { RunDetails, RunSummary, SampleOfRun, StartOfRun } from '../src/api-types.js';
+import { ConfigurationPanel } from './configuration-panel.js';
 import { element } from './element.js';
 import { ExpertsPanel } from './experts-panel.js';
 import { formatBytes, formatNumber, formatTime } from './format.js';
@@ -15,6 +15,7 @@ export class RunDetailsView {
   readonly #state: State;
   readonly #heading = element('h2', { class: 'run-heading' });
   readonly #timeline = new TimelinePanel();
+  readonly #configuration = new ConfigurationPanel();
   readonly #experts: ExpertsPanel;
   readonly #tabs: Tabs;
   readonly #section: HTMLElement;
@@ -45,6 +46,7 @@ export class RunDetailsView {
     this.#section.hidden = summary === undefined || details === undefined;
     if (summary === undefined || details === undefined) return;
     this.#timeline.show(details);
+    this.#configuration.show(details);
     const { tab, layer } = this.#state.view;
     this.#experts.show(details, { layer, series: data.series.get(summary.id)?.series ?? {} });
     const key = JSON.stringify([details, summary.state, data.problems.get(summary.id), tab]);
@@ -73,7 +75,7 @@ export class RunDetailsView {
       ['experts', 'Experts', [details.experts === null ? undefined : this.#experts.panel]],
       ['ranks', 'Ranks', [ranksPanel(details.ranks)]],
       ['timeline', 'Timeline of a step', [details.traceRevision === null ? undefined : this.#timeline.panel]],
-      ['configuration', 'Configuration', [configurationPanel(details)]],
+      ['configuration', 'Configuration', [this.#configuration.panel]],
     ];
     const shown = tabs.flatMap(([id, title, content]) => {
       const there = content.filter((part) => part !== undefined);
@@ -100,7 +102,8 @@ function notesPanel({ notes }: RunDetails): HTMLElement | undefined {
   return panel('Notes', ...notes.map((text) => element('p', {}, text)));
 }
 
-function startsPanel({ starts }: RunDetails, { state }: RunSummary): HTMLElement | undefined {
+function startsPanel(details: RunDetails, { state }: RunSummary): HTMLElement | undefined {
+  const { starts } = details;
   if (starts.length === 0) return undefined;
   const items = starts.map(({ time, host, iteration, end }, index) => {
     const isLast = index === starts.length - 1;
@@ -111,18 +114,48 @@ function startsPanel({ starts }: RunDetails, { state }: RunSummary): HTMLElement
           ? 'running'
           : 'its process was killed: no end is recorded'
         : `${endings[end.reason] ?? `stopped (${end.reason})`} at step ${formatNumber(end.iteration)}, ${formatTime(end.time)}`;
+    const isFailure = end?.reason === 'failed' || (end === null && ended !== 'running');
     const error = end?.error ?? undefined;
+    const advice = isFailure ? adviceFor(details, { end, isLast }) : [];
     return element(
       'li',
-      { class: end?.reason === 'failed' || (end === null && ended !== 'running') ? 'failed' : '' },
+      { class: isFailure ? 'failed' : '' },
       element('p', {}, element('strong', {}, verb), ` on ${host}, ${formatTime(time)}`),
       element('p', { class: 'muted' }, ended),
       error === undefined ? undefined : element('p', { class: 'error-text' }, error),
+      ...advice.map((text) => element('p', { class: 'advice' }, text)),
     );
   });
   const restarts = starts.length === 1 ? '' : ` · ${starts.length}`;
   return panel(`Starts and ends${restarts}`, element('ol', { class: 'timeline' }, ...items));
 }
+
+interface Failure {
+  readonly end: StartOfRun['end'];
+  /** False after a later start: the run went on. */
+  readonly isLast: boolean;
+}
+
+/** Returns what to do after a failure: what its error says, and how the run goes on. */
+function adviceFor({ checkpoints, directory }: RunDetails, { end, isLast }: Failure): readonly string[] {
+  const remedy = end?.remedy ?? undefined;
+  const killed =
+    'Who killed it is in the log of its host: often that its memory was full (dmesg names the process), ' +
+    'or a limit of the scheduler. mtl plan predicts the memory of a run.';
+  const newest = checkpoints.at(-1);
+  const goesOn =
+    newest === undefined
+      ? 'No checkpoint is saved: the same command begins anew. With --save-interval a run goes on from where it was.'
+      : `To go on from step ${formatNumber(newest.iteration)}, add this to the same command: --load ${quoted(directory)}`;
+  return [
+    ...(end === null ? [killed] : remedy === undefined ? [] : [`What to do: ${remedy}`]),
+    ...(isLast ? [goesOn] : []),
+  ];
+}
+
+/** Quotes a path for a shell where it needs that. */
+const quoted = (path: string): string =>
+  /^[\w./@:+,-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 
 const endings: Readonly<Record<string, string>> = {
   done: 'finished',
@@ -195,18 +228,19 @@ function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   // what was written again and again is there once, where it was written last
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
-    const key = JSON.stringify([sample.label, sample.text]);
+    const { label, text, prompt, completion } = sample;
+    const key = JSON.stringify([label, text, prompt, completion]);
     groups.set(key, [...(groups.get(key) ?? []), sample]);
   }
   const items = [...groups.values()].map((group) => {
     const sample = group[0]!;
     const steps = group.map(({ iteration }) => formatNumber(iteration)).toReversed();
-    const when = `step${steps.length === 1 ? '' : 's'} ${steps.join(', ')}`;
-    const what = sample.label === null ? '' : ` · ${sample.label}`;
+    const when = `${steps.length === 1 ? 'Step' : 'Steps'} ${steps.join(', ')}`;
+    const what = sample.label === null ? undefined : element('span', { class: 'muted' }, sample.label);
     return element(
       'li',
       {},
-      element('p', { class: 'muted' }, `${when}${what}`),
+      element('h4', { class: 'sample-step' }, when, what),
       element('pre', { class: 'sample' }, ...contentOf(sample)),
     );
   });

@@ -1,8 +1,9 @@
 import type { RunSummary } from '../src/api-types.js';
+import { trainingLoss, validationLoss } from './chart-kinds.js';
 import { element } from './element.js';
 import { formatCount, formatNumber, formatSeconds } from './format.js';
 import { classOf } from './run-colours.js';
-import { newestFirst, type State } from './state.js';
+import type { State } from './state.js';
 
 /** The list of runs: which of them have curves, and the one whose details are shown. */
 export class RunList {
@@ -12,34 +13,44 @@ export class RunList {
   readonly #filter = element('input', {
     class: 'filter',
     attributes: { type: 'search', placeholder: 'Filter runs', 'aria-label': 'Filter runs by name' },
-    on: { input: () => this.#update() },
+    on: { input: () => this.#state.update({ filter: this.#filter.value }) },
   });
+  readonly #nothing = element('p', { class: 'empty', attributes: { role: 'status' } });
+  readonly #lost = element(
+    'p',
+    { class: 'error-text' },
+    'The server does not answer. Start mtl watch again on the same port: this page goes on by itself.',
+  );
   readonly #list = element('ul', { class: 'runs' });
   readonly #items = new Map<string, { readonly item: HTMLLIElement; key: string }>();
 
   constructor(parent: HTMLElement, state: State) {
     this.#state = state;
+    this.#filter.value = state.view.filter;
+    this.#lost.hidden = true;
     const title = element('h1', {}, 'mtl watch');
     const head = element('header', { class: 'brand' }, title, this.#connection);
-    parent.append(head, this.#folder, this.#filter, this.#list);
+    parent.append(head, this.#folder, this.#lost, this.#filter, this.#nothing, this.#list);
     state.onChange(() => this.#update());
   }
 
   #update(): void {
-    const { runs, directory, isConnected } = this.#state;
+    const { runs, listed, directory, isConnected, view } = this.#state;
     this.#folder.textContent = directory.split('/').at(-1) ?? '';
     this.#folder.title = directory;
     this.#connection.textContent = isConnected ? 'live' : 'no connection';
     this.#connection.dataset.state = isConnected ? 'live' : 'lost';
-    this.#filter.hidden = runs.size < 8;
-    const wanted = this.#filter.value.toLowerCase();
-    const shown = newestFirst(runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));
+    this.#lost.hidden = isConnected;
+    this.#filter.hidden = runs.size < 8 && view.filter === '';
+    const isWithoutMatch = runs.size > 0 && listed.length === 0;
+    this.#nothing.textContent = isWithoutMatch ? noRunMatches(view.filter) : '';
+    this.#nothing.hidden = !isWithoutMatch;
     for (const [id, { item }] of this.#items) {
-      if (shown.some((run) => run.id === id)) continue;
+      if (listed.some((run) => run.id === id)) continue;
       item.remove();
       this.#items.delete(id);
     }
-    for (const [index, run] of shown.entries()) this.#place(run, index);
+    for (const [index, run] of listed.entries()) this.#place(run, index);
   }
 
   /** Items that did not change are left alone, so that the keyboard's focus stays where it is. */
@@ -91,6 +102,9 @@ export class RunList {
   }
 }
 
+export const noRunMatches = (filter: string): string =>
+  `No run has “${filter.trim()}” in its name. Clear the filter to see all runs.`;
+
 function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
   const most = Math.max(1, trainIterations ?? iteration);
   const label = `${formatNumber(iteration)} of ${formatNumber(trainIterations)} steps`;
@@ -106,13 +120,16 @@ function figuresOf({ state, ...run }: RunSummary): HTMLElement {
   const of = run.trainIterations === null ? '' : ` / ${formatNumber(run.trainIterations)}`;
   const figures: readonly (readonly [label: string, value: string | undefined])[] = [
     ['step', `${formatNumber(run.iteration)}${of}`],
-    ['loss', run.loss === null ? undefined : formatNumber(run.loss)],
-    ['validation', run.validationLoss === null ? undefined : formatNumber(run.validationLoss)],
+    [trainingLoss.toLowerCase(), run.loss === null ? undefined : formatNumber(run.loss)],
+    [
+      validationLoss.toLowerCase(),
+      run.validationLoss === null ? undefined : formatNumber(run.validationLoss),
+    ],
     ['tokens/s', isRunning && run.tokensPerSecond !== null ? formatCount(run.tokensPerSecond) : undefined],
     ['left', isRunning && rest > 0 ? formatSeconds(rest) : undefined],
   ];
   const cells = figures.flatMap(([label, value]) =>
-    value === undefined ? [] : [element('dt', {}, label), element('dd', {}, value)],
+    value === undefined ? [] : [element('div', {}, element('dt', {}, label), element('dd', {}, value))],
   );
   return element('dl', { class: 'figures' }, ...cells);
 }

@@ -1,4 +1,5 @@
 import type { ExpertsAnswer, RunDetails, RunsEvent, SeriesAnswer, TraceAnswer } from '../src/api-types.js';
+import { listenWhileVisible } from './listen.js';
 
 /** Addresses are relative: they begin with the token where one is needed. */
 async function get<Answer>(path: string): Promise<Answer> {
@@ -24,24 +25,14 @@ export interface EventListeners {
   readonly onConnected: (isConnected: boolean) => void;
 }
 
-/**
- * Listens to the server while the page is visible: a browser has few connections, and a hidden page needs
- * none. The browser connects again by itself when the server was away.
- */
+/** Listens to the server. The browser connects again by itself when the server was away. */
 export function listen({ onRuns, onConnected }: EventListeners): void {
-  let source: EventSource | undefined;
-  const update = (): void => {
-    if (document.hidden) {
-      source?.close();
-      source = undefined;
-      return;
-    }
-    if (source !== undefined) return;
-    source = new EventSource('api/events');
+  const open = (): EventSource => {
+    const source = new EventSource('api/events');
     source.onopen = () => onConnected(true);
     source.onerror = () => onConnected(false);
     source.onmessage = ({ data }) => onRuns(JSON.parse(data as string) as RunsEvent);
+    return source;
   };
-  document.addEventListener('visibilitychange', update);
-  update();
+  listenWhileVisible({ page: document, open, look: () => get('api/runs'), onRuns });
 }

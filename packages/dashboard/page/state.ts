@@ -20,6 +20,8 @@ export interface View {
   showsMarks: boolean;
   /** True if spikes are marked too whose update was kept. */
   showsReported: boolean;
+  /** A part of the names of the runs that are listed and shown; empty for all. */
+  filter: string;
   /** The range that is zoomed into; undefined for everything. */
   range: Range | undefined;
   /** The part of the details that is shown; undefined for the first. */
@@ -46,6 +48,7 @@ export class State {
       scale: 'typical',
       showsMarks: true,
       showsReported: false,
+      filter: '',
       range: undefined,
       tab: undefined,
       layer: undefined,
@@ -53,18 +56,25 @@ export class State {
     };
   }
 
+  /** The runs that the filter leaves, newest first. */
+  get listed(): readonly RunSummary[] {
+    const wanted = this.view.filter.trim().toLowerCase();
+    return newestFirst(this.runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));
+  }
+
   /** Runs with curves, newest first. */
   get shown(): readonly string[] {
     const { chosen } = this.view;
-    const ids = newestFirst(this.runs.values()).map(({ id }) => id);
+    const ids = this.listed.map(({ id }) => id);
     return chosen === undefined ? ids.slice(0, numColours) : ids.filter((id) => chosen.includes(id));
   }
 
-  /** The run whose details and events are shown. */
+  /** The run whose details and events are shown; undefined where none is listed. */
   get focus(): string | undefined {
     const { chosenFocus } = this.view;
-    if (chosenFocus !== undefined && this.runs.has(chosenFocus)) return chosenFocus;
-    return this.shown[0] ?? newestFirst(this.runs.values())[0]?.id;
+    const { listed } = this;
+    if (listed.some(({ id }) => id === chosenFocus)) return chosenFocus;
+    return this.shown[0] ?? listed[0]?.id;
   }
 
   colourOf(id: string): RunColour {
@@ -82,7 +92,8 @@ export class State {
   }
 
   show(id: string, isShown: boolean): void {
-    const others = this.shown.filter((other) => other !== id);
+    // those that the filter hides stay chosen
+    const others = (this.view.chosen ?? this.shown).filter((other) => other !== id);
     this.update({ chosen: isShown ? [...others, id] : others });
   }
 

@@ -35,12 +35,24 @@ export class Access {
   /**
    * Returns the path and the query of a request behind the base.
    *
-   * @throws HttpProblem 405 for anything but GET, 403 for a wrong Host header or token
+   * @throws HttpProblem 405 for anything but GET, 400 for several Host headers, 403 for a wrong one or a
+   *   wrong token
    */
-  check({ method, headers, url = '/' }: Pick<IncomingMessage, 'method' | 'headers' | 'url'>): URL {
+  check({ method, rawHeaders, url = '/' }: Pick<IncomingMessage, 'method' | 'rawHeaders' | 'url'>): URL {
     if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
-    if (!this.#isOwnName(headers.host)) {
-      throw new HttpProblem(403, 'the Host header does not name this machine');
+    // as they were sent: Node.js keeps the first of several, and a proxy on the way may have looked at
+    // another
+    const names = rawHeaders.filter(
+      (_, at) => rawHeaders[at - (at % 2)]!.toLowerCase() === 'host' && at % 2 === 1,
+    );
+    if (names.length !== 1) {
+      throw new HttpProblem(400, `${names.length} Host headers; a request has exactly one`);
+    }
+    if (!this.#isOwnName(names[0])) {
+      throw new HttpProblem(
+        403,
+        'the Host header does not name this machine; open the address that mtl watch printed',
+      );
     }
     // relative to a host of no meaning: what url says of one is not looked at
     const asked = new URL(
@@ -49,7 +61,10 @@ export class Access {
     if (this.token === undefined) return asked;
     const [, token = '', ...rest] = asked.pathname.split('/');
     if (!isSame(token, this.token))
-      throw new HttpProblem(403, 'the address lacks the token that mtl watch printed');
+      throw new HttpProblem(
+        403,
+        'the address lacks the token; open the address that mtl watch printed, as a whole',
+      );
     asked.pathname = `/${rest.join('/')}`;
     return asked;
   }

@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import type { Axis, ExpertsAnswer, SeriesAnswer } from './api-types.js';
 import type { TraceOfRun } from './read-trace-of-run.js';
-import { HttpProblem } from './respond.js';
+import { HttpProblem, textOfError } from './respond.js';
 import type { RunFolder } from './run-folder.js';
 import type { SeriesQuery } from './run-index.js';
 import type { RunsFolder } from './runs-folder.js';
@@ -81,7 +81,7 @@ async function traceOf(run: RunFolder, picture: string | undefined): Promise<Ans
     trace = await run.trace();
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
-    throw new HttpProblem(404, `${error.code}: ${error.message}`);
+    throw new HttpProblem(404, textOfError(error));
   }
   if (trace === undefined) throw new HttpProblem(404, 'the run folder has no trace.json');
   if (picture === undefined) return json(trace.answer);

@@ -45,6 +45,8 @@ export interface StartOfRun {
     readonly reason: string;
     readonly iteration: number;
     readonly error: string | null;
+    /** The remedy of the error. */
+    readonly remedy: string | null;
   } | null;
 }
 
@@ -143,6 +145,8 @@ export interface ComparableOfRun {
 /** Everything of a run but its curves. */
 export interface RunDetails {
   readonly id: string;
+  /** The path of its folder. */
+  readonly directory: string;
   readonly revision: number;
   /** Flags of the last start. */
   readonly flags: Readonly<Record<string, unknown>>;

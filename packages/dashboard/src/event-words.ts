@@ -42,7 +42,7 @@ const endingsOfSpikes: Readonly<Record<string, string>> = {
 function spikeWords(fields: Fields): EventWords {
   const { action, lm_loss: loss, grad_norm: norm } = fields;
   const figures = [
-    figureWords('loss', loss, fields.lm_loss_limit),
+    figureWords('training loss', loss, fields.lm_loss_limit),
     figureWords('gradient norm', norm, fields.grad_norm_limit),
   ].filter((text) => text !== undefined);
   const ending = endingsOfSpikes[String(action)];

@@ -1,5 +1,6 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -116,8 +117,19 @@ describe('what is served', () => {
     folders.write('torn', 'run.json', '{"format":');
     folders.append('torn', ...steps(1, 3));
     const details = await json('/api/runs/torn');
-    expect(details.problems).toEqual([expect.stringContaining('MTL_RUN_RECORD')]);
+    expect(details.problems).toEqual([expect.stringMatching(/^MTL_RUN_RECORD: .*\. What to do: move /s)]);
     expect(details.series).toContain('lm_loss');
+  });
+
+  it('says what to do after a failure, where the record has it', async () => {
+    const end = { reason: 'failed', error: 'MTL_NOT_FINITE: loss NaN', remedy: 'lower --lr' };
+    folders.record('advised', { ends: [{ reason: 'failed', error: 'an older one' }, end] });
+    const { starts, directory } = await json('/api/runs/advised');
+    expect(starts.map((start: { end: { remedy: unknown } }) => start.end.remedy)).toEqual([
+      null,
+      'lower --lr',
+    ]);
+    expect(directory).toBe(join(folders.path, 'advised'));
   });
 
   it('tells which runs run, and which were killed', async () => {
@@ -184,6 +196,24 @@ describe('what is not served', () => {
     for (const host of ['localhost', 'localhost:9999', '[::1]:80', '127.0.0.1']) {
       expect((await get('/api/runs', { host })).status).toBe(200);
     }
+  });
+
+  it('refuses several Host headers, the first of which names this machine, and none', async () => {
+    const statusOf = async (...headers: readonly string[]): Promise<string> => {
+      const socket = connect(Number(new URL(dashboard.url).port), '127.0.0.1');
+      socket.write(`${['GET /api/runs HTTP/1.1', ...headers, 'Connection: close'].join('\r\n')}\r\n\r\n`);
+      let answer = '';
+      for await (const part of socket.setEncoding('utf8')) answer += part;
+      return answer.split('\r\n')[0]!;
+    };
+    expect(await statusOf('Host: localhost')).toBe('HTTP/1.1 200 OK');
+    const refused = 'HTTP/1.1 400 Bad Request';
+    expect(await statusOf('Host: localhost', 'Host: evil.example')).toBe(refused);
+    expect(await statusOf('Host: evil.example', 'host: localhost')).toBe(refused);
+    expect(await statusOf('Host: localhost', 'Accept: */*', 'HOST: localhost')).toBe(refused);
+    expect(await statusOf()).toBe(refused);
+    // a value is not a name
+    expect(await statusOf('Host: localhost', 'X-Name: host')).toBe('HTTP/1.1 200 OK');
   });
 
   it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD'])('only reads: %s is refused', async (method) => {

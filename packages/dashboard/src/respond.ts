@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { MtlError } from '@mtl/errors';
 
 /**
  * Sent with every response: only what this server serves is loaded, nothing runs that stands in a page, no
@@ -48,4 +49,9 @@ export class HttpProblem extends Error {
     super(message);
     this.status = status;
   }
+}
+
+/** Returns what is wrong and what to do, in one line for the page. */
+export function textOfError({ code, message, remedy }: MtlError): string {
+  return `${code}: ${message}${remedy === undefined ? '' : `. What to do: ${remedy}`}`;
 }

@@ -16,6 +16,7 @@ import {
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
 import { marksOfRun } from './marks-of-run.js';
 import { readTraceOfRun } from './read-trace-of-run.js';
+import { textOfError } from './respond.js';
 import { AppendedLines, openRunFile, readRunFile } from './run-files.js';
 import { RunIndex } from './run-index.js';
 
@@ -89,6 +90,7 @@ export class RunFolder {
     const last = this.#record?.starts.at(-1);
     return {
       id: this.#id,
+      directory: this.#path,
       revision: this.summary.revision,
       flags: last?.flags ?? {},
       conditions: last === undefined ? {} : conditionsOf(last),
@@ -99,7 +101,7 @@ export class RunFolder {
         host,
         pid,
         iteration,
-        end: end === undefined ? null : { ...end, error: end.error ?? null },
+        end: end === undefined ? null : { ...end, error: end.error ?? null, remedy: end.remedy ?? null },
       })),
       checkpoints: await this.#checkpoints(),
       best: bestOf(index),
@@ -142,7 +144,7 @@ export class RunFolder {
       this.#record = parseRunRecord(text, { path });
     } catch (error) {
       if (!MtlError.isInstance(error)) throw error;
-      this.#problem = `${error.code}: ${error.message}`;
+      this.#problem = textOfError(error);
     }
   }
 

@@ -142,7 +142,7 @@ describe('RunIndex', () => {
         time: null,
         iteration: 1,
         kind: 'spike',
-        text: 'spike: loss 12.35 (limit 8); its update was skipped',
+        text: 'spike: training loss 12.35 (limit 8); its update was skipped',
       },
     ]);
   });

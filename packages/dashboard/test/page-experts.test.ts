@@ -68,7 +68,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     await expect.poll(() => colourOf(0, [0, 2], overview)).toBe(await property('--heat-even'));
     expect(await colourOf(0, [0, 0], overview)).not.toBe(await property('--heat-even'));
     const curves = () => details.locator('.small-curve figcaption').allTextContents();
-    const ofLosses = ['Balancing loss1.5', 'Router z-loss7'];
+    const ofLosses = ['Load balancing loss of sequences1.5', 'Router z-loss7'];
     await expect
       .poll(curves)
       .toEqual(['Busiest expert1.5', 'Dropped choices12.5 %', 'Router entropy1.25', ...ofLosses]);

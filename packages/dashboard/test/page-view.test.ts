@@ -161,6 +161,95 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     await expect.poll(() => beyond.textContent()).toBe('');
   });
 
+  /** Eight runs, two of which have losses far below the others; the newest is one of the high ones. */
+  async function openEight(query = ''): Promise<void> {
+    await browser.open((all) => {
+      const ends = [0.05, 0.2, 7, 6, 5, 4, 4.5, 8];
+      for (const [number, end] of ends.entries()) {
+        const name = `${end < 1 ? 'tuned' : 'base'}-${number}`;
+        const flags = { lr: 10 ** -number, 'num-layers': 2 ** (number >> 1), 'adam-beta2': number % 2 };
+        const startedAt = `2026-11-22T1${number}:00:00.000Z`;
+        all.record(name, {
+          flags: { ...flags, 'tokenizer-model': `/models/tokenizers/byte-pairs-${number}.tokenizer.json` },
+          startedAt,
+        });
+        all.append(name, ...steps(1, 100).map((one, at) => ({ ...one, lm_loss: end * (1 + 1 / (at + 1)) })));
+      }
+    }, query);
+    await browser.chart('peak_bytes').locator('strong').first().waitFor();
+  }
+
+  it('shows the curves of all runs whose losses are very different, the focused one too', async () => {
+    await openEight();
+    for (const name of ['base-2', 'base-3', 'base-4', 'base-5', 'base-6', 'base-7']) {
+      await expect.poll(() => browser.pixelsOf('lm_loss', name), { message: name }).toBeGreaterThan(100);
+    }
+    expect(await browser.page.title()).toBe('finished, step 100: 8.08 training loss · base-7 · mtl watch');
+    const heads = browser.page.locator('.differences tbody th');
+    expect(await heads.allTextContents()).toEqual([
+      '--lr',
+      '--num-layers',
+      '--adam-beta2',
+      '--tokenizer-model',
+    ]);
+  });
+
+  it('breaks long values between words', async () => {
+    await openEight();
+    // the lines of a value, by the top of each of its letters
+    const linesOfValue = `[...document.querySelectorAll('.differences tr:last-child td .value')].map((value) => {
+      const lines = new Map();
+      for (const node of value.childNodes) {
+        for (let at = 0; at < (node.data ?? '').length; at++) {
+          const range = document.createRange();
+          range.setStart(node, at);
+          range.setEnd(node, at + 1);
+          const { top } = range.getBoundingClientRect();
+          lines.set(top, (lines.get(top) ?? '') + node.data[at]);
+        }
+      }
+      return [...lines.values()];
+    })`;
+    const lines = () => browser.page.evaluate<string[][]>(linesOfValue);
+    await expect.poll(async () => (await lines()).length).toBe(8);
+    // where columns have room for a word, and where they have not
+    for (const width of [1300, 900]) {
+      await browser.page.setViewportSize({ width, height: 900 });
+      const ends = (await lines()).flatMap((ofValue) => ofValue.slice(0, -1));
+      expect(ends.length).toBeGreaterThan(8);
+      for (const end of ends) expect(end).toMatch(/[/.-]$/);
+    }
+    await browser.page.setViewportSize({ width: 1300, height: 900 });
+  });
+
+  it('filters charts as well as the list, and says where nothing matches', async () => {
+    await openEight();
+    const filter = browser.page.getByRole('searchbox', { name: 'Filter runs by name' });
+    await filter.fill('tuned');
+    await expect.poll(() => browser.page.locator('.run').count()).toBe(2);
+    const values = browser.chart('lm_loss').locator('.values li');
+    await expect.poll(() => values.count()).toBe(2);
+    expect(new URL(browser.page.url()).searchParams.get('filter')).toBe('tuned');
+    await filter.fill('nothing');
+    const text = 'No run has “nothing” in its name. Clear the filter to see all runs.';
+    await expect.poll(() => browser.page.getByText(text).count()).toBe(2);
+    expect(await browser.page.locator('[data-chart]').count()).toBe(0);
+    await filter.fill('');
+    await expect.poll(() => values.count()).toBe(8);
+    await browser.page.getByRole('tab', { name: 'Configuration' }).click();
+    const flags = browser.page.getByRole('searchbox', { name: 'Filter flags' });
+    await flags.fill('nothing');
+    await browser.page.getByText('No flag, value or condition has “nothing” in it').waitFor();
+    // what is typed stays while the run goes on
+    browser.folders.append('base-7', ...steps(101, 102));
+    await browser.run('base-7').getByText('102 / 100').waitFor();
+    await expect.poll(() => values.first().textContent()).toBe('2.594');
+    expect(await flags.inputValue()).toBe('nothing');
+    await flags.fill('lr');
+    await browser.page.getByRole('row', { name: '--lr' }).last().waitFor();
+    expect(await browser.page.getByText('No flag, value').isVisible()).toBe(false);
+  });
+
   it('draws throughput and step time as a median in its band', async () => {
     await browser.open((all) => {
       all.record('noisy');

@@ -16,6 +16,18 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
   afterAll(() => browser.stop());
   afterEach(() => browser.close());
 
+  /** Returns the plots with their axes, the values and the titles that the visible label covers. */
+  const coveredByLabel = () =>
+    browser.page.evaluate<string[]>(`{
+      const label = document.querySelector('.mark-label:not([hidden])').getBoundingClientRect();
+      [...document.querySelectorAll('.plot, .values li, figcaption > *')]
+        .filter((one) => {
+          const { left, right, top, bottom } = one.getBoundingClientRect();
+          return left < label.right && right > label.left && top < label.bottom && bottom > label.top;
+        })
+        .map((one) => one.className + one.textContent);
+    }`);
+
   it('waits for runs, and draws their curves while they train', async () => {
     await browser.open(() => {});
     await browser.page.getByText('No run here yet').waitFor();
@@ -80,10 +92,10 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
 
   it('shows errors and restarts, checkpoints, samples, ranks and the configuration of a run', async () => {
     await browser.open((all) => {
-      const error = 'MTL_NOT_FINITE: iteration 20: loss NaN';
+      const failure = { error: 'MTL_NOT_FINITE: iteration 20: loss NaN', remedy: 'lower --lr' };
       all.record('broken', {
         flags: { lr: 5 },
-        ends: [undefined, { reason: 'failed', error }],
+        ends: [undefined, { reason: 'failed', ...failure }],
         worldSize: 2,
       });
       const figures = { compute_ms: [40, 95], waited_ms: [60, 5], peak_bytes: [1024, 2048] };
@@ -113,6 +125,9 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     const overview = [
       'its process was killed',
       'Went on from step 10',
+      'Who killed it is in the log of its host',
+      'What to do: lower --lr',
+      `To go on from step 10, add this to the same command: --load ${join(browser.folders.path, 'broken')}`,
       'the validation loss has been rising since step 2',
     ];
     for (const text of overview) await details.getByText(text).first().waitFor();
@@ -127,8 +142,8 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await tab('Samples').click();
     // twice the same is there once
     await expect
-      .poll(() => details.locator('.part li > p').allTextContents())
-      .toEqual(['steps 10, 20 · A sample', 'step 15 · A sample']);
+      .poll(() => details.locator('.part li > h4').allTextContents())
+      .toEqual(['Steps 10, 20A sample', 'Step 15A sample']);
     expect(await details.locator('.sample span').allTextContents()).toEqual([
       'What',
       ' light',
@@ -168,7 +183,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
       'step 16: went back to the checkpoint of step 5',
       'step 14: step without an update',
       'step 10: started again on here',
-      'step 8: spike: loss 12; its update was skipped',
+      'step 8: spike: training loss 12; its update was skipped',
       'step 5: checkpoint saved',
     ];
     for (const property of ['quiet', 'note', 'grave']) {
@@ -183,8 +198,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await to(8);
     const labels = browser.page.locator('.mark-label:visible');
     await expect.poll(() => labels.allTextContents()).toEqual([expected[4]]);
-    // below the plot and its axis, where it hides no curve
-    expect((await boxOf(labels)).y).toBeGreaterThan(box.y + box.height);
+    expect(await coveredByLabel()).toEqual([]);
     await to(12);
     await expect.poll(() => labels.count()).toBe(0);
     await browser.page.getByText('Events of marked: 6').click();
@@ -195,7 +209,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await to(12);
     await expect
       .poll(() => labels.allTextContents())
-      .toEqual(['step 12: spike: loss 11; its update was kept']);
+      .toEqual(['step 12: spike: training loss 11; its update was kept']);
     await browser.run('other').locator('.name').click();
     await browser.page.getByText('Events of other: 1').waitFor();
     await browser.page.getByRole('checkbox', { name: 'Events', exact: true }).uncheck();
@@ -203,7 +217,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     expect(await list.isVisible()).toBe(false);
   });
 
-  it('folds events that stand close together into their count, and tells of them in three lines', async () => {
+  it('folds events that stand close together into their count, and tells of them in two lines', async () => {
     await browser.open((all) => {
       all.record('dense');
       all.append('dense', ...steps(1, 1000).map((one, at) => ({ ...one, skipped: at >= 496 && at < 500 })));
@@ -216,10 +230,20 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await expect
       .poll(() => label.allTextContents())
       .toEqual([
-        'steps 497 to 502:',
-        '4 steps without an update, 2 checkpoints',
+        'steps 497 to 502: 4 steps without an update, 2 checkpoints',
         'step 497: step without an update',
       ]);
+    for (const size of [
+      { width: 1300, height: 900 },
+      { width: 390, height: 900 },
+    ]) {
+      await browser.page.setViewportSize(size);
+      const plot = await boxOf(browser.chart('lm_loss').locator('.u-over'));
+      await browser.page.mouse.move(plot.x + 0.5 * plot.width, plot.y + plot.height + 8);
+      await label.first().waitFor();
+      expect(await coveredByLabel()).toEqual([]);
+    }
+    await browser.page.setViewportSize({ width: 1300, height: 900 });
   });
 
   it('draws the curve of two ranks while they train, the steps that they profile, and the simulated one', async () => {
@@ -288,7 +312,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
         .locator('main :is(img, b, i:not(.swatch, .tick), u, em, s, a, iframe, script)')
         .count(),
     ).toBe(0);
-    expect(await browser.page.title()).toBe('mtl watch');
+    expect(await browser.page.title()).toBe(`stopped, step 1: 8 training loss · ${name} · mtl watch`);
   });
 
   it('is light or dark as the system is, and reachable by keyboard', async () => {

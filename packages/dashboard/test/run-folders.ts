@@ -5,7 +5,10 @@ import { join } from 'node:path';
 export interface WrittenRun {
   readonly flags?: Readonly<Record<string, unknown>>;
   /** The ends of the starts before the last one, and of the last one; none for a process that was killed. */
-  readonly ends?: readonly ({ readonly reason: string; readonly error?: string } | undefined)[];
+  readonly ends?: readonly (
+    | { readonly reason: string; readonly error?: string; readonly remedy?: string }
+    | undefined
+  )[];
   readonly trainIterations?: number;
   readonly worldSize?: number;
   readonly startedAt?: string;

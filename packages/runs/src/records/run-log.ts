@@ -115,9 +115,16 @@ export class RunLog {
 
   /** Does as `end` for an error, which must not be hidden by one of writing the record. */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
-    const what = MtlError.isInstance(error) ? `${error.code}: ${error.message}` : formatError(error);
+    const isCoded = MtlError.isInstance(error);
+    const what = isCoded ? `${error.code}: ${error.message}` : formatError(error);
+    const remedy = isCoded ? error.remedy : undefined;
     try {
-      this.end({ reason: 'failed', iteration, error: what });
+      this.end({
+        reason: 'failed',
+        iteration,
+        error: what,
+        ...(remedy === undefined ? {} : { remedy }),
+      });
     } catch {
       // without an end it counts as failed too
     }

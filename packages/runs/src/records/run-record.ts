@@ -84,6 +84,8 @@ const startSchema = z.object({
       iteration: count,
       /** Code and message of the error that ended it. */
       error: text.optional(),
+      /** The remedy of the error; absent where it has none, and in records of older versions. */
+      remedy: text.optional(),
     })
     .optional(),
 });

@@ -87,7 +87,10 @@ describe('the record of a run', () => {
 
   it('keeps every start with its conditions, and how it ended', () => {
     start('a').end({ reason: 'exit-interval', iteration: 5 });
-    start('a', { iteration: 5 }).fail(new TrainingError('MTL_NO_DATA', 'no token'), { iteration: 7 });
+    start('a', { iteration: 5 }).fail(
+      new TrainingError('MTL_NO_DATA', 'no token', { remedy: 'add tokens' }),
+      { iteration: 7 },
+    );
     start('a', { iteration: 5 });
     const { starts } = readRunRecord(pathOf('a'))!;
     expect(starts.map(({ iteration, end }) => [iteration, end?.reason, end?.iteration, end?.error])).toEqual([
@@ -95,6 +98,7 @@ describe('the record of a run', () => {
       [5, 'failed', 7, 'MTL_NO_DATA: no token'],
       [5, undefined, undefined, undefined],
     ]);
+    expect(starts.map(({ end }) => end?.remedy)).toEqual([undefined, 'add tokens', undefined]);
     expect(starts[0]).toMatchObject({
       pid: process.pid,
       command: process.argv,

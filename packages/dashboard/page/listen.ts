@@ -1,0 +1,50 @@
+import type { RunsEvent } from '../src/api-types.js';
+
+/** Between two looks of a hidden page. */
+export const glanceMs = 15_000;
+
+/** The part of a document that is needed here. */
+export interface Visibility {
+  readonly hidden: boolean;
+  addEventListener(type: 'visibilitychange', listener: () => void): void;
+}
+
+export interface Listening {
+  readonly page: Visibility;
+  /** Opens the stream of events. */
+  readonly open: () => { close(): void };
+  /** Asks once for all runs. */
+  readonly look: () => Promise<Omit<RunsEvent, 'removed'>>;
+  /** Gets what `look` returned. */
+  readonly onRuns: (event: RunsEvent) => void;
+}
+
+/**
+ * Keeps the stream of events open while the page is visible: a browser has few connections, and a hidden page
+ * keeps none. It looks at the runs now and then instead, as the title of its tab stays in sight.
+ */
+export function listenWhileVisible({ page, open, look, onRuns }: Listening): void {
+  let stream: { close(): void } | undefined;
+  let glances: ReturnType<typeof setInterval> | undefined;
+  const glance = async (): Promise<void> => {
+    try {
+      const { directory, runs } = await look();
+      if (page.hidden) onRuns({ directory, runs, removed: [] });
+    } catch {
+      // the stream tells that the server is away as soon as the page is visible
+    }
+  };
+  const update = (): void => {
+    if (page.hidden) {
+      stream?.close();
+      stream = undefined;
+      glances ??= setInterval(() => void glance(), glanceMs);
+      return;
+    }
+    clearInterval(glances);
+    glances = undefined;
+    stream ??= open();
+  };
+  page.addEventListener('visibilitychange', update);
+  update();
+}

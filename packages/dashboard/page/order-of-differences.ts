@@ -1,0 +1,49 @@
+/**
+ * Flags that decide about a training run, from what most explains a loss: of the optimizer, then of the
+ * model.
+ */
+export const decisiveFlags: readonly string[] = [
+  ...['lr', 'num-layers', 'hidden-size', 'global-batch-size', 'train-iters', 'seq-length'],
+  ...[
+    'optimizer',
+    'ffn-hidden-size',
+    'num-attention-heads',
+    'num-query-groups',
+    'num-experts',
+    'moe-router-topk',
+  ],
+  ...['weight-decay', 'adam-beta1', 'adam-beta2', 'lr-warmup-iters', 'lr-decay-style', 'min-lr', 'clip-grad'],
+  ...['hidden-dropout', 'attention-dropout', 'position-embedding-type', 'normalization', 'swiglu'],
+  ...['bf16', 'fp16', 'load-hf', 'finetune', 'lora-rank', 'data-path'],
+];
+
+export interface Difference {
+  /** The name of a flag or a condition. */
+  readonly name: string;
+  /** One of each run, as text. */
+  readonly values: readonly string[];
+}
+
+/**
+ * Returns differences between runs, those that explain most first: decisive flags, then others with numbers,
+ * then the rest. Of each kind those with the most values come first.
+ */
+export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
+  return differences.toSorted(
+    (one, other) =>
+      kindOf(one) - kindOf(other) ||
+      numValues(other) - numValues(one) ||
+      rankOf(one) - rankOf(other) ||
+      one.name.localeCompare(other.name),
+  );
+}
+
+function kindOf({ name, values }: Difference): number {
+  if (decisiveFlags.includes(name)) return 0;
+  // seeds differ between runs that are meant to be the same
+  const isNumber = values.every((value) => value === '–' || Number.isFinite(Number(value)));
+  return isNumber && !/seed/.test(name) ? 1 : 2;
+}
+
+const numValues = ({ values }: Difference): number => new Set(values).size;
+const rankOf = ({ name }: Difference): number => decisiveFlags.indexOf(name);

@@ -1,0 +1,15 @@
+import type { RunSummary } from '../src/api-types.js';
+import { trainingLoss } from './chart-kinds.js';
+import { formatNumber } from './format.js';
+
+const ofPage = 'mtl watch';
+
+/** Returns the title of the browser's tab: what the focused run has come to, the figures first. */
+export function titleOf(run: RunSummary | undefined): string {
+  if (run === undefined) return ofPage;
+  const { id, state, iteration, loss } = run;
+  // a tab shows about twenty letters of it
+  const end = ['running', 'unknown'].includes(state) ? '' : `${state}, `;
+  const figures = loss === null ? '' : `: ${formatNumber(loss)} ${trainingLoss.toLowerCase()}`;
+  return `${end}step ${formatNumber(iteration)}${figures} · ${id} · ${ofPage}`;
+}

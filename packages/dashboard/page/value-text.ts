@@ -1,0 +1,12 @@
+/** Returns the value of a flag or a condition as text. */
+export function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '–';
+  if (Array.isArray(value)) return value.join(' ');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** Between words of a value: behind the separators of paths, lists and names. */
+const betweenWords = /(?<=[/\\,;:=_.|])(?=[^/\\,;:=_.|\d\s])/u;
+
+/** Returns the parts of a value that a line may end after: words, and numbers with their point. */
+export const wordsOf = (text: string): readonly string[] => text.split(betweenWords);

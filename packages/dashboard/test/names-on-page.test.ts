@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { chartKinds, kindOf } from '../page/chart-kinds.js';
+import { titleOf } from '../page/title.js';
+import type { RunSummary } from '../src/api-types.js';
+
+const losses = [
+  ...['lm_loss', 'sop_loss', 'total_loss', 'z_loss'],
+  ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss'],
+];
+
+describe('names of losses', () => {
+  it('are one for each loss, and begin with "Validation" for evaluations', () => {
+    const titles = losses.map((name) => kindOf(name).title);
+    expect(new Set(titles).size).toBe(losses.length);
+    expect(titles.slice(0, 3)).toEqual(['Training loss', 'Sentence order loss', 'Total loss']);
+    expect(losses.map((name) => kindOf(`validation.${name}`).title)).toEqual([
+      'Validation loss',
+      ...titles.slice(1).map((title) => `Validation ${title.charAt(0).toLowerCase()}${title.slice(1)}`),
+    ]);
+    expect(kindOf('validation.lm_loss').unit).toBe(kindOf('lm_loss').unit);
+    expect(chartKinds(new Set(['my_own_value']))[0]!.title).toBe('My own value');
+  });
+});
+
+describe('title of the tab', () => {
+  const run: RunSummary = {
+    id: 'run-a',
+    state: 'running',
+    model: 'gpt',
+    worldSize: 1,
+    iteration: 1290,
+    trainIterations: 2000,
+    loss: 4.68312,
+    validationLoss: null,
+    tokensPerSecond: null,
+    stepMs: null,
+    startedAt: null,
+    numStarts: 1,
+    error: null,
+    revision: 1,
+  };
+
+  it('has step and loss of the focused run first', () => {
+    expect(titleOf(run)).toBe('step 1,290: 4.683 training loss · run-a · mtl watch');
+    expect(titleOf({ ...run, state: 'failed' })).toBe(
+      'failed, step 1,290: 4.683 training loss · run-a · mtl watch',
+    );
+    expect(titleOf({ ...run, loss: null, iteration: 0 })).toBe('step 0 · run-a · mtl watch');
+    expect(titleOf(undefined)).toBe('mtl watch');
+  });
+});
