@@ -40,7 +40,8 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
                         bytes, static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
-  // A cached block up to an eighth larger than requested is as good as an exact one.
+  // A cached block up to an eighth larger than requested is as good as an exact one. It counts as one of the
+  // requested size, so that what is in use does not depend on what was in use before.
   const auto found = cached_.lower_bound(size);
   size_t granted = size;
   if (found != cached_.end() && found->first <= size + size / 8) {
@@ -63,8 +64,8 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
     permit(*data, bytes);
     forbid(static_cast<char*>(*data) + bytes, granted - bytes);
   }
-  live_.emplace(*data, granted);
-  statistics_.bytes_in_use += granted;
+  live_.emplace(*data, Block{granted, size});
+  statistics_.bytes_in_use += size;
   statistics_.num_allocations += 1;
   if (statistics_.bytes_in_use > statistics_.peak_bytes) statistics_.peak_bytes = statistics_.bytes_in_use;
   return ok_status();
@@ -75,10 +76,11 @@ void CachingAllocator::release(void* data) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = live_.find(data);
   if (found == live_.end()) return;
-  statistics_.bytes_in_use -= found->second;
+  const auto [granted, counted] = found->second;
+  statistics_.bytes_in_use -= counted;
   statistics_.num_allocations -= 1;
-  if (source_.is_memory) forbid(data, found->second);
-  cached_.emplace(found->second, data);
+  if (source_.is_memory) forbid(data, granted);
+  cached_.emplace(granted, data);
   live_.erase(found);
 }
 

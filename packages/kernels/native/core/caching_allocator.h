@@ -13,7 +13,7 @@
 namespace mtl {
 
 struct MemoryStatistics {
-  uint64_t bytes_in_use = 0;    // allocated and not released, rounded up to the block size
+  uint64_t bytes_in_use = 0;    // requested and not released, rounded up to the block size
   uint64_t peak_bytes = 0;      // the highest bytes_in_use since the last reset
   uint64_t bytes_reserved = 0;  // in use and cached
   uint64_t num_allocations = 0; // live blocks
@@ -43,13 +43,18 @@ class CachingAllocator {
   void set_limit(uint64_t bytes);
 
  private:
+  struct Block {
+    size_t granted;  // its size
+    size_t counted;  // the block size of the request, at most as large
+  };
+
   static size_t block_size(size_t bytes);
   void free_cached();  // the lock must be held
 
   const BlockSource source_;
   std::mutex mutex_;
   std::multimap<size_t, void*> cached_;
-  std::unordered_map<void*, size_t> live_;
+  std::unordered_map<void*, Block> live_;
   MemoryStatistics statistics_;
   uint64_t limit_ = 0;
 };
