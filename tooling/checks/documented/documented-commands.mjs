@@ -129,7 +129,9 @@ function flagProblems(path, text, isKnown) {
   );
 }
 
-/** The texts of a source: string literals, joined where they are added up, with a placeholder for each value. */
+/**
+ * The texts of a source: string literals, joined where they are added up, with a placeholder for each value.
+ */
 function textsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const texts = [];
@@ -248,8 +250,8 @@ export function npmProblemsOfText(path, text) {
 const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
 
 /**
- * Tests that a document names (`models \`megatron.test\``) and that are not there: in the package named before
- * one, or in any.
+ * Tests that a document names (`models \`megatron.test\``) and that are not there: in the package named
+ * before one, or in any.
  */
 export function testProblems(path, text, files) {
   return text.split('\n').flatMap((content, index) =>

@@ -66,9 +66,9 @@ function devProblems([name, ...args]) {
 }
 
 /**
- * What is wrong with a command of npm that a file names: a script that neither the root nor the package of the
- * file has, nor one that `paragraph` names, a flag that its program does not read, and `-w`, since npm knows no
- * workspaces here.
+ * Returns the problems of a command of npm that a file names: a script that neither the root nor the package
+ * of the file has, nor one that `paragraph` names, a flag that its program does not read, and `-w`, since npm
+ * knows no workspaces here.
  */
 export function npmProblems(words, { path, paragraph = '' }) {
   const isRun = words[1] === 'run';
@@ -103,7 +103,10 @@ export function npmProblems(words, { path, paragraph = '' }) {
 const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 
-/** Returns a function that tells if some program of developers reads a flag, out of the files of the repository. */
+/**
+ * Returns a function that tells if some program of developers reads a flag, out of the files of the
+ * repository.
+ */
 export function flagsOfDevelopers(files) {
   const texts = files
     .filter((path) => developers.test(path) && !path.startsWith('tooling/checks/documented'))

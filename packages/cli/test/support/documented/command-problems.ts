@@ -38,6 +38,16 @@ const models = ['gpt', 'bert'] as const;
  * @param words a command line of mtl, gpt-train or bert-train, from its name on
  */
 export function commandProblems(words: readonly string[], options: CommandProblemsOptions): string[] {
+  const key = JSON.stringify([words, options]);
+  const problems = checked.get(key) ?? problemsOf(words, options);
+  checked.set(key, problems);
+  return problems;
+}
+
+/** Problems by command: documents repeat commands. */
+const checked = new Map<string, string[]>();
+
+function problemsOf(words: readonly string[], options: CommandProblemsOptions): string[] {
   const [program, ...argv] = words;
   try {
     if (program === 'mtl') checkMtl(argv, options);
@@ -51,12 +61,18 @@ export function commandProblems(words: readonly string[], options: CommandProble
   }
 }
 
-/** Returns the subcommands of `mtl` or of one of its commands; undefined for an unknown one. */
-export function subcommandsOf(path: readonly string[]): readonly string[] | undefined {
-  let command: Command | undefined = createProgram();
+/** Nothing is parsed with it: a program parses once. */
+const unused = createProgram();
+
+function commandAt(path: readonly string[]): Command | undefined {
+  let command: Command | undefined = unused;
   for (const name of path) command = command?.commands.find((each) => each.name() === name);
-  return command?.commands.map((each) => each.name());
+  return command;
 }
+
+/** Returns the subcommands of `mtl` or of one of its commands; undefined for an unknown one. */
+export const subcommandsOf = (path: readonly string[]): readonly string[] | undefined =>
+  commandAt(path)?.commands.map((each) => each.name());
 
 const allOptions = (command: Command): readonly string[] => [
   ...command.options.flatMap(({ long }) => long ?? []),
@@ -67,7 +83,7 @@ const known = new Map<string, boolean>();
 /** Tells if a command of `mtl`, or a training run, takes a flag, or knows it as one of Megatron-LM. */
 export function isKnownFlag(flag: string): boolean {
   if (known.size === 0) {
-    for (const each of ['--help', '--version', ...allOptions(createProgram())]) known.set(each, true);
+    for (const each of ['--help', '--version', ...allOptions(unused)]) known.set(each, true);
   }
   const isKnown = known.get(flag) ?? isOfTraining(flag);
   known.set(flag, isKnown);
@@ -120,8 +136,8 @@ function requireNothing(command: MtlCommand): void {
 function takePlaceholders(each: Pick<Option | Argument, 'parseArg'>): void {
   const { parseArg } = each;
   if (parseArg === undefined) return;
-  each.parseArg = (value: string, previous: never) =>
-    isPlaceholder(value) ? value : parseArg.call(each, value, previous);
+  each.parseArg = <Value>(value: string, previous: Value): Value =>
+    isPlaceholder(value) ? (value as Value) : (parseArg.call(each, value, previous) as Value);
 }
 
 /** Checks the command line that a command hands on. */
@@ -184,8 +200,12 @@ function exampleValue(flag: string, model: ModelKind): readonly string[] {
   return value === undefined ? [] : [value];
 }
 
+/** Commands that hand their flags to a training run. */
+const ofTraining = /^(gpt-train|bert-train|mtl (train (gpt|bert)|sft|data build-index))$/;
+
 /** Tells if a command, given by its words, takes a flag. */
 export function takesFlag(words: readonly string[], flag: string): boolean {
-  const problems = commandProblems([...words, flag, 'x'], { isWhole: false });
-  return !problems.some((each) => each.startsWith('MTL_FLAG_UNKNOWN'));
+  if (ofTraining.test(words.join(' ')) && isKnownFlag(flag)) return true;
+  const options = words[0] === 'mtl' ? (commandAt(words.slice(1))?.options ?? []) : [];
+  return ['--help', ...options.map(({ long }) => long)].includes(flag);
 }
