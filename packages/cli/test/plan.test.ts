@@ -159,16 +159,16 @@ describe('mtl plan', () => {
       '--profile',
       'a100-80gb-megatron',
       '--num-processes',
-      '8',
+      '4',
       '--memory',
       '1MiB',
     ];
     const search = async (...check: string[]) => {
-      const layout = ['--pipeline-model-parallel-size', '1', '--tensor-model-parallel-size', '8'];
+      const layout = ['--pipeline-model-parallel-size', '1', '--tensor-model-parallel-size', '4'];
       return await runMtlIn([...machine, ...check, ...run, ...layout, '--global-batch-size', '8'], { cwd });
     };
     const { status: checked, stderr } = await search('--check');
-    expect(stderr).toContain('error[MTL_PLAN_LAYOUT]: no layout of 8 processes fits into 1.0 MiB');
+    expect(stderr).toContain('error[MTL_PLAN_LAYOUT]: no layout of 4 processes fits into 1.0 MiB');
     expect(checked).toBe(1);
     expect((await search()).status).toBe(2);
   });
