@@ -162,7 +162,12 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
 
 /** The error of a search in which nothing fits, with the exit status of --check. */
 function notFitting({ code, message, expected, remedy, details }: MtlError): ConfigurationError {
-  return new ConfigurationError(code as `MTL_${string}`, message, { expected, remedy, details, exitCode: 1 });
+  return new ConfigurationError(code as `MTL_${string}`, message, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+    details,
+    exitCode: 1,
+  });
 }
 
 /**
