@@ -63,7 +63,7 @@ export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
   readonly numPlanned: number;
-  /** Those of them that fit, and how many of these the search ends with. */
+  /** Counts those planned whole that fit; the search ends with `numWanted` of them. */
   readonly numFound: number;
   readonly numWanted: number;
 }
