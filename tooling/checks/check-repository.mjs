@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * Checks house rules that no linter knows: lengths and names of files, the width, words and openings of
- * comments, the files of each package, no spread without use, short first examples, no merge left
- * half done. `--self-test` shows that each rule can fail.
+ * comments, the files of each package and what its package.json tells users, no spread without use, short
+ * first examples, no merge left half done. `--self-test` shows that each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -104,6 +104,31 @@ function checkPackage(folder, files) {
     .map((file) => `${folder}: ${file} is missing`);
 }
 
+/**
+ * Problems of the package.json of a published package: what a user of npm finds it and its makers by. Its
+ * addresses follow from the `repository` of the root (an URL), and are absent until that is known.
+ */
+function checkManifest(path, text, rootText) {
+  const folder = path.replace(/\/package\.json$/, '');
+  const { author, repository: url } = JSON.parse(rootText);
+  const addresses = url && {
+    repository: { type: 'git', url: `git+${url}.git`, directory: folder },
+    homepage: `${url}/tree/main/${folder}#readme`,
+    bugs: `${url}/issues`,
+  };
+  const manifest = JSON.parse(text);
+  const { keywords = [] } = manifest;
+  const wanted = { author, repository: undefined, homepage: undefined, bugs: undefined, ...addresses };
+  return [
+    ...(new Set(keywords).size === keywords.length && keywords.length >= 3
+      ? []
+      : [`${path}: "keywords" has ${keywords.length} words, at least 3 that differ`]),
+    ...Object.entries(wanted)
+      .filter(([field, value]) => JSON.stringify(manifest[field]) !== JSON.stringify(value))
+      .map(([field, value]) => `${path}: "${field}" is not ${JSON.stringify(value) ?? 'absent'}`),
+  ];
+}
+
 /** Problems of a changeset: at the release those are refused that name what is not published. */
 function checkChangeset(path, text, folders) {
   const published = new Set([...folders].map((folder) => `@mtl/${basename(folder)}`));
@@ -128,6 +153,18 @@ function checkThreads(path, text) {
 }
 
 function selfTest() {
+  const author = 'The authors';
+  const url = 'https://example.org/mtl';
+  const described = { author, keywords: ['a', 'b', 'c'] };
+  const manifestProblems = (manifest, ofRoot = {}) =>
+    checkManifest('packages/a/package.json', JSON.stringify(manifest), JSON.stringify({ author, ...ofRoot }));
+  const directory = 'packages/a';
+  const addressed = {
+    ...described,
+    repository: { type: 'git', url: `git+${url}.git`, directory },
+    homepage: `${url}/tree/main/packages/a#readme`,
+    bugs: `${url}/issues`,
+  };
   const failing = [
     checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
     checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
@@ -139,6 +176,12 @@ function selfTest() {
     checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
     checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
     checkPackage('packages/a', new Set(['packages/a/package.json'])),
+    manifestProblems({ author }),
+    manifestProblems({ ...described, keywords: ['a', 'b', 'b'] }),
+    manifestProblems({ keywords: described.keywords }),
+    manifestProblems({ ...described, bugs: `${url}/issues` }),
+    manifestProblems(described, { repository: url }),
+    manifestProblems({ ...addressed, homepage: url }, { repository: url }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
     checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
@@ -169,6 +212,8 @@ function selfTest() {
     checkComments('a.py', `# ${'word '.repeat(25)}\n`),
     checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
     checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
+    manifestProblems(described),
+    manifestProblems(addressed, { repository: url }),
     checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
     checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
     checkFolders(['packages/a/src/name.ts', 'packages/b/src/name.ts', 'packages/b/src/build-name.ts']),
@@ -239,6 +284,15 @@ if (!process.argv.includes('--self-test')) {
     ...checkFolders(files),
     ...files.flatMap((path) => checkSkips(path, readFileSync(join(root, '.ci/allowed-skips'), 'utf8'))),
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
+    ...files
+      .filter((path) => /^(packages|platforms)\/[^/]+\/package\.json$/.test(path))
+      .flatMap((path) =>
+        checkManifest(
+          path,
+          readFileSync(join(root, path), 'utf8'),
+          readFileSync(join(root, 'package.json'), 'utf8'),
+        ),
+      ),
   ];
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exit(1);

@@ -27,7 +27,10 @@ const files = {
     name: `@mtl/${name}`,
     version: '0.0.0',
     description,
+    // add the words that users look for it by
+    keywords: ['transformer', 'training', 'megatron', 'typescript'],
     license: 'Apache-2.0',
+    author: 'The authors of @mtl',
     type: 'module',
     sideEffects: false,
     engines: { node: '>=20.19' },

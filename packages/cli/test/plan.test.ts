@@ -146,6 +146,33 @@ describe('mtl plan', () => {
     expect(own.join('')).not.toContain('--sequence-parallel');
   });
 
+  it('ends with status 1 under --check where the run does not fit', async () => {
+    const run = ['--', '--preset', 'gpt2-124m', '--bf16', '--micro-batch-size', '1'];
+    const status = async (...options: string[]) =>
+      (await runMtlIn([...onH100, ...options, ...run], { cwd })).status;
+    expect(await status('--check')).toBe(0);
+    expect(await status('--memory', '1GiB')).toBe(0);
+    expect(await status('--check', '--memory', '1GiB')).toBe(1);
+    const machine = [
+      'plan',
+      '--search',
+      '--profile',
+      'a100-80gb-megatron',
+      '--num-processes',
+      '4',
+      '--memory',
+      '1MiB',
+    ];
+    const search = async (...check: string[]) => {
+      const layout = ['--pipeline-model-parallel-size', '1', '--tensor-model-parallel-size', '4'];
+      return await runMtlIn([...machine, ...check, ...run, ...layout, '--global-batch-size', '8'], { cwd });
+    };
+    const { status: checked, stderr } = await search('--check');
+    expect(stderr).toContain('error[MTL_PLAN_LAYOUT]: no layout of 4 processes fits into 1.0 MiB');
+    expect(checked).toBe(1);
+    expect((await search()).status).toBe(2);
+  });
+
   it('prints which flags have no effect', async () => {
     const flags = ['--preset', 'gpt2-124m', '--use-flash-attn', '--sequence-parallel'];
     const { status, stdout } = await runMtlIn([...onH100, '--', ...flags], { cwd });

@@ -1,7 +1,8 @@
 // Measures what the residual sums of a Llama of SmolLM-135M's size cost next to its RMSNorms, and as a share
 // of the forward pass and of the training step: the most that a kernel of both could save. The operations are
 // compared with their formulas first.
-//   npm run bench:residual -w @mtl/runs -- [--threads 2] [--dtype float32] [--seq-length 1024] [--rounds 5]
+// In packages/runs:
+//   npm run bench:residual -- [--threads 2] [--dtype float32] [--seq-length 1024] [--rounds 5]
 import { parseArgs } from 'node:util';
 import {
   biasDropoutResidualForward,

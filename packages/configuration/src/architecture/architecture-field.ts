@@ -75,7 +75,7 @@ export interface ArchitectureField {
   readonly withoutFlag?: unknown;
   /**
    * The code of the error about a model whose value a Hugging Face directory cannot record. Which properties
-   * those directories state, @mtl/models knows (`huggingFaceProperties`). Default:
+   * those directories state, @mtl/formats knows (`huggingFaceProperties`). Default:
    * MTL_HUGGING_FACE_ARCHITECTURE.
    */
   readonly huggingFaceCode?: `MTL_${string}`;

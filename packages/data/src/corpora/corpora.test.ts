@@ -128,6 +128,12 @@ describe('readDocuments', () => {
     await expect(async () => read(file(name, content))).rejects.toMatchObject(corpusError(message));
   });
 
+  it('names all names that it knows where it knows none', async () => {
+    await expect(async () => read(file('a.pdf', ''))).rejects.toMatchObject({
+      expected: 'a name in .txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet',
+    });
+  });
+
   it.each(['a.jsonl', 'a.txt', 'a.txt.gz', 'a.parquet'])('says that %s is missing', async (name) => {
     await expect(read(join(directory, name))).rejects.toMatchObject(corpusError(/no such file/));
   });

@@ -108,7 +108,7 @@ export function readDocuments(options: ReadDocumentsOptions): AsyncGenerator<str
   throw corpusError({
     path,
     what: 'its name does not show its format',
-    expected: 'a name in .txt, .jsonl, .json, .ndjson (each also with .gz) or .parquet',
+    expected: `a name in ${corpusFileNames}`,
     remedy: 'rename or convert the file',
   });
 }

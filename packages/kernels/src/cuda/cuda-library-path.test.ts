@@ -74,6 +74,17 @@ describe('cudaLibraryPath', () => {
     );
   });
 
+  it('names no package to install where none is published: in a checkout', () => {
+    write(join(kernels, 'package.json'), JSON.stringify({ name: '@mtl/kernels', version: '0.0.0' }));
+    expect(() => cudaLibraryPath(kernels)).toThrow(
+      expect.objectContaining({
+        remedy: expect.stringMatching(
+          `^in the checkout npm run dev -- build:cuda .*; ${name} is not published yet$`,
+        ),
+      }),
+    );
+  });
+
   it('refuses a platform package of another version, and one that holds no library', () => {
     write(join(platformPackage, 'package.json'), JSON.stringify({ name, version: '1.2.2' }));
     expect(() => cudaLibraryPath(kernels)).toThrow(`${name} (version 1.2.2, expected 1.2.3)`);

@@ -6,6 +6,9 @@ import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 
+/** The version of packages in the repository, which registries do not have. */
+const unpublished = '0.0.0';
+
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
@@ -32,7 +35,9 @@ export function cudaLibraryPath(directory = packageDirectory()): string {
   if ('path' in found) return found.path;
   throw notFound(
     [local, found.failure],
-    `npm install ${name}@${version}; in a checkout npm run dev -- build:cuda (needs nvcc, from the CUDA toolkit 13)`,
+    version === unpublished
+      ? `in the checkout npm run dev -- build:cuda (needs nvcc, from the CUDA toolkit 13); ${name} is not published yet`
+      : `npm install ${name}@${version}; in a checkout npm run dev -- build:cuda (needs nvcc, from the CUDA toolkit 13)`,
   );
 }
 

@@ -38,7 +38,10 @@ export type StageBatch = BatchOutline & Partial<TokenBatch>;
 
 /** Returns the tokens of a batch whose loss counts; 0 of an outline. */
 export function numLossTokens({ lossMask }: StageBatch): number {
-  return lossMask?.reduce((sum, value) => sum + value, 0) ?? 0;
+  let sum = 0;
+  // a loop takes a fifth of the time of reduce
+  if (lossMask !== undefined) for (let at = 0; at < lossMask.length; at++) sum += lossMask[at]!;
+  return sum;
 }
 
 /**
@@ -65,9 +68,7 @@ function chosen<Values extends Int32Array | Float32Array>(
 ): Values {
   if (indices === undefined) return values;
   const result = values.slice(0, indices.length) as Values;
-  indices.forEach((index, row) => {
-    result[row] = values[index]!;
-  });
+  for (let row = 0; row < indices.length; row++) result[row] = values[indices[row]!]!;
   return result;
 }
 
@@ -148,7 +149,8 @@ export function toDevice(
       upload,
     });
   const weights = (mask: Float32Array, factor: number): Variable => {
-    const values = chosen(mask, indices).map((value) => value * factor);
+    const values = chosen(mask, indices).slice();
+    for (let at = 0; at < values.length; at++) values[at]! *= factor;
     return uploadConstant(values, { shape: [s, b], dtype: 'float32', device, upload });
   };
   const variables = {

@@ -30,6 +30,20 @@ afterEach(() => {
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 describe('dryRun', () => {
+  it('tells of each rank when it is run, and ends with what the listener throws', async () => {
+    const configuration = configured(
+      mergeOptions({ training: { globalBatchSize: 24 } }, layout({ t: 2, p: 4 })),
+      24,
+    );
+    const told: number[] = [];
+    const onRank = ({ rank }: { readonly rank: number }): void => {
+      told.push(rank);
+      if (told.length === 2) throw new Error('enough');
+    };
+    await expect(dryRun(configuration, { onRank })).rejects.toThrow('enough');
+    expect(told).toEqual([0, 1]);
+  });
+
   it('runs one rank of each kind', async () => {
     const { ranks } = await run(
       mergeOptions({ training: { globalBatchSize: 24 } }, layout({ t: 2, p: 4 })),

@@ -46,12 +46,15 @@ export interface DryRunOptions {
   readonly withUneven?: boolean;
   /** The listener to the steps of a rank, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
+  /** Gets each rank as soon as it is run; what it throws ends the dry run. */
+  readonly onRank?: (rank: DryRunRank) => void;
 }
 
 const checks: OptionChecks<DryRunOptions> = {
   isRun: functionOption,
   withUneven: switchOption,
   listenerOf: functionOption,
+  onRank: functionOption,
 };
 
 /**
@@ -67,7 +70,7 @@ export async function dryRun(
 ): Promise<DryRun> {
   checkArgument(configuration, { name: 'configuration', check: configurationOption });
   checkOptions(options, { of: 'dryRun', checks });
-  const { isRun = () => true, withUneven = true, listenerOf } = options;
+  const { isRun = () => true, withUneven = true, listenerOf, onRank } = options;
   const { parallel, checkpoint } = configuration;
   checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
   const { vocabularySize, model } = await dryRunModel(configuration);
@@ -78,7 +81,9 @@ export async function dryRun(
   for (const rank of distinctRanks(configuration)) {
     if (!isRun(mesh.coordinatesOf(rank))) continue;
     const listener = listenerOf?.(mesh.coordinatesOf(rank));
-    ranks.push(await dryRunRank(run, { rank, model, listener }));
+    const done = await dryRunRank(run, { rank, model, listener });
+    onRank?.(done);
+    ranks.push(done);
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {

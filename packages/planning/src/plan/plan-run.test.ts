@@ -1,9 +1,10 @@
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { countedFlops } from '@mtl/kernels';
 import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
-import { planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
+import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
 import { recordRun } from './record-run.js';
 
 /** FLOPs of matmuls, and of attention as its operations count them. */
@@ -300,5 +301,29 @@ describe('planRun', () => {
       code: 'MTL_PROFILE',
       message: expect.stringContaining('--lora-rank'),
     });
+  });
+});
+
+describe('planIfFits', () => {
+  const profile = loadProfile('h100-80gb');
+  const configuration = configureTinyGpt(
+    mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 4 }), { model: { numLayers: 4 } }),
+    8,
+  );
+
+  it('is the plan of a run that fits, and undefined for one that does not', async () => {
+    const plan = await planRun(configuration, { profile });
+    const most = Math.max(...plan.ranks.map(wholeMemory));
+    expect(await planIfFits(configuration, { profile, memoryBytes: most })).toEqual({
+      ...plan,
+      capacityBytes: most,
+    });
+    // what is counted begins anew with each rank: that of the last one, which has the head
+    const ofLast = countedFlops();
+    // the first rank takes more than that
+    expect(await planIfFits(configuration, { profile, memoryBytes: 2 ** 10 })).toBeUndefined();
+    expect(countedFlops()).toBeLessThan(ofLast);
+    // the ranks fit without what libraries take, which is known once all are run
+    expect(await planIfFits(configuration, { profile, memoryBytes: most - 1 })).toBeUndefined();
   });
 });

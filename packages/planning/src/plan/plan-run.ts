@@ -24,8 +24,8 @@ import {
   recipeOf,
 } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
-import { dryRunModel } from '../dry-run/dry-run.js';
-import type { MemoryByKind } from '../dry-run/dry-run-rank.js';
+import { type DryRunOptions, dryRunModel } from '../dry-run/dry-run.js';
+import type { DryRunRank, MemoryByKind } from '../dry-run/dry-run-rank.js';
 import { bytesOption, profileOption } from '../option-checks.js';
 import { listedStep } from './listed-step.js';
 import { recordRun } from './record-run.js';
@@ -92,6 +92,36 @@ export interface RunPlan {
 export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
   checkArgument(asked, { name: 'configuration', check: configurationOption });
   checkOptions(options, { of: 'planRun', checks });
+  return await plan(asked, options);
+}
+
+/** Ends the dry run of a plan at a rank that does not fit. */
+class TooLargeRank extends Error {}
+
+/**
+ * Predicts a run as `planRun` does, unless it does not fit: where operations are recorded, the first rank
+ * that takes too much ends the dry run, and the result is undefined.
+ */
+export async function planIfFits(
+  configuration: PretrainingConfiguration,
+  options: PlanRunOptions & { readonly memoryBytes: number },
+): Promise<RunPlan | undefined> {
+  const onRank = ({ peakBytes }: DryRunRank): void => {
+    if (peakBytes > options.memoryBytes) throw new TooLargeRank();
+  };
+  try {
+    const planned = await plan(configuration, { ...options, onRank });
+    return planned.fits ? planned : undefined;
+  } catch (error) {
+    if (error instanceof TooLargeRank) return undefined;
+    throw error;
+  }
+}
+
+async function plan(
+  asked: PretrainingConfiguration,
+  options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
+): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
   // memory depends on threads, too: kernels have scratch for each
   const configuration = withThreads(asked, numThreads);
@@ -101,7 +131,7 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   const { memoryBytes = profile.hardware.memoryBytes.value } = options;
   const { model, ranks, prediction, unevenPeakBytes } =
     profile.software.operations === 'recorded'
-      ? await recordedPlan(configuration, profile)
+      ? await recordedPlan(configuration, { profile, onRank: options.onRank })
       : await listedPlan(configuration, profile);
   const iterationSeconds = prediction.seconds;
   const shape = flopsShapeOf(configuration, model);
@@ -146,12 +176,16 @@ interface Parts {
   readonly unevenPeakBytes?: number | undefined;
 }
 
-async function recordedPlan(configuration: PretrainingConfiguration, profile: Profile): Promise<Parts> {
+async function recordedPlan(
+  configuration: PretrainingConfiguration,
+  { profile, onRank }: { readonly profile: Profile; readonly onRank: DryRunOptions['onRank'] },
+): Promise<Parts> {
   const { worldSize: numProcesses } = configuration.parallel;
   const { hardware } = profile;
   const run = await recordRun(configuration, {
     gpusPerNode: hardware.gpusPerNode.value,
     hasRowSumRates: hardware.state === 'measured',
+    ...(onRank === undefined ? {} : { onRank }),
   });
   const isOnGpu = configuration.parallel.device === 'cuda';
   const memoryOf = new Map(

@@ -42,9 +42,16 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
     const [, group] = declared.find(([each]) => each === name) ?? [];
     return group && membersOf(group.declaration, { mesh, rank: 0 }).join(' ');
   };
-  return (name) => {
+  const communicatorOf = (name: string): string => {
     const members = membersOfGroup(name);
     return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
+  };
+  // every collective of a recorded step asks
+  const known = new Map<string, string>();
+  return (name) => {
+    const communicator = known.get(name) ?? communicatorOf(name);
+    known.set(name, communicator);
+    return communicator;
   };
 }
 

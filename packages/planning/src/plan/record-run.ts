@@ -35,7 +35,7 @@ export interface RecordedRun extends DryRun {
   readonly groups: readonly (readonly GroupUse[])[];
 }
 
-interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven'> {
+interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 'onRank'> {
   /** Ranks of one node, which decides over which links groups communicate. */
   readonly gpusPerNode: number;
   /**

@@ -100,7 +100,8 @@ export function checkTokenizerFits(options: {
     {
       expected: 'the tokenizer that the model was trained with',
       remedy:
-        'leave --tokenizer-type and --tokenizer-model out; if these are the tokens of the model, give it rows for them with the ' +
+        `pass the flags of that tokenizer (--tokenizer-type, with --tokenizer-model or --vocab-file), or none of them where ${from} ` +
+        'has its tokenizer; if these are the tokens of the model, give it rows for them with the ' +
         `transformers library, resize_token_embeddings(${needed}) and save_pretrained, and pass the result as --load-hf`,
     },
   );

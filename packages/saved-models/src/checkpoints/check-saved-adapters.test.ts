@@ -26,8 +26,8 @@ describe('checkSavedAdapters', () => {
   });
 
   it.each([
-    [second, [], false, 'which this run would lose', /lora flags|mtl convert/],
-    [second, [], true, 'which this run would lose', /lora flags|mtl convert/],
+    [second, [], false, 'which this run would lose', /--lora-rank and the other flags.*mtl convert/],
+    [second, [], true, 'which this run would lose', /--lora-rank and the other flags.*mtl convert/],
     [[], second, false, 'has no adapters', /--finetune/],
     [second, qkv, false, `other layers: ${second[0]}`, /--lora-targets/],
     [second, [...second, ...qkv], true, `other layers: not ${qkv[0]}`, /--lora-targets/],

@@ -133,7 +133,7 @@ export function checkSavedAdapters(
     throw refuse(
       'has adapters, which this run would lose',
       '--lora-rank, or weights with merged adapters',
-      'pass the --lora flags that it was trained with, or merge them first: mtl convert --load DIR --save-hf DIR',
+      'pass --lora-rank and the other flags of LoRA that it was trained with, or merge them first: mtl convert --load DIR --save-hf DIR',
     );
   }
   const other = saved.find((name) => !wanted.has(name));

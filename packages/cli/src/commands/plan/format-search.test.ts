@@ -31,3 +31,25 @@ it('prints commands as a shell reads them, and what they lack', () => {
   expect(text).toContain('\non 2 nodes: start the command on each');
   expect(text).toContain('\nadd --lr: ');
 });
+
+it('names all axes of a layout in its heading', () => {
+  const plan = { iterationSeconds: 1, teraflopsPerGpu: 1, ranks: [{ memoryBytes: 1 }] };
+  const headingOf = (sizes: object): string | undefined => {
+    const candidate = { pipeline: 2, data: 4, microBatch: 1, schedule: '1f1b', chunks: 1, ...sizes };
+    const layouts = [{ candidate, plan, words: [] } as unknown as FoundLayout];
+    return formatSearch(
+      { numCandidates: 1, numFitting: 1, layouts },
+      { commandWith: () => [], accuracy: '', numNodes: 1, missing: [] },
+    )
+      .split('\n')
+      .find((line) => line.startsWith('1. '));
+  };
+  const none = { recomputation: 'none' };
+  expect(headingOf({ tensor: 2, ...none })).toBe('1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1');
+  expect(headingOf({ tensor: 2, context: 4, expert: 8, expertTensor: 1, ...none })).toBe(
+    '1. tensor 2 x context 4 x pipeline 2 x data 4, expert 8, 1f1b, micro-batch 1',
+  );
+  expect(headingOf({ tensor: 2, expert: 1, expertTensor: 2, ...none })).toBe(
+    '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1, each expert shared by 2',
+  );
+});

@@ -78,15 +78,20 @@ function own(flags: readonly string[], common: readonly string[]): string[] {
 }
 
 function describe({ candidate }: FoundLayout): string {
-  const { tensor, pipeline, data, chunks, microBatch, schedule, recomputation } = candidate;
-  const { expert, expertTensor = 1 } = candidate;
+  const { tensor, context = 1, pipeline, data, chunks, microBatch, schedule, recomputation } = candidate;
+  const { expert = 1, expertTensor = 1 } = candidate;
+  const mesh = [
+    `tensor ${tensor}`,
+    ...(context > 1 ? [`context ${context}`] : []),
+    `pipeline ${pipeline}`,
+    `data ${data}`,
+  ];
   return [
-    `tensor ${tensor} x pipeline ${pipeline} x data ${data}`,
+    mesh.join(' x '),
+    ...(expert > 1 ? [`expert ${expert}`] : []),
     ...(schedule === 'none' ? [] : [`${schedule}${chunks > 1 ? ` with ${chunks} chunks` : ''}`]),
     `micro-batch ${microBatch}`,
-    ...(expert === undefined || expert * expertTensor === 1
-      ? []
-      : [`experts over ${expert}${expertTensor > 1 ? `, each shared by ${expertTensor}` : ''}`]),
+    ...(expertTensor > 1 ? [`each expert shared by ${expertTensor}`] : []),
     ...(recomputation === 'none' ? [] : [`${recomputation} recomputation`]),
     ...(candidate.sequenceParallel ? ['sequence parallelism'] : []),
     ...(candidate.distributedOptimizer ? ['distributed optimizer'] : []),

@@ -9,7 +9,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { checkRequiredFlags, FlagReader, foldNotices, withLoadedFlags } from '@mtl/configuration/internal';
-import { ConfigurationError } from '@mtl/errors';
+import { ConfigurationError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { openProfile, type Profile } from '@mtl/planner';
 import { isProfileKnown, profileNames } from '@mtl/planner/internal';
@@ -21,9 +21,9 @@ import { type Command, Option } from 'commander';
 import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, suggestValues } from '../../command-line/option-values.js';
-import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatPlan } from './format-plan.js';
 import { accuracy, formatSearch, launchWords, numNodesOf } from './format-search.js';
+import { SearchReport } from './search-report.js';
 
 interface PlanFlags {
   readonly model: ModelKind;
@@ -32,6 +32,7 @@ interface PlanFlags {
   readonly gpusPerNode?: number;
   readonly memory?: number;
   readonly search?: true;
+  readonly check?: true;
   readonly svg?: string;
   readonly chromeTrace?: string;
   readonly json?: true;
@@ -80,6 +81,10 @@ export function planCommand(): Command {
       ),
     )
     .option('--search', 'Finds the fastest layouts that fit; layout flags that are given stay as they are.')
+    .option(
+      '--check',
+      'Ends with status 1 if the run does not fit, with --search if no layout fits. [status 0; 2 with --search]',
+    )
     .option('--svg <file>', 'Writes a picture of the step, with --search of the best.')
     .option('--chrome-trace <file>', 'Writes the step as a trace for ui.perfetto.dev or chrome://tracing.')
     .addOption(new Option('--tflops <rate>').hideHelp().argParser(refuseRate))
@@ -104,6 +109,7 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   const configuration = validateConfiguration(onDevice, { worldSize: numProcesses });
   const planned = await planRun(configuration, { profile, memoryBytes: memory });
   writePictures(planned, flags);
+  if (flags.check === true && !planned.fits) process.exitCode = 1;
   const isTrainingKnown = isLengthKnown(configuration);
   if (json === true) {
     process.stdout.write(`${JSON.stringify(jsonOf(planned, isTrainingKnown))}\n`);
@@ -121,13 +127,15 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   const parsed = parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } });
   refuseMissing(withLoadedFlags(parsed, await readLoadedFlags(parsed)), flags);
   const profile = profileOf(flags);
-  const bar = new ProgressBar();
-  const onProgress = ({ numEstimated, numCandidates, numPlanned }: SearchProgress): void => {
-    const text = `${numEstimated} of ${numCandidates} layouts estimated, ${numPlanned} planned whole`;
-    bar.update(undefined, text);
-  };
+  const progress = new SearchReport();
+  const onProgress = (each: SearchProgress): void => progress.update(each);
   const options = { flags: parsed, numProcesses, profile, memoryBytes, onProgress };
-  const found = await searchLayouts(options).finally(() => bar.close());
+  const found = await searchLayouts(options)
+    .catch((error: unknown) => {
+      const isTooLarge = MtlError.isInstance(error) && error.details?.leastBytes !== undefined;
+      throw flags.check === true && isTooLarge ? notFitting(error) : error;
+    })
+    .finally(() => progress.close());
   writePictures(found.layouts[0]!.plan, flags);
   const gpusPerNode = profile.hardware.gpusPerNode.value;
   const commandWith = (words: readonly string[]): readonly string[] =>
@@ -150,6 +158,16 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
       missing: missingFlags(found.layouts[0]!),
     }),
   );
+}
+
+/** The error of a search in which nothing fits, with the exit status of --check. */
+function notFitting({ code, message, expected, remedy, details }: MtlError): ConfigurationError {
+  return new ConfigurationError(code as `MTL_${string}`, message, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedy === undefined ? {} : { remedy }),
+    details,
+    exitCode: 1,
+  });
 }
 
 /**

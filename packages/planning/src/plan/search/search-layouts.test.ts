@@ -59,8 +59,10 @@ describe('searchLayouts', () => {
       profile,
       onProgress: (progress) => told.push(progress),
     });
-    expect(told[0]).toEqual({ numEstimated: 0, numCandidates, numPlanned: 0 });
-    expect(told).toContainEqual({ numEstimated: numCandidates - 1, numCandidates, numPlanned: 0 });
+    const atFirst = { numCandidates, numPlanned: 0, numFound: 0, numWanted: 5 };
+    expect(told[0]).toEqual({ numEstimated: 0, ...atFirst });
+    expect(told).toContainEqual({ numEstimated: numCandidates - 1, ...atFirst });
+    expect(told.at(-1)!.numFound).toBe(layouts.length - 1);
     expect(told.at(-1)!.numEstimated).toBe(numCandidates);
     expect(told.at(-1)!.numPlanned).toBeGreaterThanOrEqual(layouts.length - 1);
   });

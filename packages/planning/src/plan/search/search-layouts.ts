@@ -24,7 +24,7 @@ import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run.js';
 import { bytesOption, profileOption } from '../../option-checks.js';
 import { listedStep } from '../listed-step.js';
-import { planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
+import { planIfFits, planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
 import {
   type CandidateSpace,
   candidateFlags,
@@ -63,6 +63,9 @@ export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
   readonly numPlanned: number;
+  /** Counts those planned whole that fit; the search ends with `numWanted` of them. */
+  readonly numFound: number;
+  readonly numWanted: number;
 }
 
 /** A layout that was planned whole. */
@@ -108,7 +111,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   const mostBytes = margin * memoryBytes;
   const numCandidates = candidates.length;
   const { estimates, refine } = await estimatesOf(candidates, { ...context, mostBytes }, (numEstimated) =>
-    onProgress({ numEstimated, numCandidates, numPlanned: 0 }),
+    onProgress({ numEstimated, numCandidates, numPlanned: 0, numFound: 0, numWanted: numBest }),
   );
   if (estimates.length === 0) throw context.refused[0] ?? nothingDivides(resolved, options);
   const fitting = estimates
@@ -125,19 +128,22 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     const { candidate, ...estimate } = each;
     if (kinds.has(kindOf(candidate))) continue;
     if (layouts.length === numBest) break;
-    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++ });
-    const found = await planned(candidate, { ...context, estimate, memoryBytes });
-    if (found === undefined) continue;
-    if (!found.plan.fits) {
-      tooLarge.push({ ...each, memoryBytes: Math.max(...found.plan.ranks.map(wholeMemory)) });
+    const [numFound, numWanted] = [layouts.length, numBest];
+    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++, numFound, numWanted });
+    const run = configured(candidate, context);
+    if (run === undefined) continue;
+    const plan = await planIfFits(run.configuration, { profile, memoryBytes });
+    if (plan === undefined) {
+      tooLarge.push(each);
       continue;
     }
-    layouts.push(found);
+    const { seconds: estimatedSeconds, memoryBytes: estimatedBytes } = estimate;
+    layouts.push({ candidate, ...run, plan, estimatedSeconds, estimatedBytes });
     kinds.add(kindOf(candidate));
   }
   if (layouts.length === 0) {
     // what libraries take is known of whole plans alone
-    const known = tooLarge.length > 0 ? tooLarge : estimates;
+    const known = tooLarge.length > 0 ? await plannedWhole(tooLarge, context) : estimates;
     throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
   }
   layouts.sort((a, b) => a.plan.iterationSeconds - b.plan.iterationSeconds);
@@ -375,21 +381,16 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
   return { estimate, refine: estimate };
 }
 
-async function planned(
-  candidate: LayoutCandidate,
-  context: Context & { readonly estimate: LayoutEstimate; readonly memoryBytes: number },
-): Promise<FoundLayout | undefined> {
-  const run = configured(candidate, context);
-  if (run === undefined) return undefined;
-  const { options, estimate, memoryBytes } = context;
-  const plan = await planRun(run.configuration, { profile: options.profile, memoryBytes });
-  return {
-    candidate,
-    ...run,
-    plan,
-    estimatedSeconds: estimate.seconds,
-    estimatedBytes: estimate.memoryBytes,
-  };
+/** Layouts with the memory of their fullest rank, all ranks planned. */
+async function plannedWhole(layouts: readonly Estimated[], context: Context): Promise<Estimated[]> {
+  const { profile } = context.options;
+  const planned: Estimated[] = [];
+  for (const each of layouts) {
+    const { configuration } = configured(each.candidate, context)!;
+    const { ranks } = await planRun(configuration, { profile });
+    planned.push({ ...each, memoryBytes: Math.max(...ranks.map(wholeMemory)) });
+  }
+  return planned;
 }
 
 function nothingDivides(
@@ -417,6 +418,7 @@ function nothingFits(
     {
       expected: `about ${formatBytes(least.memoryBytes)}, which tensor ${tensor} x pipeline ${pipeline} takes: the least`,
       remedy: 'use more processes, GPUs with more memory, or a smaller model',
+      details: { leastBytes: least.memoryBytes, memoryBytes },
     },
   );
 }

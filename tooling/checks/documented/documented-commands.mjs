@@ -1,0 +1,264 @@
+/**
+ * Finds the commands and flags that documents and the texts of sources name, and checks them against the
+ * parsers of the commands.
+ */
+import ts from 'typescript';
+import { npmProblems } from './npm-scripts.mjs';
+import { ownCommand, shellCommands, withoutUsageMarks } from './shell-commands.mjs';
+
+/** The start of a command that a sentence of a message names. */
+const commandInText = /(?<![\w@/.$-])(?:npx )?(mtl|gpt-train|bert-train) (?=[a-z-])/g;
+const flagInText = /(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*(?![\w-]*-[*A-Z])(?!-)/g;
+
+/** Words that follow the name of a program in a sentence, and are no commands of it. */
+const words =
+  /^(a|and|are|as|bert-train|can|command|does|gpt-train|has|in|is|of|or|that|the|to|was|which|with|writes?|wrote|prints|shows)$/;
+
+/** Names of file formats. */
+const namesOfFormats = /^mtl pipeline trace \d/;
+
+/** Programs of others, whose flags are not ours. */
+const otherPrograms =
+  /^(apt-get|cmake|ctest|curl|cuobjdump|git|ln|ncu|nsys|node|nvcc|nvidia-smi|pip|pip3|pnpm|python3?|srun|sbatch|mpirun|torchrun|turbo|tsx|vitest|npx|yarn|biome|tsc|perf|taskset|numactl|docker|ip|corepack|compute-sanitizer)\b/;
+
+/** Flags of others that texts name alone: with the program they are of. */
+export const flagsOfOthers = new Set([
+  ...['--map-by', '--rank-by', '--bind-to', '--oversubscribe', '--report-bindings'], // mpirun
+  ...['--mpi', '--ntasks', '--ntasks-per-node', '--nodes', '--gpus-per-task', '--gpu-bind', '--export'], // srun
+  ...[
+    '--import',
+    '--conditions',
+    '--expose-gc',
+    '--experimental-strip-types',
+    '--max-old-space-size',
+    '--cpu-prof',
+  ], // node
+  ...['--always', '--dirty', '--abbrev', '--exclude'], // git describe
+  ...['--requeue', '--kill-on-bad-exit', '--gpus', '--fifo'], // sbatch, srun, docker, chrt
+  ...['--save-dev', '--ignore-scripts', '--no-save', '--omit', '--prefix', '--offline', '--provenance'], // npm
+]);
+
+/** Replaces what a shell fills in by a placeholder. */
+const withoutVariables = (list) => list.map((word) => (/[$~]/.test(word) ? 'VALUE' : word));
+
+/** Problems of one command, whose words begin with the name of a program. */
+function problemsOf(list, { path, isWhole, checker, paragraph }) {
+  const own = ownCommand(list);
+  if (own === undefined) return [];
+  const [program] = own;
+  if (program === 'npm') {
+    const trained = own.findIndex((word) => /^(gpt|bert)-train$/.test(word));
+    const ends = own.indexOf('--');
+    return [
+      ...npmProblems(own, { path, paragraph }),
+      ...(own[1] === 'run' && trained === 2 && ends > 0
+        ? checker.commandProblems([own[2], ...withoutVariables(own.slice(ends + 1))], { isWhole })
+        : []),
+    ];
+  }
+  if (program === 'mtl-link') {
+    return own.slice(1).flatMap((word) => (checker.linkFlags.has(word) ? [] : [`mtl-link takes no ${word}`]));
+  }
+  return checker.commandProblems(withoutVariables(own), { isWhole });
+}
+
+/** The parts of a Markdown text: fenced blocks with their language, spans of code, and the rest. */
+function partsOf(text) {
+  const blocks = [];
+  const spans = [];
+  const lines = text.split('\n');
+  let open;
+  const rest = lines.map((content, index) => {
+    const fence = /^\s*```(.*)$/.exec(content);
+    if (open !== undefined) {
+      if (fence?.[1] === '') {
+        blocks.push(open);
+        open = undefined;
+      } else open.lines.push(content);
+      return '';
+    }
+    if (fence === null) return content;
+    open = { info: fence[1], line: index + 2, lines: [] };
+    return '';
+  });
+  const prose = rest.join('\n');
+  for (const { 1: ticks, 2: code, index } of prose.matchAll(/(?<!`)(`+)(?!`)([\s\S]+?)(?<!`)\1(?!`)/g)) {
+    // a span does not go beyond its paragraph
+    if (ticks.length > 2 || code.includes('\n\n')) continue;
+    const [before, after] = [prose.slice(0, index), prose.slice(index)];
+    const paragraph = before.split('\n\n').at(-1) + after.split('\n\n', 1)[0];
+    spans.push({ code: code.replaceAll(/\s+/g, ' ').trim(), line: before.split('\n').length, paragraph });
+  }
+  return { blocks, spans, prose };
+}
+
+/** Problems of the commands and flags of a document: `path:line: what`. */
+export function documentProblems(path, text, checker) {
+  const problems = [];
+  const { blocks, spans, prose } = partsOf(text);
+  for (const { info, line, lines } of blocks) {
+    // a guide that shows an error is run with it
+    if (!/^(sh\b|$)/.test(info) || /status=[^0]/.test(info)) continue;
+    for (const { words: list, line: offset } of shellCommands(lines.join('\n'))) {
+      // a block without a language may be output
+      const found = problemsOf(list, { path, isWhole: !lines.includes('...'), checker });
+      problems.push(...found.map((what) => `${path}:${line + offset}: ${list.join(' ')}: ${what}`));
+    }
+  }
+  for (const { code, line, paragraph } of spans) {
+    const [command] = shellCommands(withoutUsageMarks(code));
+    if (command === undefined) continue;
+    const found = problemsOf(command.words, { path, isWhole: false, checker, paragraph });
+    problems.push(...found.map((what) => `${path}:${line}: ${code}: ${what}`));
+  }
+  const others = spans.filter(
+    ({ code }) => otherPrograms.test(code) || ownCommand(code.split(' ')) !== undefined,
+  );
+  const mine = others.reduce((left, { code }) => left.replaceAll(code, ''), prose);
+  const isKnown = (flag) => checker.isKnownFlag(flag) || checker.isFlagOfDevelopers(flag);
+  problems.push(...flagProblems(path, mine, isKnown));
+  return problems;
+}
+
+function flagProblems(path, text, isKnown) {
+  return text.split('\n').flatMap((content, index) =>
+    [...content.matchAll(flagInText)]
+      .map(([flag]) => flag)
+      .filter((flag) => !flagsOfOthers.has(flag) && !isKnown(flag))
+      .map((flag) => `${path}:${index + 1}: ${flag} is a flag of no command`),
+  );
+}
+
+/**
+ * The texts of a source: string literals, joined where they are added up, with a placeholder for each value.
+ */
+function textsOf(path, text) {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const texts = [];
+  const writtenText = (node) => {
+    if (ts.isStringLiteralLike(node)) return node.text;
+    if (ts.isTemplateExpression(node)) {
+      return node.head.text + node.templateSpans.map(({ literal }) => `VALUE${literal.text}`).join('');
+    }
+    if (ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.PlusToken) {
+      const [left, right] = [writtenText(node.left), writtenText(node.right)];
+      if (left !== undefined || right !== undefined) return (left ?? 'VALUE') + (right ?? 'VALUE');
+    }
+    return undefined;
+  };
+  const visit = (node) => {
+    const value = writtenText(node);
+    if (value !== undefined) {
+      const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1;
+      // a value that is glued to a word may be more words
+      texts.push({ text: value.replaceAll(/([a-z])VALUE/g, '$1 VALUE'), line });
+    }
+    // values of a template have texts of their own
+    if (value === undefined || !ts.isStringLiteralLike(node)) {
+      ts.forEachChild(node, (child) => {
+        if (value === undefined || writtenText(child) === undefined || ts.isTemplateSpan(child)) visit(child);
+      });
+    }
+  };
+  visit(source);
+  return texts;
+}
+
+/** Problems of the commands and flags that the texts of a TypeScript source name. */
+export function sourceProblems(path, text, checker) {
+  if (!/--[a-z]|\b(mtl|gpt-train|bert-train) /.test(text)) return [];
+  return textsOf(path, text).flatMap(({ text: message, line }) => {
+    const lines = message.split('\n');
+    // examples of a help text are whole commands, with a remark in brackets
+    const isExample = (each) => lines.length > 1 && /^ {2,}(mtl|gpt-train|bert-train) /.test(each);
+    const joined = message.replaceAll(/\\\n\s*/g, '').split('\n');
+    const examples = joined.filter(isExample).flatMap((each) => {
+      const [command] = shellCommands(each.replace(/ {2,}\(.*$/, ''));
+      const found = problemsOf(command.words, { path, isWhole: true, checker });
+      return found.map((what) => `${path}:${line}: ${each.trim()}: ${what}`);
+    });
+    const sentences = joined
+      .filter((each) => !isExample(each))
+      .flatMap((each) => [
+        ...[...each.matchAll(commandInText)].flatMap((match) =>
+          sentenceProblems(each.slice(match.index).replace(/^npx /, ''), checker).map(
+            (what) => `${path}:${line}: ${what}`,
+          ),
+        ),
+        ...flagProblems(path, withoutOthers(each), checker.isKnownFlag).map((what) =>
+          what.replace(/:\d+:/, `:${line}:`),
+        ),
+      ]);
+    return [...examples, ...sentences];
+  });
+}
+
+/** A sentence without the commands of others in it. */
+const withoutOthers = (text) =>
+  text.replaceAll(
+    /(?<![\w-])(npm (?:install|ci)|npx|mpirun|srun|torchrun|cmake|pip|node|git|vitest|curl)\b[^;,)]*/g,
+    '',
+  );
+
+/** Problems of a command at the beginning of a sentence: its names, and the flags up to the next comma. */
+function sentenceProblems(sentence, checker) {
+  const [phrase] = sentence.split(/[;,:()"`]|\.(?:\s|$)/);
+  const all = phrase.trim().split(/\s+/);
+  // what follows -- is a command line of its own; `mtl run mtl -- ...` begins with the first mtl
+  if (all[1] === '--') return [];
+  if (all.includes('--')) {
+    const found = checker.commandProblems(all, { isWhole: false });
+    return found.map((what) => `${phrase.trim()}: ${what}`);
+  }
+  const [program, ...list] = all;
+  const named = [program];
+  if (program === 'mtl') {
+    if (words.test(list[0]) || namesOfFormats.test(phrase) || list[0].includes('VALUE')) return [];
+    while (list.length > 0) {
+      const known = checker.subcommandsOf(named.slice(1)) ?? [];
+      if (known.length === 0) break;
+      if (!/^[a-z-]+$/.test(list[0]) || list[0].startsWith('-')) break;
+      if (!known.includes(list[0])) {
+        if (named.length > 1) break;
+        return [`${phrase.trim()}: mtl has no command ${list[0]}`];
+      }
+      named.push(list.shift());
+    }
+  }
+  const flags = list.filter((word) => /^--[a-z]/.test(word)).map((word) => word.split('=')[0]);
+  return flags.flatMap((flag) =>
+    checker.takesFlag(named, flag) ? [] : [`${phrase.trim()}: ${named.join(' ')} has no flag ${flag}`],
+  );
+}
+
+/** Problems of the commands of npm anywhere in a text, comments of sources included. */
+export function npmProblemsOfText(path, text) {
+  return text.split('\n').flatMap((content, index) =>
+    [...content.matchAll(/(?<![\w-])npm run (?:--silent )?([^`'")\]|;]*)/g)].flatMap(([, command]) => {
+      // a sentence goes on after the words of a command
+      const [part] = command.split(/[.,:]+(?:\s|$)|\\| #| {2,}/);
+      const list = ['npm', 'run', ...part.trim().split(/\s+/)];
+      // what a program fills in, or a pattern that a test looks for
+      if (/[^\w:-]/.test(list[2] ?? '') || /[$(]/.test(list.join(''))) return [];
+      const found = npmProblems(list, { path, paragraph: text });
+      return found.map((what) => `${path}:${index + 1}: ${list.join(' ')}: ${what}`);
+    }),
+  );
+}
+
+/** Words before the name of a test that are no package. */
+const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
+
+/**
+ * Tests that a document names (`models \`megatron.test\``) and that are not there: in the package named
+ * before one, or in any.
+ */
+export function testProblems(path, text, files) {
+  return text.split('\n').flatMap((content, index) =>
+    [...content.matchAll(/(?:\b([a-z-]+) )?`([a-z0-9-]+\.test)`/g)].flatMap(([name, before, test]) => {
+      const folder = before === undefined || joining.has(before) ? '[^/]+' : before;
+      const pattern = new RegExp(`^(packages|apps)/${folder}/.*/${test}\\.ts$`);
+      return files.some((file) => pattern.test(file)) ? [] : [`${path}:${index + 1}: no test ${name}`];
+    }),
+  );
+}

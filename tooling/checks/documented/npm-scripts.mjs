@@ -1,0 +1,120 @@
+/** Checks commands of npm in documents against the scripts that package.json files have. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { commands as devCommands } from '../../bootstrap/dev.mjs';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+/** Flags that turbo, vitest and biome take. */
+const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
+
+const scriptsOf = (folder) => {
+  const manifest = join(root, folder, 'package.json');
+  return existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')).scripts ?? {}) : {};
+};
+
+/** The folders of packages that a paragraph names: `packages/kernels`, `@mtl/kernels`. */
+function packagesNamed(paragraph) {
+  const names = [...paragraph.matchAll(/(?:\b(?:packages|apps)\/|@mtl\/)([\w-]+)/g)].map(([, name]) => name);
+  return names.flatMap((name) => [`packages/${name}`, `apps/${name}`]);
+}
+
+/** The folder of the package that a file is in; undefined in the root. */
+function packageOf(path) {
+  for (let folder = dirname(path); folder !== '.'; folder = dirname(folder)) {
+    if (existsSync(join(root, folder, 'package.json'))) return folder;
+  }
+  return undefined;
+}
+
+/** The text of the files that a script names, and of those next to them, which may read its flags. */
+function textOfProgram(script, folder) {
+  const files = script
+    .split(' ')
+    .filter((word) => /\.(mjs|ts)$/.test(word))
+    .map((word) => join(root, folder, word))
+    .filter((path) => existsSync(path));
+  const near = files.flatMap((path) =>
+    readdirSync(dirname(path))
+      .filter((name) => /(?<!\.test)\.(mjs|ts)$/.test(name))
+      .map((name) => join(dirname(path), name))
+      .filter((each) => statSync(each).isFile()),
+  );
+  return near.map((path) => readFileSync(path, 'utf8')).join('\n');
+}
+
+/** Tells if the text of a program reads a flag: an option of `parseArgs`, or the flag as it is written. */
+const reads = (text, flag) => {
+  const name = flag.slice(2);
+  return new RegExp(`${flag}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: \\{`).test(text);
+};
+
+/** Flags among `args` that a program does not read, by the text of its sources. */
+function unknownFlags(args, { text }) {
+  return args
+    .filter((word) => word.startsWith('--') && word.length > 2 && !flagsOfRunners.test(word))
+    .map((word) => word.split('=')[0])
+    .filter((flag) => !reads(text, flag));
+}
+
+function devProblems([name, ...args]) {
+  if (name === undefined || /^[A-Z]+$/.test(name) || name === '--help') return [];
+  if (!Object.hasOwn(devCommands, name)) return [`npm run dev has no command ${name}`];
+  const { command, help = '' } = devCommands[name];
+  const text = `${help}\n${textOfProgram(command, '.')}`;
+  return unknownFlags(args, { text }).map((flag) => `npm run dev -- ${name} has no flag ${flag}`);
+}
+
+/**
+ * Returns the problems of a command of npm that a file names: a script that neither the root nor the package
+ * of the file has, nor one that `paragraph` names, a flag that its program does not read, and `-w`, since npm
+ * knows no workspaces here.
+ */
+export function npmProblems(words, { path, paragraph = '' }) {
+  const isRun = words[1] === 'run';
+  if (!isRun && !/^(test|start|t)$/.test(words[1] ?? '')) return [];
+  const [name, ...rest] = isRun ? words.slice(2) : ['test', ...words.slice(2)];
+  if (name === undefined || /^[A-Z]+$/.test(name) || name.includes('VALUE')) return [];
+  const ends = rest.indexOf('--');
+  const [own, args] = ends < 0 ? [rest, []] : [rest.slice(0, ends), rest.slice(ends + 1)];
+  const problems = own
+    .filter((word) => /^(-w|--workspace)/.test(word))
+    .map((word) => `npm run ${word}: the workspace is pnpm's; run the script in the folder of the package`);
+  const folders = [packageOf(path), '.', ...packagesNamed(paragraph)].filter((each) => each !== undefined);
+  const folder = folders.find((each) => Object.hasOwn(scriptsOf(each), name));
+  if (folder === undefined) {
+    return [
+      ...problems,
+      `no script ${name} in ${folders.map((each) => join(each, 'package.json')).join(', ')}`,
+    ];
+  }
+  if (name === 'dev') return [...problems, ...devProblems(args)];
+  if (name === 'gpt-train' || name === 'bert-train') return problems;
+  const text = textOfProgram(scriptsOf(folder)[name], folder);
+  return [
+    ...problems,
+    ...unknownFlags(args, { text: text === '' ? args.join(' ') : text }).map(
+      (flag) => `npm run ${name} has no flag ${flag}`,
+    ),
+  ];
+}
+
+/** Programs of developers: what `npm run` starts, and what documents name by its path. */
+const developers =
+  /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
+
+/**
+ * Returns a function that tells if some program of developers reads a flag, out of the files of the
+ * repository.
+ */
+export function flagsOfDevelopers(files) {
+  const texts = files
+    .filter((path) => developers.test(path) && !path.startsWith('tooling/checks/documented'))
+    .map((path) => readFileSync(join(root, path), 'utf8'));
+  const text = [...texts, ...Object.values(devCommands).map(({ help = '' }) => help)].join('\n');
+  const known = new Map();
+  return (flag) => {
+    if (!known.has(flag)) known.set(flag, reads(text, flag));
+    return known.get(flag);
+  };
+}

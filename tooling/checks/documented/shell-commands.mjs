@@ -1,0 +1,92 @@
+/** Reads command lines of documents: the simple commands of a shell text, each as its words. */
+
+/** Words of a document that begin a command of this repository, or of npm. */
+const programs = new Set(['mtl', 'gpt-train', 'bert-train', 'mtl-link', 'npm']);
+
+/**
+ * The simple commands of a shell text: without comments, redirections and variables set before them, quotes
+ * removed, and those within `$(...)` apart. `line` counts from the first line, as 0.
+ */
+export function shellCommands(text) {
+  const commands = [];
+  let words = [];
+  let word;
+  let line = 0;
+  let start = 0;
+  const endWord = () => {
+    if (word !== undefined) words.push(word);
+    word = undefined;
+  };
+  const endCommand = () => {
+    endWord();
+    if (words.length > 0) commands.push({ words, line: start });
+    words = [];
+  };
+  const add = (part) => {
+    if (word === undefined && words.length === 0) start = line;
+    word = (word ?? '') + part;
+  };
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at];
+    if (char === '\n') {
+      endCommand();
+      line += 1;
+    } else if (char === '\\') {
+      at += 1;
+      if (text[at] === '\n') {
+        endWord();
+        line += 1;
+      } else add(text[at] ?? '');
+    } else if (char === "'" || char === '"') {
+      const end = text.indexOf(char, at + 1);
+      const quoted = text.slice(at + 1, end < 0 ? undefined : end);
+      add(quoted);
+      line += quoted.split('\n').length - 1;
+      at = end < 0 ? text.length : end;
+    } else if (char === '#' && word === undefined) {
+      const end = text.indexOf('\n', at);
+      at = (end < 0 ? text.length : end) - 1;
+    } else if (char === '$' && text[at + 1] === '(') {
+      endCommand();
+      at += 1;
+    } else if (';&|()'.includes(char)) endCommand();
+    else if (char === '<' || char === '>') {
+      // of 2>FILE the number is no word
+      if (/^\d$/.test(word ?? '')) word = undefined;
+      endWord();
+      words.push(char);
+    } else if (/\s/.test(char)) endWord();
+    else add(char);
+  }
+  endCommand();
+  return commands.map(({ words: all, line: at }) => ({ words: withoutRedirections(all), line: at }));
+}
+
+/** Words up to the first redirection: what follows names files. */
+function withoutRedirections(words) {
+  const at = words.findIndex((word) => word === '<' || word === '>');
+  return at < 0 ? words : words.slice(0, at);
+}
+
+/**
+ * The words of a command from the first name of a program of this repository on, behind launchers and
+ * variables: `srun npx gpt-train ...` is `gpt-train ...`. Undefined for a command of other programs.
+ */
+export function ownCommand(words) {
+  const at = words.findIndex((word) => programs.has(word));
+  if (at < 0) return undefined;
+  const before = words.slice(0, at).filter((word) => !/^[A-Z_]+=/.test(word));
+  const isStarted = before.every((word) => /^(npx|--no-install|sudo|time|exec|\$|%)$/.test(word));
+  const launched = /^(srun|mpirun|torchrun|timeout|nsys|env)$/.test(before[0] ?? '');
+  return isStarted || launched ? words.slice(at) : undefined;
+}
+
+/**
+ * A usage as a command: what is optional, in brackets, is read as given, and of choices (`A|B`) the first is.
+ */
+export function withoutUsageMarks(text) {
+  return text
+    .replaceAll('\\|', '|')
+    .replaceAll(/(^| )\[([^\]]*)\]/g, '$1$2')
+    .replaceAll(/(\w)(?:\|[\w.]+)+/g, '$1');
+}
