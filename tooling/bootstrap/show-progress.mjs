@@ -19,7 +19,7 @@ function shareDone(folder) {
   return shares.length === 0 ? 0 : Math.min(...shares); // the longest build decides when all are done
 }
 
-/** What is printed at a share, after `shown` was: undefined where that is enough. */
+/** Returns what is printed at a share; undefined where it is too little more than what is shown. */
 export function progressText({ share, shown, isTerminal, seconds }) {
   const percent = Math.floor(100 * share);
   const step = isTerminal ? 1 : 25;
