@@ -32,14 +32,19 @@ describe('inWordsOfFlags', () => {
   it.each([
     ['{"content": "a"}\n', '--json-keys content; or leave out all such lines and rows with --skip-bad-lines'],
     ['{"id": 1}\n', '--json-keys KEY; or leave'],
-    ['{"text": "a"}\nno\n', 'repair or remove the line; or leave out all such lines and rows with --skip-bad-lines'],
+    [
+      '{"text": "a"}\nno\n',
+      'repair or remove the line; or leave out all such lines and rows with --skip-bad-lines',
+    ],
     ['{"text": "a"}\n[1]\n', 'leave out all such lines and rows with --skip-bad-lines'],
   ])('names the flags that fix %j', async (content, remedy) => {
     expect(await remedyOf(content)).toContain(remedy);
   });
 
   it('advises nothing that is done already, and leaves other errors alone', async () => {
-    expect(await remedyOf('{"content": "a"}\n', { skips: true })).toBe('name what holds the text: --json-keys content');
+    expect(await remedyOf('{"content": "a"}\n', { skips: true })).toBe(
+      'name what holds the text: --json-keys content',
+    );
     const other = new UsageError('MTL_TEST', 'other');
     expect(inWordsOfFlags(other, { keyFlag: '--json-key', skipsBadLines: false })).toBe(other);
   });

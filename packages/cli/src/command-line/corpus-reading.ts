@@ -53,8 +53,12 @@ export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: Corpu
   const { expected, details } = error;
   const { keys, nearestKey, isBadLine } = details as CorpusErrorDetails;
   const remedies = [
-    keys === undefined ? error.remedy : `name what holds the text: ${keyFlag} ${nearestKey ?? keys[0] ?? 'KEY'}`,
-    isBadLine === true && !skipsBadLines ? 'or leave out all such lines and rows with --skip-bad-lines' : undefined,
+    keys === undefined
+      ? error.remedy
+      : `name what holds the text: ${keyFlag} ${nearestKey ?? keys[0] ?? 'KEY'}`,
+    isBadLine === true && !skipsBadLines
+      ? 'or leave out all such lines and rows with --skip-bad-lines'
+      : undefined,
   ].filter((text) => text !== undefined);
   return new DataError(error.code, error.message, {
     ...(expected === undefined ? {} : { expected }),

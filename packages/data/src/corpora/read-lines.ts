@@ -30,7 +30,9 @@ export interface ReadLinesOptions {
   readonly signal?: AbortSignal | undefined;
   /** Of empty lines that follow each other, gives the first one only (default false). */
   readonly joinsEmptyLines?: boolean | undefined;
-  /** Gives lines that follow each other as one, joined by newlines, as far as they are usable (default false). */
+  /**
+   * Gives lines that follow each other as one, joined by newlines, as far as they are usable (default false).
+   */
   readonly joinsLines?: boolean | undefined;
 }
 
@@ -49,7 +51,13 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
 export async function* readLineBatches(
   options: ReadLinesOptions,
 ): AsyncGenerator<readonly CorpusLine[], void, undefined> {
-  const { path, onBadLine, maximumLineBytes = defaultMaximumLineBytes, joinsEmptyLines = false, joinsLines = false } = options;
+  const {
+    path,
+    onBadLine,
+    maximumLineBytes = defaultMaximumLineBytes,
+    joinsEmptyLines = false,
+    joinsLines = false,
+  } = options;
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
@@ -70,7 +78,9 @@ export async function* readLineBatches(
     if (batch.length > 0) yield batch;
     batch = [];
   }
-  function* push(line: CorpusLine | DataError | undefined): Generator<readonly CorpusLine[], void, undefined> {
+  function* push(
+    line: CorpusLine | DataError | undefined,
+  ): Generator<readonly CorpusLine[], void, undefined> {
     if (line instanceof DataError) {
       yield* flush();
       reportBadLine(line, onBadLine);
@@ -136,7 +146,10 @@ function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; 
 }
 
 /** Returns a line without its end, or what is wrong with it. */
-function lineOf(line: Buffer, at: { readonly path: string; readonly number: number }): CorpusLine | DataError {
+function lineOf(
+  line: Buffer,
+  at: { readonly path: string; readonly number: number },
+): CorpusLine | DataError {
   const { path, number } = at;
   const bytes = line.at(-1) === carriageReturn ? line.subarray(0, -1) : line;
   if (!isUtf8(bytes)) {

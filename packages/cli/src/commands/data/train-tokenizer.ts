@@ -10,7 +10,12 @@ import {
 } from '@mtl/data';
 import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
 import type { Command } from 'commander';
-import { folderLine, inWordsOfFlags, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
+import {
+  folderLine,
+  inWordsOfFlags,
+  skipBadLinesOption,
+  warnOfBadLines,
+} from '../../command-line/corpus-reading.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, overwriteOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
