@@ -90,7 +90,7 @@ refusals(
       '--tokenizer-type GPT2BPETokenizer --merge-file m.txt',
       1,
       'MTL_FLAG_NEEDS',
-      /has no vocabulary; expected --vocab-file/,
+      /has no vocabulary .*expected --vocab-file/,
     ],
     [
       '--tokenizer-type ByteLevelTokenizer --vocab-size 9',

@@ -28,7 +28,7 @@ export interface ReadLinesOptions {
   readonly onBadLine?: OnBadLine | undefined;
   /** Aborted: the stream ends with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Of empty lines that follow each other, gives the first one only (default false). */
+  /** Gives only the first of empty lines that follow each other (default false). */
   readonly joinsEmptyLines?: boolean | undefined;
   /**
    * Gives lines that follow each other as one, joined by newlines, as far as they are usable (default false).

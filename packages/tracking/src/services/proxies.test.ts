@@ -5,7 +5,7 @@ import { RecordingServer } from '../../test/support/recording-server.js';
 import { proxiesOf } from './proxies.js';
 import { requestJson } from './request-json.js';
 
-/** What the proxy was asked: the request's line and its authorization. */
+/** The requests of the proxy: their line and authorization. */
 let asked: string[];
 let proxy: Server;
 let address: string;
