@@ -8,8 +8,9 @@ const repositoryName = /^(?!\.{1,2}(\/|$))[\w.-]+(\/[\w.-]+)?$/;
 export function downloadAdvice(directory: string, flag: string): string {
   if (!repositoryName.test(directory)) return 'check the path; nothing is downloaded';
   const local = directory.split('/').at(-1)!;
+  const passed = [flag, local].filter((word) => word !== '').join(' ');
   return (
     `nothing is downloaded here: where it is a model of huggingface.co, run hf download ${directory} --local-dir ${local} ` +
-    `(of pip install huggingface_hub), then pass ${flag} ${local}`.replace(/ +$/, '')
+    `(of pip install huggingface_hub), then pass ${passed}`
   );
 }
