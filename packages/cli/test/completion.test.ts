@@ -141,7 +141,7 @@ describe('mtl completion', () => {
   it('refuses a shell that it has no script for', async () => {
     const { status, stderr } = await runMtlHere('completion', 'tcsh');
     expect(status).toBe(2);
-    expect(stderr).toMatch(/error\[MTL_FLAG_VALUE\].*tcsh.*bash, zsh, fish/);
+    expect(stderr).toMatch(/error\[MTL_FLAG_VALUE\].*tcsh.*bash, zsh, fish\n {2}remedy: .*echo \$SHELL/);
     expect((await runMtlHere('completion')).stderr).toContain('expected mtl completion bash|zsh|fish');
   });
 });

@@ -108,6 +108,8 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-mixtral', { sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { use_sliding_window: true, sliding_window: 4 }, { windowSize: '3,0' }],
   ['huggingface-qwen3-moe', { norm_topk_prob: undefined }, { moeRouterPreSoftmax: true }],
+  // transformers' default
+  ['huggingface-mixtral', { num_experts_per_tok: undefined }, { moeRouterTopk: 2 }],
   // every second layer from the first on: the other phase than that of decoder_sparse_step
   ['huggingface-qwen3-moe', { mlp_only_layers: [1, 40] }, { moeLayerFreq: 2 }],
   ['huggingface-qwen2-moe', { decoder_sparse_step: 1, mlp_only_layers: [0, 2] }, { moeLayerFreq: [0, 1, 0] }],
@@ -117,6 +119,12 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
 
 it.each<[ExpertFixture, Fields, string, string]>([
   ['huggingface-mixtral', { num_experts_per_tok: 7 }, 'num_experts_per_tok is 7', 'at most 6'],
+  [
+    'huggingface-qwen3-moe',
+    { num_experts_per_tok: undefined },
+    'num_experts_per_tok is missing',
+    'at most 7',
+  ],
   ['huggingface-mixtral', { num_local_experts: undefined }, 'num_local_experts is missing', 'integer'],
   ['huggingface-mixtral', { router_jitter_noise: 0.1 }, 'noise in the input of the router', '0'],
   ['huggingface-mixtral', { n_routed_experts: 8 }, 'a mixture of experts', 'false'],

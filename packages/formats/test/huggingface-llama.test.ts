@@ -244,9 +244,10 @@ it.each<[FixtureName, Fields, string, string]>([
   ['huggingface-llama', { num_key_value_heads: 3 }, 'num_key_value_heads is 3', 'a divisor of 4'],
   [
     'huggingface-qwen2',
+    // 32, transformers' default, does not divide the heads
     { num_key_value_heads: undefined },
     'num_key_value_heads is missing',
-    'a positive integer',
+    'a divisor of',
   ],
   [
     'huggingface-llama',

@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import type { CorpusFiles } from '@mtl/data';
-import type { DataError } from '@mtl/errors';
+import { DataError, MtlError } from '@mtl/errors';
 import { Option } from 'commander';
 
 /** Returns the flag --skip-bad-lines, for commands that read corpora. */
@@ -34,4 +34,42 @@ export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): st
       : `; not read: ${skipped.slice(0, 5).map(name).join(', ')}` +
         (skipped.length > 5 ? ` and ${skipped.length - 5} more` : '');
   return `${input}: ${read}${others}\n`;
+}
+
+/** How a command names what `inWordsOfFlags` advises. */
+interface CorpusFlags {
+  /** The flag that names the key of the text. */
+  readonly keyFlag: '--json-key' | '--json-keys';
+  /** True where --skip-bad-lines was given. */
+  readonly skipsBadLines: boolean;
+}
+
+/**
+ * Returns the error of a corpus with the flags that fix it: the key of the text, and --skip-bad-lines for a
+ * line or row that can be left out. Other errors are returned as they are.
+ */
+export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: CorpusFlags): unknown {
+  if (!MtlError.isInstance(error) || error.code !== 'MTL_DATA_CORPUS') return error;
+  const { expected, details } = error;
+  const { keys, nearestKey, isBadLine } = details as CorpusErrorDetails;
+  const remedies = [
+    keys === undefined
+      ? error.remedy
+      : `name what holds the text: ${keyFlag} ${nearestKey ?? keys[0] ?? 'KEY'}`,
+    isBadLine === true && !skipsBadLines
+      ? 'or leave out all such lines and rows with --skip-bad-lines'
+      : undefined,
+  ].filter((text) => text !== undefined);
+  return new DataError(error.code, error.message, {
+    ...(expected === undefined ? {} : { expected }),
+    ...(remedies.length === 0 ? {} : { remedy: remedies.join('; ').replace(/^or /, '') }),
+    details,
+    cause: error,
+  });
+}
+
+interface CorpusErrorDetails {
+  readonly keys?: readonly string[];
+  readonly nearestKey?: string;
+  readonly isBadLine?: boolean;
 }

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import type { OptionsOf } from '@mtl/configuration';
 import { inferenceFlags } from '@mtl/configuration/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
@@ -6,6 +8,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { Sampling } from '@mtl/inference';
 import { type Device, type DType, setNumThreads } from '@mtl/kernels';
 import { type LoadedGpt, loadGptForInference } from '@mtl/saved-models';
+import { downloadAdvice } from '@mtl/saved-models/internal';
 import type { Command } from 'commander';
 import type { MissingWord } from './command-line-error.js';
 import { addFlags, tokenizerOfFlags } from './flag-options.js';
@@ -19,6 +22,55 @@ export type ModelFlagValues = OptionsOf<typeof inferenceFlags> & { readonly devi
 /** Returns a new command with the flags that name a trained model and how it computes. */
 export const newModelCommand = (name: string, description: string): MtlCommand =>
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
+
+/**
+ * Returns the flag of a model that is named by its directory alone: `load-hf` for one of the transformers
+ * library, which has a config.json, `load` for checkpoints.
+ *
+ * @param directory as it was given with `flag`, which is empty for an operand
+ * @throws ConfigurationError MTL_MODEL_NONE where there is no such directory
+ */
+export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf' {
+  if (existsSync(join(directory, 'config.json'))) return 'load-hf';
+  if (existsSync(directory)) return 'load';
+  throw new ConfigurationError('MTL_MODEL_NONE', `${`${flag} ${directory}`.trim()}: no such directory`, {
+    expected:
+      'the --save of a training run, or a Hugging Face directory (config.json, tokenizer.json, model.safetensors)',
+    remedy: downloadAdvice(directory, flag),
+    details: { directory },
+  });
+}
+
+/** Returns the flags with the model in a directory that was named alone. @throws MTL_FLAG_CONFLICT */
+export function withModelDirectory<Values extends ModelFlagValues>(
+  flags: Values,
+  directory: string | undefined,
+): Values {
+  if (directory === undefined) return flags;
+  const other = flags.load ?? flags.loadHf;
+  if (other !== undefined) {
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} and ${other} are two models`, {
+      remedy: 'leave one of them out',
+    });
+  }
+  const isHuggingFace = flagOfModel(directory, '') === 'load-hf';
+  return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
+}
+
+/** The operand of commands that take a model by its directory alone. */
+export const modelOperand = [
+  '[dir]',
+  'The model: the --save of a run (as --load), or a transformers directory (as --load-hf).',
+] as const;
+
+/** Returns the missing operand that names a model; empty where it or a flag in its place is given. */
+export function missingModelOrDirectory(
+  { load, loadHf }: Partial<ModelFlagValues>,
+  directory: string | undefined,
+): readonly MissingWord[] {
+  if ((directory ?? load ?? loadHf) !== undefined) return [];
+  return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
+}
 
 /** Returns the missing flag that names a model; empty where one is given. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {

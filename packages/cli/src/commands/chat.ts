@@ -1,10 +1,8 @@
-import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { type ChatMessage, type ChatTemplate, chatTokens, readChatTemplate } from '@mtl/data/conversations';
-import { ConfigurationError, DataError, formatError, MtlError } from '@mtl/errors';
+import { DataError, formatError, MtlError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
 import { stopTokensOf } from '@mtl/run-parts/internal';
 import type { Command } from 'commander';
@@ -12,10 +10,13 @@ import {
   addSamplingFlags,
   loadModelOfFlags,
   type ModelFlagValues,
+  missingModelOrDirectory,
+  modelOperand,
   newModelCommand,
   requiredTokenizer,
   type SamplingFlagValues,
   samplingOf,
+  withModelDirectory,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
 
@@ -37,25 +38,18 @@ Examples:
 /** `mtl chat`: a conversation with a model in the terminal. */
 export function chatCommand(): Command {
   const command = newModelCommand('chat', 'Holds a conversation with a model in the terminal.')
-    .argument(
-      '[dir]',
-      'The model: the --save of a run (as --load), or a transformers directory (as --load-hf).',
-    )
+    .argument(...modelOperand)
     .option('--system <text>', 'The system message that begins the conversation.')
     .option('--chat-template <file>', "A chat template in Jinja. [the tokenizer's]")
     .addOption(countOption('--max-new-tokens <n>', 'Maximum number of tokens of an answer.').default(512));
   return addSamplingFlags(command, { temperature: 0.7, topP: 0.95 })
     .addHelpText('after', notes)
-    .requires(({ load, loadHf }: ChatFlags, [directory]) =>
-      (directory ?? load ?? loadHf) === undefined
-        ? [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }]
-        : [],
-    )
+    .requires((flags: ChatFlags, [directory]) => missingModelOrDirectory(flags, directory))
     .action(runChat);
 }
 
 async function runChat(directory: string | undefined, flags: ChatFlags): Promise<void> {
-  const loaded = await loadModelOfFlags(withDirectory(flags, directory));
+  const loaded = await loadModelOfFlags(withModelDirectory(flags, directory));
   const onNotice = (text: string): void => void process.stderr.write(`${text}\n`);
   try {
     const own = requiredTokenizer(loaded);
@@ -80,19 +74,6 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
   } finally {
     loaded.dispose();
   }
-}
-
-/** Returns the flags with what the directory holds. @throws ConfigurationError MTL_FLAG_CONFLICT */
-function withDirectory(flags: ChatFlags, directory: string | undefined): ChatFlags {
-  if (directory === undefined) return flags;
-  const other = flags.load ?? flags.loadHf;
-  if (other !== undefined) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} and ${other} are two models`, {
-      remedy: 'leave one of them out',
-    });
-  }
-  const isHuggingFace = existsSync(join(directory, 'config.json'));
-  return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
 }
 
 export interface ConverseOptions {

@@ -1,5 +1,6 @@
 import type { ModelKind } from '@mtl/configuration';
 import { type FlagOfProgram, flagsOfProgram } from '@mtl/configuration/internal';
+import { ConfigurationError } from '@mtl/errors';
 import { Argument, type Command, type Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { suggestedValues } from '../command-line/option-values.js';
@@ -20,11 +21,26 @@ The script completes commands, flags, names that flags take as values, and files
 export function completionCommand(): Command {
   const command = newCommand('completion', 'Prints a script that completes command lines in a shell.');
   return command
-    .addArgument(new Argument('<shell>', 'The shell.').choices(Object.keys(scripts)))
+    .addArgument(new Argument('<shell>', 'The shell.').choices(Object.keys(scripts)).argParser(shellNamed))
     .addHelpText('after', notes)
     .action((shell: keyof typeof scripts) => {
       process.stdout.write(scripts[shell](completedCommands(command.parent!)));
     });
+}
+
+/** @throws ConfigurationError MTL_FLAG_VALUE */
+function shellNamed(name: string): keyof typeof scripts {
+  if (Object.hasOwn(scripts, name)) return name as keyof typeof scripts;
+  throw new ConfigurationError(
+    'MTL_FLAG_VALUE',
+    `mtl completion ${name}: not a shell that it has a script for`,
+    {
+      expected: Object.keys(scripts).join(', '),
+      remedy:
+        'pass the shell that you type commands in (echo $SHELL); others complete nothing, and mtl --help lists the commands',
+      details: { shell: name },
+    },
+  );
 }
 
 /** Returns the script that completes `mtl`, `gpt-train` and `bert-train` in bash. */

@@ -8,11 +8,13 @@ import {
   addSamplingFlags,
   loadModelOfFlags,
   type ModelFlagValues,
-  missingModel,
+  missingModelOrDirectory,
+  modelOperand,
   newModelCommand,
   requiredTokenizer,
   type SamplingFlagValues,
   samplingOf,
+  withModelDirectory,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
 import {
@@ -34,13 +36,14 @@ type GenerateFlags = ModelFlagValues &
 
 const examples = `
 Examples:
-  mtl generate --load runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 1 --top-p 1
-  mtl generate --load-hf gpt2 --prompt-file letter.txt --num-samples 3 --top-p 0.9
+  mtl generate runs/shakespeare --prompt 'To be' --max-new-tokens 200 --temperature 1 --top-p 1
+  mtl generate SmolLM2-135M --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {
   const command = addSharingFlags(newModelCommand('generate', 'Continues a text with a trained model.'))
+    .argument(...modelOperand)
     .option('--prompt <text>', 'The text to continue. [a new text]')
     .option('--prompt-file <file>', 'A file that holds it, without its last line break.')
     .addOption(countOption('--num-samples <n>', 'Continuations, one after the other.').default(1))
@@ -48,10 +51,10 @@ export function generateCommand(): Command {
   return addSamplingFlags(command, defaultSampling)
     .option('--json', 'Prints JSON, one object per sample.')
     .addHelpText('after', examples)
-    .requires((flags: GenerateFlags) => {
+    .requires((flags: GenerateFlags, [directory]) => {
       checkPrompts(flags);
       checkSequencesAreWhole(flags);
-      return missingModel(flags);
+      return missingModelOrDirectory(flags, directory);
     })
     .action(runGenerate);
 }
@@ -70,7 +73,8 @@ function checkSequencesAreWhole({ contextParallelSize: size = 1 }: GenerateFlags
   );
 }
 
-async function runGenerate(flags: GenerateFlags): Promise<void> {
+async function runGenerate(directory: string | undefined, given: GenerateFlags): Promise<void> {
+  const flags = withModelDirectory(given, directory);
   const prompt = promptOf(flags);
   await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
 }

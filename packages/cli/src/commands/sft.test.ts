@@ -24,6 +24,17 @@ describe('flagsOfModel', () => {
   });
 
   it.each([
+    ['org/name', 'hf download org/name --local-dir name .*, then pass --model name'],
+    ['gpt2', 'hf download gpt2 --local-dir gpt2 .*, then pass --model gpt2'],
+    ['/no/such/path', '^check the path; nothing is downloaded$'],
+    ['./own', '^check the path'],
+  ])('says how to download %s, which is no directory', (name, remedy) => {
+    expect(() => flagsOfModel(['--model', name])).toThrow(
+      expect.objectContaining({ code: 'MTL_MODEL_NONE', remedy: expect.stringMatching(remedy) }),
+    );
+  });
+
+  it.each([
     [['--model'], 'MTL_FLAG_VALUE_MISSING'],
     [['--model', '--bf16'], 'MTL_FLAG_VALUE_MISSING'],
     [['--model', 'a', '--model=b'], 'MTL_FLAG_REPEATED'],

@@ -1,14 +1,13 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Flags, ParsedFlags } from '@mtl/configuration';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { Command } from 'commander';
+import { flagOfModel } from '../command-line/model-flags.js';
 import { trainingCommand } from './train.js';
 
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
   '--validation-fraction 0.05 --seq-length 2048 --save runs/chat. --model names a directory of the transformers ' +
-  'library (it means --load-hf DIR) or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
+  'library (it means --load-hf DIR; nothing is downloaded: hf download does it) or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
   'on with a run of this command. The loss counts on what the assistant says, by the chat template of the ' +
   'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
@@ -64,7 +63,7 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
  * Writes out the `--model DIR` of a command line: `--load-hf DIR` for a directory of the transformers
  * library, `--load DIR --finetune` for checkpoints.
  *
- * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT
+ * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT, MTL_MODEL_NONE
  */
 export function flagsOfModel(argv: readonly string[]): readonly string[] {
   const places = argv.flatMap((word, at) => (/^--model(=|$)/.test(word) ? [at] : []));
@@ -86,7 +85,7 @@ export function flagsOfModel(argv: readonly string[]): readonly string[] {
       remedy: 'leave one of them out: --model to begin, --load to go on with a run',
     });
   }
-  const isHuggingFace = existsSync(join(directory, 'config.json'));
+  const isHuggingFace = flagOfModel(directory, '--model') === 'load-hf';
   const flags = isHuggingFace ? ['--load-hf', directory] : ['--load', directory, '--finetune'];
   return [...argv.slice(0, at), ...flags, ...argv.slice(at + (isAttached ? 1 : 2))];
 }

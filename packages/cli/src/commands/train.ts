@@ -61,6 +61,7 @@ export function trainingCommand(options: TrainingCommandOptions): Command {
       const argv = options.flagsOf?.(words) ?? words;
       await runTrainingProgram({ argv, model, program, description, defaults, checkFlags });
     });
-  command.helpInformation = () => `${formatHelp({ program, description, model })}\n`;
+  command.helpInformation = () =>
+    `${formatHelp({ program, description, model, columns: process.stdout.columns })}\n`;
   return command;
 }

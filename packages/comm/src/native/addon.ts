@@ -18,12 +18,17 @@ export function addon(): CommAddon {
 const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE', 'MTL_CAPTURE'];
 
 /** Converts a failure of native code to the error that it stands for. */
+const diedRemedy =
+  'read the last words of that rank; one without any was mostly ended because memory ran out (SIGKILL; dmesg tells). ' +
+  'Start again from the newest checkpoint with --load DIR; mtl run --max-restarts N does it by itself';
+
 export function errorOf(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };
   const known = Object.fromEntries(Object.entries(details).filter(([, value]) => value !== undefined));
   const Class = misuse.includes(code) ? UsageError : CommunicationError;
-  return new Class(code as `MTL_${string}`, message, { details: known });
+  const remedy = code === 'MTL_RANK_DIED' ? { remedy: diedRemedy } : {};
+  return new Class(code as `MTL_${string}`, message, { ...remedy, details: known });
 }
 
 /** Runs `body`, converting what native code throws. */

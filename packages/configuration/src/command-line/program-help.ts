@@ -1,4 +1,4 @@
-import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { checkOptions, numberOption, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { scheduleNames } from '@mtl/pipeline/schedules';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { modelKindOption } from '../options/option-checks.js';
@@ -10,6 +10,8 @@ import { modelOfFlag } from '../schema/model-of-flag.js';
 export interface FormatHelpOptions {
   /** The command that starts the program: `npm run gpt-train --`. */
   readonly program: string;
+  /** Columns of the terminal. Default: 100, which is also the most. */
+  readonly columns?: number | undefined;
   /** One line about what it does. */
   readonly description: string;
   /** The model that it trains; its flags are shown. Default: gpt. */
@@ -17,9 +19,11 @@ export interface FormatHelpOptions {
 }
 
 /** Columns of the text, so that it fits a common terminal. */
-const width = 100;
+/** The columns of a terminal that help uses at most, and those that it needs. */
+const mostColumns = 100;
+const leastColumns = 60;
 const flagColumn = 2;
-const textColumn = 44;
+const mostTextColumn = 44;
 
 const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]> => [
   [
@@ -35,6 +39,7 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
 
 const checks: OptionChecks<FormatHelpOptions> = {
   program: required(textOption),
+  columns: numberOption,
   description: required(textOption),
   model: modelKindOption,
 };
@@ -46,16 +51,19 @@ const checks: OptionChecks<FormatHelpOptions> = {
  */
 export function formatHelp(options: FormatHelpOptions): string {
   checkOptions(options, { of: 'formatHelp', checks });
-  const { program, description, model = 'gpt' } = options;
+  const { program, description, model = 'gpt', columns = mostColumns } = options;
+  const width = Math.max(leastColumns, Math.min(mostColumns, columns));
   const groups = flagGroups.flatMap(({ title, flags }) => {
     const names = (Object.keys(flags) as FlagName[]).filter((name) =>
       [undefined, model].includes(modelOfFlag(name)),
     );
-    const rows = names.map((name) => formatRow(usageOf(name), describeFlag(name).text));
+    const rows = names.map((name) =>
+      formatRow({ usage: usageOf(name), text: describeFlag(name).text, width }),
+    );
     return rows.length === 0 ? [] : [`${title}\n${rows.join('\n')}`];
   });
   const own = `This program\n${programHelp(model)
-    .map(([usage, text]) => formatRow(usage, text))
+    .map(([usage, text]) => formatRow({ usage, text, width }))
     .join('\n')}`;
   const note = wrap(
     'Flags have the names of Megatron-LM; underscores may stand for dashes. A switch is turned off again with --no-NAME. ' +
@@ -72,7 +80,8 @@ function usageOf(name: FlagName): string {
   return `--${name} ${describeFlag(name).placeholder}`.trimEnd();
 }
 
-function formatRow(usage: string, text: string): string {
+function formatRow({ usage, text, width }: { usage: string; text: string; width: number }): string {
+  const textColumn = Math.min(mostTextColumn, Math.floor(width / 2));
   const [first = '', ...rest] = wrap(text, width - textColumn);
   const indent = ' '.repeat(textColumn);
   const left = `${' '.repeat(flagColumn)}${usage}`;

@@ -3,7 +3,7 @@ import { count, counts, text, toggle } from './flag-kinds.js';
 /** The services that metrics are sent to: of a pretraining and of a fine-tuning. */
 export const trackingFlags = {
   'wandb-project': text(
-    'The project of Weights & Biases that metrics are sent to, with the key in WANDB_API_KEY; also WANDB_BASE_URL, and WANDB_MODE=offline, which keeps metrics for mtl runs send.',
+    'The project of Weights & Biases that metrics are sent to, with the key in WANDB_API_KEY; also WANDB_BASE_URL, and WANDB_MODE=offline (or dryrun), which keeps metrics for mtl runs send.',
     { placeholder: 'NAME' },
   ),
   'wandb-exp-name': text('The name of the run there.', {

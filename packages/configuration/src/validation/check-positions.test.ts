@@ -18,12 +18,6 @@ refusals(
       /scaled one way/,
     ],
     [
-      '--position-embedding-type rope --reset-position-ids',
-      1,
-      'MTL_FLAG_NEEDS',
-      /expected --reset-attention-mask/,
-    ],
-    [
       '--position-embedding-type rope --kv-channels 5',
       1,
       'MTL_HEADS',
@@ -83,12 +77,6 @@ refusals(
       /queries and keys have one factor/,
     ],
     [
-      '--position-embedding-type yarn --reset-position-ids',
-      1,
-      'MTL_FLAG_NEEDS',
-      /where positions are yarn; expected --reset-attention-mask/,
-    ],
-    [
       '--position-embedding-type yarn --kv-channels 5',
       1,
       'MTL_HEADS',
@@ -97,6 +85,13 @@ refusals(
   ],
   { numAdvised: 5 },
 );
+
+it.each(['rope', 'yarn'])('accepts --reset-position-ids alone with %s, and says what it lacks', (type) => {
+  const { notices } = configure(withFlags(`--position-embedding-type ${type} --reset-position-ids`));
+  expect(
+    notices.filter((notice) => notice.includes('--reset-attention-mask keeps documents apart')),
+  ).toHaveLength(1);
+});
 
 describe('the positions of a model', () => {
   const modelOf = (line: string) => configure(withFlags(line)).model;

@@ -46,10 +46,9 @@ export function checkPositions(
   if (type === 'yarn') checkYarn(flags, { maxPositions }, notices);
   else checkLlama3(flags);
   if (flags.required('reset-position-ids') && !flags.required('reset-attention-mask')) {
-    flags.needs(
-      'reset-position-ids',
-      '--reset-attention-mask',
-      `needs attention that stops at documents where positions are ${type}`,
+    notices.push(
+      `--reset-position-ids changes little where positions are ${type}: tokens of two documents still attend to each other, ` +
+        'at distances that are counted anew; --reset-attention-mask keeps documents apart',
     );
   }
   checkRotarySize(flags, headSize);

@@ -84,13 +84,13 @@ refusals(
       '--tokenizer-type GPT2BPETokenizer --vocab-file v.json',
       1,
       'MTL_FLAG_NEEDS',
-      /has no merges; expected --merge-file/,
+      /has no merges \(those of GPT-2 are built in, and need neither file\); expected --merge-file/,
     ],
     [
       '--tokenizer-type GPT2BPETokenizer --merge-file m.txt',
       1,
       'MTL_FLAG_NEEDS',
-      /has no vocabulary; expected --vocab-file/,
+      /has no vocabulary .*expected --vocab-file/,
     ],
     [
       '--tokenizer-type ByteLevelTokenizer --vocab-size 9',

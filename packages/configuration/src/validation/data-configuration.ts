@@ -224,14 +224,17 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
   return value as NonNullable<typeof value>;
 }
 
+const builtIn = '(those of GPT-2 are built in, and need neither file)';
+
 /** Returns both files or none: the vocabulary of GPT-2 is built in, half of another one is an oversight. */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
   const mergeFile = flags.get('merge-file');
   if (vocabFile === undefined && mergeFile === undefined) return {};
   if (vocabFile === undefined)
-    return flags.needs('merge-file', '--vocab-file vocab.json', 'has no vocabulary');
-  if (mergeFile === undefined) return flags.needs('vocab-file', '--merge-file merges.txt', 'has no merges');
+    return flags.needs('merge-file', '--vocab-file vocab.json', `has no vocabulary ${builtIn}`);
+  if (mergeFile === undefined)
+    return flags.needs('vocab-file', '--merge-file merges.txt', `has no merges ${builtIn}`);
   return { vocabFile, mergeFile };
 }
 

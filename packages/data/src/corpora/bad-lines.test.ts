@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BadLines, IndexedDataset, prepareDataset, readDocuments } from '../index.js';
-import { readLines } from './read-lines.js';
+import { readLineBatches, readLines } from './read-lines.js';
 import { readPlainText } from './read-plain-text.js';
 
 let directory: string;
@@ -169,4 +169,76 @@ describe('prepareDataset', () => {
     });
     expect(readdirSync(directory)).toEqual(['a.jsonl']);
   });
+});
+
+describe('readLineBatches', () => {
+  /** The lines of all batches, and how many there were of them. */
+  async function batchesOf(options: Parameters<typeof readLineBatches>[0]) {
+    const batches: number[] = [];
+    const lines: (readonly [number, string])[] = [];
+    for await (const batch of readLineBatches(options)) {
+      batches.push(batch.length);
+      for (const { number, text } of batch) lines.push([number, text]);
+    }
+    return { batches, lines };
+  }
+
+  it('passes over all but the first of many empty lines, and counts them', async () => {
+    // more than a chunk of the file
+    const path = file('a.txt', `first\r\n${'\n'.repeat(1_500_000)}\r\n\r\n  \nlast`);
+    const { lines } = await batchesOf({ path, joinsEmptyLines: true });
+    // one of each chunk
+    expect(lines).toEqual([
+      [1, 'first'],
+      [2, ''],
+      ...lines.slice(2, -2),
+      [1_500_004, '  '],
+      [1_500_005, 'last'],
+    ]);
+    expect(lines.length).toBeLessThan(8);
+    const text = await read(path);
+    expect(text).toEqual(['first', 'last']);
+  });
+
+  it('joins all lines of a chunk, and names the one that is bad', async () => {
+    const path = file('a.txt', '\ufeffa\r\n\nb\r\r\nc');
+    expect((await batchesOf({ path, joinsLines: true })).lines).toEqual([
+      [1, 'a\n\nb\r'],
+      [4, 'c'],
+    ]);
+    const bad = file('b.txt', Buffer.from(`${'ok\n'.repeat(600_000)}\xff\nend`, 'latin1'));
+    const batches = batchesOf({ path: bad, joinsLines: true });
+    await expect(batches).rejects.toMatchObject(corpusError(/line 600001: is not UTF-8/));
+  });
+
+  it('gives the lines before a bad one', async () => {
+    const path = file('a.txt', Buffer.from('a\nb\n\xff\n', 'latin1'));
+    const reader = readLineBatches({ path });
+    expect((await reader.next()).value).toEqual([
+      { text: 'a', number: 1 },
+      { text: 'b', number: 2 },
+    ]);
+    await expect(reader.next()).rejects.toMatchObject(corpusError(/line 3: is not UTF-8/));
+  });
+});
+
+it('names the columns of Parquet that hold texts', async () => {
+  const path = file(
+    'a.parquet',
+    new Uint8Array(
+      parquetWriteBuffer({
+        columnData: [
+          { name: 'id', data: [1] },
+          { name: 'content', data: ['a'] },
+        ],
+      }),
+    ),
+  );
+  for (const jsonKey of ['text', 'id']) {
+    await expect(readDocuments({ path, jsonKey }).next()).rejects.toMatchObject({
+      expected: 'a column of texts; the file has "content"',
+      remedy: 'choose the column of the text, for example "content"',
+      details: { keys: ['content'], nearestKey: 'content' },
+    });
+  }
 });

@@ -34,8 +34,14 @@ export function corpusError(options: {
   readonly expected?: string;
   readonly remedy?: string;
   readonly cause?: unknown;
+  /** A line or row that can be left out. */
+  readonly isBadLine?: boolean;
+  /** The keys or columns that hold texts, where the one that was asked for does not. */
+  readonly keys?: readonly string[];
+  /** The one of them that was probably meant. */
+  readonly nearestKey?: string | undefined;
 }): DataError {
-  const { path, line, element, what, expected, remedy, cause } = options;
+  const { path, line, element, what, expected, remedy, cause, isBadLine, keys, nearestKey } = options;
   return new DataError('MTL_DATA_CORPUS', `${placeInCorpus(options)}: ${what}`, {
     ...(expected === undefined ? {} : { expected }),
     ...(remedy === undefined ? {} : { remedy }),
@@ -44,6 +50,8 @@ export function corpusError(options: {
       path,
       ...(line === undefined ? {} : { line }),
       ...(element === undefined ? {} : { element }),
+      ...(isBadLine === true ? { isBadLine } : {}),
+      ...(keys === undefined ? {} : { keys, nearestKey }),
     },
   });
 }

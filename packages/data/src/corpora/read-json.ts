@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { nearestName } from '@mtl/errors';
 import { endOfJsonString, isJsonObject, parsePythonJson } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
-import { type CorpusLine, type ReadLinesOptions, readLines } from './read-lines.js';
+import { type CorpusLine, type ReadLinesOptions, readLineBatches } from './read-lines.js';
 
 /** Streams the texts under `key` of the records of JSON lines, or of one array. */
 export async function* readJsonLines(
@@ -19,7 +19,7 @@ export async function* readJsonLines(
 /** Returns the text of a record, or what is wrong with it. */
 function textOf(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
-  const at = { path, line, element };
+  const at = { path, line, element, isBadLine: true };
   let value: unknown;
   try {
     value = parsePythonJson(text);
@@ -48,6 +48,8 @@ function textOf(record: JsonRecord, { path, key }: { readonly path: string; read
     what: keys.includes(key) ? `"${key}" is not a text` : `has no key "${key}"`,
     expected: `a text under "${key}"; ${has} ${keys.map((name) => `"${name}"`).join(', ') || 'no keys'}`,
     remedy: `choose the key of the text${near === undefined ? '' : `, for example "${near}"`}`,
+    keys: texts,
+    nearestKey: near,
   });
 }
 
@@ -72,18 +74,21 @@ export async function* readJsonRecords(
   const { path, onBadLine } = options;
   let array: ArrayElements | undefined;
   let isFirst = true;
-  for await (const line of readLines(options)) {
-    const { text, number } = line;
-    if (text.trim() === '') continue;
-    if (isFirst && text.trimStart().startsWith('[')) array = new ArrayElements(path, number);
-    isFirst = false;
-    if (array === undefined) yield { text, line: number };
-    else yield* array.elementsIn(line);
+  for await (const batch of readLineBatches({ ...options, joinsEmptyLines: true })) {
+    for (const line of batch) {
+      const { text, number } = line;
+      if (text.trim() === '') continue;
+      if (isFirst && text.trimStart().startsWith('[')) array = new ArrayElements(path, number);
+      isFirst = false;
+      if (array === undefined) yield { text, line: number };
+      else yield* array.elementsIn(line);
+    }
   }
   if (array === undefined || array.isDone) return;
   const what = 'begins an array that does not end';
   const remedy = 'get the file again, or repair it';
-  reportBadLine(corpusError({ path, line: array.firstLine, what, remedy }), onBadLine);
+  const at = { path, line: array.firstLine, isBadLine: true };
+  reportBadLine(corpusError({ ...at, what, remedy }), onBadLine);
 }
 
 /** Divides the lines of a JSON array into its elements. In JSON no string goes beyond a line. */

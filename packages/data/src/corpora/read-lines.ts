@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { createGunzip } from 'node:zlib';
+import { DataError } from '@mtl/errors';
 import { fileProblem, openRegularFile } from '../files/regular-files.js';
 import { corpusError, type OnBadLine, reportBadLine } from './corpus-error.js';
 
@@ -27,43 +28,100 @@ export interface ReadLinesOptions {
   readonly onBadLine?: OnBadLine | undefined;
   /** Aborted: the stream ends with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+  /** Gives only the first of empty lines that follow each other (default false). */
+  readonly joinsEmptyLines?: boolean | undefined;
+  /**
+   * Gives lines that follow each other as one, joined by newlines, as far as they are usable (default false).
+   */
+  readonly joinsLines?: boolean | undefined;
 }
+
+/** Lines that are given together: each await costs as much as many short lines. */
+const batchLines = 4096;
 
 /**
  * Streams the lines of a UTF-8 file (gunzipped when it ends in .gz), with memory for one chunk and one line.
  * Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
-  const { path, onBadLine, maximumLineBytes = defaultMaximumLineBytes } = options;
+  for await (const batch of readLineBatches(options)) yield* batch;
+}
+
+/** Streams the lines as `readLines`, several at a time. */
+export async function* readLineBatches(
+  options: ReadLinesOptions,
+): AsyncGenerator<readonly CorpusLine[], void, undefined> {
+  const {
+    path,
+    onBadLine,
+    maximumLineBytes = defaultMaximumLineBytes,
+    joinsEmptyLines = false,
+    joinsLines = false,
+  } = options;
   let number = 0;
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   /** True after a line that was too long: its rest is passed over. */
   let isSkipping = false;
-  const take = (last: Buffer): CorpusLine | undefined => {
+  let batch: CorpusLine[] = [];
+  const take = (last: Buffer): CorpusLine | DataError | undefined => {
     number++;
     const bytes = pending.length === 0 ? last : Buffer.concat([...pending, last]);
     pending = [];
     pendingBytes = 0;
-    if (!isSkipping) return lineOf(bytes, { path, number, onBadLine });
+    const line = isSkipping ? undefined : lineOf(bytes, { path, number });
     isSkipping = false;
-    return undefined;
+    return line;
   };
+  /** Gives the lines so far: those before a bad one come before its error. */
+  function* flush(): Generator<readonly CorpusLine[], void, undefined> {
+    if (batch.length > 0) yield batch;
+    batch = [];
+  }
+  function* push(
+    line: CorpusLine | DataError | undefined,
+  ): Generator<readonly CorpusLine[], void, undefined> {
+    if (line instanceof DataError) {
+      yield* flush();
+      reportBadLine(line, onBadLine);
+    } else if (line !== undefined) {
+      batch.push(line);
+      if (batch.length === batchLines) yield* flush();
+    }
+  }
   for await (const chunk of readChunks(options)) {
     let start = 0;
-    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, start)) {
+    const last = joinsLines && !isSkipping ? chunk.lastIndexOf(newline) : -1;
+    const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
+    // else one of them is left out, or the error names it
+    if (block !== undefined && isUtf8(block)) {
+      const text = textOf(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
+      batch.push({ text, number: number + 1 });
+      number += numLinesOf(block);
+      pending = [];
+      pendingBytes = 0;
+      start = last + 1;
+    }
+    for (let end = chunk.indexOf(newline, start); end >= 0; end = chunk.indexOf(newline, start)) {
       const line = take(chunk.subarray(start, end));
-      if (line !== undefined) yield line;
+      yield* push(line);
       start = end + 1;
+      if (joinsEmptyLines && line !== undefined && 'text' in line && line.text === '') {
+        const next = endOfEmptyLines(chunk, start);
+        number += next.count;
+        start = next.end;
+      }
     }
     if (start < chunk.length) {
       pending.push(chunk.subarray(start));
       pendingBytes += chunk.length - start;
     }
+    yield* flush();
     if (pendingBytes > maximumLineBytes) {
       const what = `is longer than ${maximumLineBytes} bytes`;
       const remedy = 'put one document on each line';
-      if (!isSkipping) reportBadLine(corpusError({ path, line: number + 1, what, remedy }), onBadLine);
+      const tooLong = { path, line: number + 1, what, remedy, isBadLine: true };
+      if (!isSkipping) reportBadLine(corpusError(tooLong), onBadLine);
       isSkipping = true;
     }
     if (isSkipping) {
@@ -71,24 +129,47 @@ export async function* readLines(options: ReadLinesOptions): AsyncGenerator<Corp
       pendingBytes = 0;
     }
   }
-  const line = pendingBytes > 0 ? take(Buffer.alloc(0)) : undefined;
-  if (line !== undefined) yield line;
+  if (pendingBytes > 0) yield* push(take(Buffer.alloc(0)));
+  yield* flush();
 }
 
-/** Returns a line without its end; undefined for one that is left out. */
+/** Returns where empty lines that begin at `start` end, and how many there are. */
+function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; readonly count: number } {
+  let end = start;
+  let count = 0;
+  for (;;) {
+    if (bytes[end] === newline) end += 1;
+    else if (bytes[end] === carriageReturn && bytes[end + 1] === newline) end += 2;
+    else return { end, count };
+    count++;
+  }
+}
+
+/** Returns a line without its end, or what is wrong with it. */
 function lineOf(
   line: Buffer,
-  at: { readonly path: string; readonly number: number; readonly onBadLine: OnBadLine | undefined },
-): CorpusLine | undefined {
-  const { path, number, onBadLine } = at;
+  at: { readonly path: string; readonly number: number },
+): CorpusLine | DataError {
+  const { path, number } = at;
   const bytes = line.at(-1) === carriageReturn ? line.subarray(0, -1) : line;
   if (!isUtf8(bytes)) {
     const remedy = 'convert the file, for example with iconv -t UTF-8';
-    reportBadLine(corpusError({ path, line: number, what: 'is not UTF-8', remedy }), onBadLine);
-    return undefined;
+    return corpusError({ path, line: number, what: 'is not UTF-8', remedy, isBadLine: true });
   }
+  return { text: textOf(bytes, number), number };
+}
+
+/** Decodes what begins at a line; the mark at the begin of a file is no part of it. */
+function textOf(bytes: Buffer, number: number): string {
   const text = bytes.toString('utf8');
-  return { text: number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text, number };
+  return number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text;
+}
+
+function numLinesOf(bytes: Buffer): number {
+  let count = 1;
+  // a byte at a time: a call of indexOf for each of many short lines takes longer
+  for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;
+  return count;
 }
 
 async function* readChunks(options: ReadLinesOptions): AsyncGenerator<Buffer, void, undefined> {

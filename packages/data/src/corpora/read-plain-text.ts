@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 import { corpusError } from './corpus-error.js';
-import { type ReadLinesOptions, readLines } from './read-lines.js';
+import { type ReadLinesOptions, readLineBatches } from './read-lines.js';
 
 /** Definitions of a document in plain text. */
 export type PlainTextDocuments = 'paragraph' | 'file';
@@ -19,24 +19,58 @@ interface ReadPlainTextOptions extends ReadLinesOptions {
  */
 export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenerator<string, void, undefined> {
   const { path, documents, maximumCharacters = constants.MAX_STRING_LENGTH } = options;
-  let lines: string[] = [];
-  let characters = 0;
+  const document = new LinesOfDocument();
+  const joining = documents === 'file' ? { joinsLines: true } : { joinsEmptyLines: true };
   let first = 1;
-  for await (const { text, number } of readLines(options)) {
-    if (documents === 'file' || text.trim() !== '') {
-      if (lines.length === 0) first = number;
-      lines.push(text);
-      characters += text.length + 1;
-      if (characters - 1 > maximumCharacters) {
-        throw corpusError({ path, line: first, ...tooLong(documents, maximumCharacters) });
+  for await (const batch of readLineBatches({ ...options, ...joining })) {
+    for (const { text, number } of batch) {
+      if (documents === 'file' || text.trim() !== '') {
+        if (document.isEmpty) first = number;
+        document.add(text);
+        if (document.characters > maximumCharacters) {
+          throw corpusError({ path, line: first, ...tooLong(documents, maximumCharacters) });
+        }
+      } else if (!document.isEmpty) {
+        yield document.take();
       }
-    } else if (lines.length > 0) {
-      yield lines.join('\n');
-      lines = [];
-      characters = 0;
     }
   }
-  if (lines.length > 0) yield lines.join('\n');
+  if (!document.isEmpty) yield document.take();
+}
+
+/** An array holds at most some 100 million lines, of which a string can have more. */
+const mostLinesApart = 1 << 16;
+
+/** The lines of a document, joined by newlines. */
+class LinesOfDocument {
+  #parts: string[] = [];
+  #lines: string[] = [];
+  #characters = 0;
+
+  get isEmpty(): boolean {
+    return this.#lines.length === 0 && this.#parts.length === 0;
+  }
+
+  get characters(): number {
+    return this.#characters - 1;
+  }
+
+  add(line: string): void {
+    if (this.#lines.length === mostLinesApart) {
+      this.#parts.push(this.#lines.join('\n'));
+      this.#lines = [];
+    }
+    this.#lines.push(line);
+    this.#characters += line.length + 1;
+  }
+
+  take(): string {
+    const text = [...this.#parts, this.#lines.join('\n')].join('\n');
+    this.#parts = [];
+    this.#lines = [];
+    this.#characters = 0;
+    return text;
+  }
 }
 
 function tooLong(documents: PlainTextDocuments, maximum: number) {

@@ -11,13 +11,13 @@ const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField =
   return { ...size('numExperts', [written, other]), hasSpellings: true };
 };
 
-/** Experts of a token. */
-const chosenExperts: ConfigField = {
-  ...size('moeRouterTopk', ['num_experts_per_tok']),
+/** Makes the field of the experts of a token; `otherwise`: as many as transformers takes by default. */
+const chosenExperts = (otherwise: number): ConfigField => ({
+  ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
   check: (value, { numExperts: most }) =>
     (value as number) <= (most as number) ? undefined : `at most ${most as number}, of that many experts`,
   write: (value) => value ?? 2,
-};
+});
 
 /** A field that makes the weights of the chosen experts have a sum of 1: a softmax over these alone. */
 const normalizedWeights: ConfigField = {
@@ -33,12 +33,12 @@ export const widthOfExperts: ConfigField = {
 };
 
 /** Experts of a Mixtral, in all layers. */
-export const mixtralExperts: readonly ConfigField[] = [numExperts('num_local_experts'), chosenExperts];
+export const mixtralExperts: readonly ConfigField[] = [numExperts('num_local_experts'), chosenExperts(2)];
 
 /** Experts of an OLMoE, in all layers. */
 export const olmoeExperts: readonly ConfigField[] = [
   numExperts('num_experts'),
-  chosenExperts,
+  chosenExperts(8),
   normalizedWeights,
 ];
 
@@ -95,10 +95,10 @@ function sparseStepOf(layers: readonly boolean[]): number | undefined {
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
 }
 
-/** Experts of a Qwen3-MoE, and dense layers of another width. */
-export const qwenExperts: readonly ConfigField[] = [
+/** Makes the fields of the experts of a Qwen, and of dense layers of another width. */
+const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
   numExperts('num_experts'),
-  chosenExperts,
+  chosenExperts(perToken),
   normalizedWeights,
   {
     ...size('moeFfnHiddenSize', ['moe_intermediate_size']),
@@ -107,8 +107,11 @@ export const qwenExperts: readonly ConfigField[] = [
   layersWithExperts,
 ];
 
+/** Fields of a Qwen3-MoE. */
+export const qwenExperts = qwenExpertsWith(8);
+
 /** Fields of a Qwen2-MoE, which has shared experts as well. */
 export const qwen2Experts: readonly ConfigField[] = [
-  ...qwenExperts,
+  ...qwenExpertsWith(4),
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),
 ];

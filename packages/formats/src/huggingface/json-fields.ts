@@ -106,7 +106,9 @@ export class JsonFields {
 
   /** Returns the error for a field whose value cannot be used. */
   refuse(name: string, expected: string): CheckpointError {
-    return this.#refused(`${name} is ${JSON.stringify(this.values[name])}`, expected);
+    const value = this.values[name];
+    const problem = value === undefined ? 'missing, and its default does not fit' : JSON.stringify(value);
+    return this.#refused(`${name} is ${problem}`, expected);
   }
 
   #refused(problem: string, expected: string): CheckpointError {

@@ -2,18 +2,21 @@ import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
 /**
- * Makes the field of the heads of keys and values: as many as heads of queries where it is null, and in a
- * Llama where it is missing.
+ * Makes the field of the heads of keys and values: as many as heads of queries where it is null, and where it
+ * is missing `otherwise`, the default of the model type in transformers; without one as many, too.
  */
-export const keyValueHeads = ({ isOptional }: { readonly isOptional: boolean }): readonly ConfigField[] => [
+export const keyValueHeads = ({
+  otherwise,
+}: {
+  readonly otherwise?: number;
+} = {}): readonly ConfigField[] => [
   {
     key: 'numQueryGroups',
     names: ['num_key_value_heads'],
     read: (fields, { numAttentionHeads }) => {
-      const isOpen = isOptional || fields.values.num_key_value_heads === null;
-      const otherwise = isOpen ? numAttentionHeads : undefined;
-      const field = size('', ['num_key_value_heads'], otherwise ? () => otherwise as number : undefined);
-      return field.read(fields, {});
+      const isNull = fields.values.num_key_value_heads === null;
+      const missing = (isNull ? undefined : otherwise) ?? (numAttentionHeads as number);
+      return size('', ['num_key_value_heads'], () => missing).read(fields, {});
     },
     check: (value, { numAttentionHeads }) =>
       (numAttentionHeads as number) % (value as number) === 0

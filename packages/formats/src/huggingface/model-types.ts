@@ -180,7 +180,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       heads(['num_attention_heads']),
-      ...keyValueHeads({ isOptional: true }),
+      ...keyValueHeads(),
       headSize(),
       ...llamaSizes,
       llamaBiases,
@@ -198,7 +198,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 8 }),
       headSize(),
       ...llamaSizes,
       mistralWindow,
@@ -216,7 +216,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 32 }),
       headSize({ isRare: true }),
       ...llamaSizes,
       qwenWindow,
@@ -234,7 +234,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 32 }),
       headSize({ otherwise: 128 }),
       ...llamaSizes,
       noAttentionBiases,
@@ -253,7 +253,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 8 }),
       headSize(),
       ...llamaSizesWith(widthOfExperts),
       mixtralWindow,
@@ -272,7 +272,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 4 }),
       headSize(),
       ...llamaSizes,
       noAttentionBiases,
@@ -292,7 +292,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: true }),
+      ...keyValueHeads(),
       usualHeadSize,
       ...llamaSizesWith(widthOfExperts),
       noAttentionBiases,
@@ -311,7 +311,7 @@ export const modelTypes = {
     fields: [
       size('hiddenSize', ['hidden_size']),
       size('numAttentionHeads', ['num_attention_heads']),
-      ...keyValueHeads({ isOptional: false }),
+      ...keyValueHeads({ otherwise: 16 }),
       headSize({ isRare: true }),
       ...llamaSizes,
       qkvBiases,

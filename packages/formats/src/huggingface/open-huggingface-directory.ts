@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type LogicalTensor, SafetensorsDirectory } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
+import { downloadAdvice } from './download-advice.js';
 import { JsonFields } from './json-fields.js';
 import { loadMappedWeights, type WeightNames } from './mapped-weights.js';
 import { type HuggingFaceModelKind, modelTypeOf } from './model-types.js';
@@ -30,10 +31,13 @@ interface HuggingFaceDirectory {
 export async function openHuggingFaceDirectory(directory: string): Promise<HuggingFaceDirectory> {
   const fields = await JsonFields.read(join(directory, 'config.json'));
   if (fields === undefined) {
-    const problem = existsSync(directory) ? 'holds no config.json' : 'not found';
+    const isThere = existsSync(directory);
+    const problem = isThere ? 'holds no config.json' : 'not found';
     throw new CheckpointError('MTL_HUGGING_FACE_CONFIG', `${directory} ${problem}`, {
       expected: 'a directory with config.json and model.safetensors',
-      remedy: 'save the model with save_pretrained, or download all files of its repository',
+      remedy: isThere
+        ? 'save the model with save_pretrained, or download all files of its repository'
+        : downloadAdvice(directory, '--load-hf'),
       exitCode: 2,
     });
   }

@@ -1,3 +1,4 @@
+export { downloadAdvice } from '../huggingface/download-advice.js';
 export { modelTypesOf } from '../huggingface/model-types.js';
 export { huggingFaceModelKind } from '../huggingface/open-huggingface-directory.js';
 export { asStatedBy } from '../huggingface/statable-models.js';

@@ -114,9 +114,11 @@ function checkGroups(groups: Groups): void {
     `interleaved: ${numMicroBatches} micro-batches in groups of ${groupSize} ${rest}, on ${numStages} stages`,
     {
       expected: `${nearest.join(' or ')} micro-batches`,
-      ...(otherGroups.length === 0
-        ? {}
-        : { remedy: `or groups of ${otherGroups.join(' or ')} micro-batches` }),
+      remedy:
+        'change --global-batch-size: micro-batches times --micro-batch-size times the data-parallel size' +
+        (otherGroups.length === 0
+          ? ''
+          : `; or pass --microbatch-group-size-per-virtual-pipeline-stage ${otherGroups.join(' or ')}`),
       details: { ...groups, nearest, nearestGroupSizes: otherGroups },
     },
   );

@@ -74,7 +74,7 @@ export async function runTrainingProgram(
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
     if (flags.help) {
-      console.log(formatHelp({ program, description, model }));
+      console.log(formatHelp({ program, description, model, columns: process.stdout.columns }));
       return;
     }
     options.checkFlags?.(flags);

@@ -23,14 +23,16 @@ describe('trackingOfRun', () => {
 
   it('follows WANDB_MODE', () => {
     expect(ofRun({ wandb }, { WANDB_MODE: 'offline' })?.isWandbOffline).toBe(true);
+    expect(ofRun({ wandb }, { WANDB_MODE: 'dryrun' })?.isWandbOffline).toBe(true);
     expect(ofRun({ wandb }, { WANDB_MODE: 'disabled' })).toBeUndefined();
   });
 
   it.each([
     [{}, 'MTL_WANDB_API_KEY'],
     [{ WANDB_API_KEY: ' ' }, 'MTL_WANDB_API_KEY'],
-    [{ WANDB_API_KEY: 'key', WANDB_MODE: 'dryrun' }, 'MTL_WANDB_MODE'],
+    [{ WANDB_API_KEY: 'key', WANDB_MODE: 'later' }, 'MTL_WANDB_MODE'],
     [{ WANDB_API_KEY: 'key', WANDB_BASE_URL: 'https://me:key@host' }, 'MTL_SERVICE_URL'],
+    [{ WANDB_API_KEY: 'key', HTTPS_PROXY: 'ftp://proxy' }, 'MTL_PROXY'],
   ])('refuses %j before anything is built', (environment, code) => {
     expect(() => ofRun({ wandb }, environment as Record<string, string>)).toThrow(
       expect.objectContaining({ code }),

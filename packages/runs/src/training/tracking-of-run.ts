@@ -2,7 +2,7 @@ import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
-import { missingWandbKey, trackingCredentials } from '@mtl/tracking/internal';
+import { proxiesOf, trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
 import { metricsPath } from '../records/metrics-records.js';
 import type { RunLog } from '../records/run-log.js';
@@ -10,7 +10,7 @@ import type { RunLog } from '../records/run-log.js';
 /** The tracking services of a run, by its flags and the environment. */
 interface TrackingOfRun {
   readonly settings: TrackingSettings;
-  /** WANDB_MODE=offline: metrics are kept, to be sent later. */
+  /** WANDB_MODE=offline or dryrun: metrics are kept, to be sent later. */
   readonly isWandbOffline: boolean;
 }
 
@@ -30,9 +30,9 @@ const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
  * Returns the services that a run reports to; undefined where it reports to none. Of the environment it reads
- * WANDB_MODE, WANDB_BASE_URL, and whether there is a WANDB_API_KEY.
+ * WANDB_MODE, WANDB_BASE_URL, whether there is a WANDB_API_KEY, and the proxies, which it checks.
  *
- * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL
+ * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL, MTL_PROXY
  */
 export function trackingOfRun(
   { logging, checkpoint }: TrackedConfiguration,
@@ -50,6 +50,7 @@ export function trackingOfRun(
   const { mlflow } = logging;
   if (wandb === undefined && mlflow === undefined) return undefined;
   const isWandbOffline = mode === 'offline';
+  if (mlflow !== undefined || !isWandbOffline) proxiesOf(environment);
   if (wandb !== undefined && !isWandbOffline && trackingCredentials(environment).wandbKey === undefined)
     throw missingWandbKey();
   return {
@@ -58,12 +59,21 @@ export function trackingOfRun(
   };
 }
 
+function missingWandbKey(): ConfigurationError {
+  return new ConfigurationError('MTL_WANDB_API_KEY', 'WANDB_API_KEY is not set', {
+    expected: 'the key of an account at wandb, in the environment',
+    remedy:
+      'copy it from https://wandb.ai/authorize and export WANDB_API_KEY=KEY; or export WANDB_MODE=offline: metrics are kept, and mtl runs send sends them once there is a key',
+  });
+}
+
 function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
   if (given === undefined || given === '') return 'online';
-  const mode = modes.find((name) => name === given);
+  // the older name, which the client of wandb still takes
+  const mode = given === 'dryrun' ? 'offline' : modes.find((name) => name === given);
   if (mode !== undefined) return mode;
   throw new ConfigurationError('MTL_WANDB_MODE', `WANDB_MODE=${given}: unknown mode`, {
-    expected: modes.join(', '),
+    expected: `${modes.join(', ')}, or dryrun, which is offline`,
     remedy: 'unset it: metrics are then sent while the run trains',
   });
 }

@@ -1,9 +1,10 @@
+import { existsSync } from 'node:fs';
 import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
 import type { LoraDirectory } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
+import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
 import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import { denseModelOf, denseNameOf, upcycledTensors } from '@mtl/models/internal';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
@@ -92,6 +93,7 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   }
   throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
     expected: 'a directory that --save wrote',
+    ...(existsSync(load) ? {} : { remedy: downloadAdvice(load, '--load-hf') }),
     exitCode: 2,
   });
 }

@@ -1,3 +1,4 @@
+export { downloadAdvice } from '@mtl/formats/internal';
 export { isSamePlace, refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 export { loadTraining } from '../checkpoints/load-training.js';
 export { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';

@@ -1,3 +1,3 @@
 export { deliveryText } from '../services/delivery.js';
 export { type TrackingCredentials, trackingCredentials } from '../services/open-deliveries.js';
-export { missingWandbKey } from '../services/send-kept-metrics.js';
+export { proxiesOf } from '../services/proxies.js';

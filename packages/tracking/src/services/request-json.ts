@@ -1,3 +1,5 @@
+import { proxiesNote, requestSender, type SendRequest } from './proxies.js';
+
 interface JsonRequest {
   /** Default: POST with a body, GET without one. */
   readonly url: string;
@@ -22,10 +24,11 @@ const mostCharacters = 200;
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const { url, body, authorization, signal } = request;
   const limit = AbortSignal.timeout(timeoutMs);
-  let response: Response;
+  const send = await requestSender();
+  let response: Awaited<ReturnType<SendRequest>>;
   let text: string;
   try {
-    response = await fetch(url, {
+    response = await send(url, {
       method: body === undefined ? 'GET' : 'POST',
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -36,7 +39,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
     });
     text = await response.text();
   } catch (error) {
-    throw new ServiceError(without(reasonOf(error), request.secrets));
+    throw new ServiceError(without(`${reasonOf(error)}${proxiesNote()}`, request.secrets));
   }
   const parsed = parseJson(text);
   if (response.ok && parsed !== undefined) return parsed;
@@ -66,11 +69,20 @@ function messageOf(answer: unknown): string | undefined {
   return [message, first, error].find((text) => typeof text === 'string');
 }
 
+interface ErrorCause {
+  readonly code?: string;
+  readonly message?: string;
+  readonly cause?: ErrorCause;
+}
+
 function reasonOf(error: unknown): string {
-  const { name, message, cause } = error as Error & { cause?: unknown };
+  const { name, message } = error as Error;
   if (name === 'AbortError') return 'no answer before the run ended';
   if (name === 'TimeoutError') return `no answer within ${timeoutMs / 1000} s`;
-  const { code, message: why } = (cause ?? {}) as { code?: string; message?: string };
+  // a tunnel that a proxy refuses is the cause of a cause
+  let cause = (error as Error).cause as ErrorCause | undefined;
+  while (cause?.cause !== undefined) cause = cause.cause;
+  const { code, message: why } = cause ?? {};
   return [message, why || code].filter((text) => text !== undefined && text !== '').join(': ');
 }
 

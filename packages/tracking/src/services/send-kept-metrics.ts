@@ -3,6 +3,7 @@ import type { RunOutcome } from '@mtl/trainer';
 import type { DeliveryResult, DeliveryTimes } from './delivery.js';
 import { MetricsRows } from './metrics-rows.js';
 import { openDeliveries, type TrackingCredentials } from './open-deliveries.js';
+import { proxiesOf } from './proxies.js';
 import type { TrackedRun } from './tracking-settings.js';
 import { readTrackingState, trackingPath } from './tracking-state.js';
 
@@ -24,10 +25,11 @@ export interface SendKeptMetricsOptions {
  *
  * @returns a result for each service
  * @throws ConfigurationError MTL_TRACKING_NONE for a run that reported to no service; MTL_WANDB_API_KEY;
- *   MTL_TRACKING_STATE
+ *   MTL_TRACKING_STATE; MTL_PROXY
  */
 export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<readonly DeliveryResult[]> {
   const { directory, outcome, credentials, graceMs = 60_000 } = options;
+  proxiesOf(process.env);
   const state = readTrackingState(directory);
   if (state === undefined) {
     throw new ConfigurationError('MTL_TRACKING_NONE', `${directory} has no ${trackingPath('')}`, {
@@ -40,7 +42,7 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
     // the run went on without the service
     if (sent !== undefined && sent.rows < total) sent.isEnded = false;
   }
-  if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey();
+  if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey(directory);
   const { deliveries, giveUp } = openDeliveries({ ...options, state });
   for (const delivery of deliveries) delivery.finish(outcome);
   const timer = setTimeout(giveUp, graceMs);
@@ -51,10 +53,10 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
   }
 }
 
-/** Returns the error of a run that reports to wandb without a key. */
-export function missingWandbKey(): ConfigurationError {
+function missingWandbKey(directory: string): ConfigurationError {
   return new ConfigurationError('MTL_WANDB_API_KEY', 'WANDB_API_KEY is not set', {
-    expected: 'the key of an account at wandb, in the environment',
-    remedy: 'set it; or set WANDB_MODE=offline, and send the metrics later (mtl runs send)',
+    expected: `the key of the account at wandb that gets the metrics of ${directory}`,
+    remedy:
+      'copy the key from https://wandb.ai/authorize and export WANDB_API_KEY=KEY; the metrics stay in the folder until they are sent',
   });
 }

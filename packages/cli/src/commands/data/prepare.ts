@@ -3,7 +3,12 @@ import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl
 import { corpusFileNames, preparedPrefix, refuseExistingDataset, tokenizerTypes } from '@mtl/data/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
-import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
+import {
+  folderLine,
+  inWordsOfFlags,
+  skipBadLinesOption,
+  warnOfBadLines,
+} from '../../command-line/corpus-reading.js';
 import { addFlags, type TokenizerFlagValues, tokenizerOfFlags } from '../../command-line/flag-options.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, overwriteOption } from '../../command-line/option-values.js';
@@ -62,7 +67,13 @@ export function prepareCommand(): Command {
 }
 
 function prepare(flags: PrepareFlags): Promise<void> {
-  return interruptible((signal) => prepareAll(flags, signal));
+  return interruptible(async (signal) => {
+    try {
+      await prepareAll(flags, signal);
+    } catch (error) {
+      throw inWordsOfFlags(error, { keyFlag: '--json-keys', skipsBadLines: flags.skipBadLines === true });
+    }
+  });
 }
 
 async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<void> {

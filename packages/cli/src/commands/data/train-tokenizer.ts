@@ -10,7 +10,12 @@ import {
 } from '@mtl/data';
 import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
 import type { Command } from 'commander';
-import { folderLine, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
+import {
+  folderLine,
+  inWordsOfFlags,
+  skipBadLinesOption,
+  warnOfBadLines,
+} from '../../command-line/corpus-reading.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, overwriteOption } from '../../command-line/option-values.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
@@ -92,6 +97,8 @@ async function trainTokenizer(flags: TrainTokenizerFlags): Promise<void> {
     process.stdout.write(
       `${flags.output}: ${size.toLocaleString('en-US')} tokens${short} in ${bar.seconds.toFixed(1)} s\n`,
     );
+  } catch (error) {
+    throw inWordsOfFlags(error, { keyFlag: '--json-key', skipsBadLines: flags.skipBadLines === true });
   } finally {
     bar.close();
   }

@@ -5,7 +5,7 @@ import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/saved-models';
 import type { Command } from 'commander';
 import type { MissingWord } from '../../command-line/command-line-error.js';
-import { skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
+import { inWordsOfFlags, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';
 import {
   loadModelOfFlags,
   type ModelFlagValues,
@@ -140,6 +140,9 @@ async function runEval(flags: EvalFlags): Promise<void> {
       bar.close();
       if (sharing.isFirst) warnOfBadLines(bad);
       if (sharing.isFirst) process.stdout.write(flags.json === true ? `${JSON.stringify(report)}\n` : table);
+    } catch (error) {
+      const skipsBadLines = flags.skipBadLines === true;
+      throw task === undefined ? inWordsOfFlags(error, { keyFlag: '--json-key', skipsBadLines }) : error;
     } finally {
       bar.close();
       loaded.dispose();

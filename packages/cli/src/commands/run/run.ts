@@ -50,7 +50,12 @@ export function runCommand(): Command {
     )
     .addOption(countOption('--nnodes <n>', 'Hosts.').default(1))
     .addOption(countOption('--node-rank <n>', 'Index of this host.', { least: 0 }).default(0))
-    .option('--master-addr <address>', 'An address of host 0 that the others reach.')
+    .addOption(
+      // in URLs an IPv6 address has brackets
+      new Option('--master-addr <address>', 'An address of host 0 that the others reach.').argParser(
+        withoutBrackets,
+      ),
+    )
     .addOption(countOption('--master-port <n>', 'A free port there. [any on one host, else 29500]'))
     .addOption(
       countOption('--max-restarts <n>', 'How often all processes are restarted after a failure.', {
@@ -84,6 +89,9 @@ export function runCommand(): Command {
     )
     .action(run);
 }
+
+/** Returns an IPv6 address without the brackets that it has in URLs; other addresses as they are. */
+export const withoutBrackets = (address: string): string => /^\[(.*)\]$/.exec(address)?.[1] ?? address;
 
 /** Writes `-` for `_` in flags, since torchrun takes both; the program's own flags stay as they are. */
 export function withDashes(argv: readonly string[]): string[] {

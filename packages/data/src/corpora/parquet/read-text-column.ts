@@ -90,17 +90,20 @@ function textOf(options: {
 }): string | DataError {
   const { value, decode, row, path, key } = options;
   const at = () => `row ${row} of column "${key}"`;
+  const bad = { path, isBadLine: true };
   if (value === undefined) {
-    return corpusError({ path, what: `${at()} is null`, expected: 'texts only', remedy: 'remove such rows' });
+    const expected = 'texts only';
+    return corpusError({ ...bad, what: `${at()} is null`, expected, remedy: 'remove such rows' });
   }
   if (value.length > maximumTextBytes) {
-    return corpusError({ path, what: `${at()} is longer than ${maximumTextBytes} bytes` });
+    const remedy = 'divide its text into several rows';
+    return corpusError({ ...bad, what: `${at()} is longer than ${maximumTextBytes} bytes`, remedy });
   }
   const text = decode(value);
   // Decoding puts U+FFFD where bytes are not UTF-8; the check itself is slower.
   if (text.includes(replacement) && !isUtf8(value)) {
     return corpusError({
-      path,
+      ...bad,
       what: `${at()} is not UTF-8`,
       remedy: 'get the file again, or repair the row',
     });
@@ -153,20 +156,23 @@ interface TextColumnOptions {
  * missing or is not one of texts.
  */
 function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
-  const { path, key } = options;
+  const { key } = options;
   const { metadata, footerStart } = readFooter(options);
   const { children, count } = parquetSchema(metadata);
   if (count !== metadata.schema.length) {
     throw new Error(`its schema has ${metadata.schema.length - count} elements too many`);
   }
-  const names = children.map(({ element }) => element.name);
+  const kindOfColumn = ({ children: inside, element }: (typeof children)[number]): string | undefined =>
+    inside.length > 0 ? 'a struct, list or map' : kindOf(element);
+  const wrong = (what: string): Error => {
+    const texts = children.filter((each) => kindOfColumn(each) === undefined);
+    return wrongColumn(options, { what, texts: texts.map(({ element }) => element.name) });
+  };
   const column = children.find(({ element }) => element.name === key);
-  if (column === undefined) throw noSuchColumn(options, names);
+  if (column === undefined) throw wrong(`has no column "${key}"`);
   const { element } = column;
-  const kind = column.children.length > 0 ? 'a struct, list or map' : kindOf(element);
-  if (kind !== undefined) {
-    throw corpusError({ path, what: `column "${key}" is ${kind}`, expected: 'a column of texts' });
-  }
+  const kind = kindOfColumn(column);
+  if (kind !== undefined) throw wrong(`column "${key}" is ${kind}`);
   const isOptional = element.repetition_type === 'OPTIONAL';
   const chunks = metadata.row_groups.map((group, i) => {
     try {
@@ -212,13 +218,19 @@ function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaE
   return isText ? undefined : 'BYTE_ARRAY of something else than texts';
 }
 
-function noSuchColumn({ path, key }: TextColumnOptions, names: readonly string[]): Error {
-  const near = nearestName(key, names);
+function wrongColumn(
+  { path, key }: TextColumnOptions,
+  { what, texts }: { readonly what: string; readonly texts: readonly string[] },
+): Error {
+  const near = nearestName(key, texts) ?? (texts.length === 1 ? texts[0] : undefined);
+  const has = texts.length === 0 ? 'none' : texts.map((name) => `"${name}"`).join(', ');
   return corpusError({
     path,
-    what: `has no column "${key}"`,
-    expected: names.map((name) => `"${name}"`).join(', ') || 'a column of texts; the file has no columns',
+    what,
+    expected: `a column of texts; the file has ${has}`,
     remedy: `choose the column of the text${near === undefined ? '' : `, for example "${near}"`}`,
+    keys: texts,
+    nearestKey: near,
   });
 }
 

@@ -68,7 +68,7 @@ export class Launcher {
       const verdict = await this.#runAttempt(hosts, attempt);
       const { next, message } = verdict;
       if (next === 'end') return;
-      if (next === 'fail') throw jobFailure(verdict, attempt);
+      if (next === 'fail') throw jobFailure(verdict, attempt, this.#options.args);
       const count = `restart ${attempt + 1} of ${maxRestarts}`;
       process.stderr.write(`warning[MTL_RESTART]: ${message}; ${count} of all ranks\n`);
     }

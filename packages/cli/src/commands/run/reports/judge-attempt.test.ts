@@ -160,7 +160,14 @@ describe('jobFailure', () => {
 
   it('names the rank that failed otherwise, and the restarts', () => {
     const { input: _, ...other } = verdict;
-    expect(formatError(jobFailure(other, 2))).toBe('error[MTL_RANK_FAILED]: rank 1 ended (after 2 restarts)');
+    expect(formatError(jobFailure(other, 2))).toMatch(
+      /^error\[MTL_RANK_FAILED\]: rank 1 ended \(after 2 restarts\)\n {2}remedy: Read .*--load DIR.*--max-restarts/,
+    );
+    const killed = { ...other, details: { signal: 'SIGKILL' } };
+    for (const args of [['--save', 'runs/a'], ['--save=runs/a']])
+      expect(jobFailure(killed, 0, args).remedy).toMatch(
+        /^SIGKILL .*memory.*newest checkpoint in runs\/a.*--load runs\/a/,
+      );
   });
 });
 

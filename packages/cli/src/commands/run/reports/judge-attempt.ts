@@ -154,13 +154,20 @@ function messageOf(end: RankExit, reported: MtlError | undefined): string {
  * ranks, which need no comment.
  *
  * @param attempt how often the job was restarted
+ * @param args those of the program
  */
-export function jobFailure({ message, exitCode, details, input }: Verdict, attempt: number): MtlError {
+export function jobFailure(verdict: Verdict, attempt: number, args: readonly string[] = []): MtlError {
+  const { message, exitCode, details, input } = verdict;
   const [, code, what, remedy] =
     /^error\[(\w+)\]: (.*?)(?:\n {2}remedy: (.*))?$/s.exec(input?.error ?? '') ?? [];
   if (code === undefined) {
     const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
-    return new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, { exitCode, details });
+    const remedy = restartAdvice(verdict, args);
+    return new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, {
+      remedy,
+      exitCode,
+      details,
+    });
   }
   const [only, ...more] = input!.onlyRanks;
   const whose =
@@ -169,4 +176,20 @@ export function jobFailure({ message, exitCode, details, input }: Verdict, attem
     ...(remedy === undefined ? {} : { remedy }),
     details,
   });
+}
+
+/** Returns how the job goes on: what may have ended the rank, and the checkpoint to start from. */
+function restartAdvice({ details }: Verdict, args: readonly string[]): string {
+  const memory =
+    details.signal === 'SIGKILL'
+      ? 'SIGKILL mostly means that the memory of the host ran out (dmesg tells): take a smaller --micro-batch-size, or see mtl plan. '
+      : '';
+  const at = args.findIndex((word) => /^--save(=|$)/.test(word));
+  const save = at < 0 ? undefined : (args[at]!.split('=', 2)[1] ?? args[at + 1]);
+  const from = save === undefined ? 'its newest checkpoint' : `the newest checkpoint in ${save}`;
+  const load = save === undefined ? '--load DIR, the --save of the run' : `--load ${save}`;
+  return (
+    `${memory}Read the messages of the rank above, then go on from ${from}: the same command with ${load}; ` +
+    'mtl run --max-restarts 3 then restarts all ranks by itself'
+  );
 }

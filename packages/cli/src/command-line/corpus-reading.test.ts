@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BadLines, readDocuments } from '@mtl/data';
+import { UsageError } from '@mtl/errors';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { inWordsOfFlags } from './corpus-reading.js';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'mtl-corpus-'));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+/** Reads a corpus and returns the remedy of its error. */
+async function remedyOf(content: string, { skips = false } = {}): Promise<string | undefined> {
+  const path = join(directory, 'a.jsonl');
+  writeFileSync(path, content);
+  const bad = new BadLines({ skip: skips });
+  try {
+    let numDocuments = 0;
+    for await (const _ of readDocuments({ path, onBadLine: bad.onBadLine })) numDocuments++;
+    bad.checkSomeUsable(numDocuments);
+    return undefined;
+  } catch (error) {
+    const worded = inWordsOfFlags(error, { keyFlag: '--json-keys', skipsBadLines: skips });
+    return (worded as { readonly remedy?: string }).remedy;
+  }
+}
+
+describe('inWordsOfFlags', () => {
+  it.each([
+    ['{"content": "a"}\n', '--json-keys content; or leave out all such lines and rows with --skip-bad-lines'],
+    ['{"id": 1}\n', '--json-keys KEY; or leave'],
+    [
+      '{"text": "a"}\nno\n',
+      'repair or remove the line; or leave out all such lines and rows with --skip-bad-lines',
+    ],
+    ['{"text": "a"}\n[1]\n', 'leave out all such lines and rows with --skip-bad-lines'],
+  ])('names the flags that fix %j', async (content, remedy) => {
+    expect(await remedyOf(content)).toContain(remedy);
+  });
+
+  it('advises nothing that is done already, and leaves other errors alone', async () => {
+    expect(await remedyOf('{"content": "a"}\n', { skips: true })).toBe(
+      'name what holds the text: --json-keys content',
+    );
+    const other = new UsageError('MTL_TEST', 'other');
+    expect(inWordsOfFlags(other, { keyFlag: '--json-key', skipsBadLines: false })).toBe(other);
+  });
+});

@@ -1,0 +1,90 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RecordingServer } from '../../test/support/recording-server.js';
+import { proxiesOf } from './proxies.js';
+import { requestJson } from './request-json.js';
+
+/** The requests of the proxy: their line and authorization. */
+let asked: string[];
+let proxy: Server;
+let address: string;
+beforeEach(async () => {
+  asked = [];
+  proxy = createServer((request, response) => {
+    asked.push(
+      `${request.method} ${request.url} ${request.headers.host} ${request.headers['proxy-authorization'] ?? '-'}`,
+    );
+    response.end(JSON.stringify({ answeredBy: 'proxy' }));
+  });
+  proxy.on('connect', (request, socket) => {
+    asked.push(`${request.method} ${request.url} ${request.headers['proxy-authorization'] ?? '-'}`);
+    socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  address = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'])
+    vi.stubEnv(name, undefined);
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  proxy.closeAllConnections();
+  await new Promise((resolve) => proxy.close(resolve));
+});
+
+const request = (url: string, body?: unknown): Promise<unknown> =>
+  requestJson({ url, body, authorization: 'Bearer secret', secrets: ['secret'] });
+
+describe('requests to tracking services', () => {
+  it.each(['HTTP_PROXY', 'http_proxy'])('go through the proxy of %s', async (name) => {
+    vi.stubEnv(name, `http://user:word@${address}`);
+    const basic = `Basic ${Buffer.from('user:word').toString('base64')}`;
+    expect(await request('http://service.invalid/graphql', { a: 1 })).toEqual({ answeredBy: 'proxy' });
+    expect(asked).toEqual([`POST http://service.invalid/graphql service.invalid ${basic}`]);
+  });
+
+  it.each(['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY'])(
+    'of https ask the proxy of %s for a tunnel, and name it where it refuses',
+    async (name) => {
+      vi.stubEnv(name, `http://user:word@${address}`);
+      const refusal = await request('https://service.invalid/').catch((error: Error) => error.message);
+      expect(refusal).toContain('Proxy response (403)');
+      expect(refusal).toContain(address);
+      expect(refusal).not.toContain('word@');
+      expect(asked).toEqual([expect.stringContaining('CONNECT service.invalid:443 Basic ')]);
+    },
+  );
+
+  it.each(['NO_PROXY', 'no_proxy'])(
+    'leave the proxy out for hosts of %s, and for this host',
+    async (name) => {
+      // a host without a port, as curl takes it
+      vi.stubEnv('HTTP_PROXY', address);
+      vi.stubEnv(name, 'other.invalid, .service.invalid');
+      await expect(request('http://a.service.invalid/')).rejects.toThrow(/ENOTFOUND|EAI_AGAIN/);
+      const service = await RecordingServer.start(() => ({ body: { answeredBy: 'service' } }));
+      try {
+        expect(await request(service.url)).toEqual({ answeredBy: 'service' });
+      } finally {
+        await service.close();
+      }
+      expect(asked).toEqual([]);
+      expect(await request('http://service.other/')).toEqual({ answeredBy: 'proxy' });
+    },
+  );
+});
+
+describe('proxiesOf', () => {
+  it('refuses what is no address, and prints no password', () => {
+    const of = (value: string) => () => proxiesOf({ HTTPS_PROXY: value });
+    expect(proxiesOf({ HTTPS_PROXY: '', http_proxy: ' ' })).toBeUndefined();
+    expect(proxiesOf({ HTTP_PROXY: 'a:1', NO_PROXY: '*' })).toMatchObject({
+      httpProxy: 'http://a:1',
+      noProxy: '*',
+    });
+    for (const value of ['ftp://user:word@host', 'http://user:word@:port'])
+      expect(of(value)).toThrow(
+        expect.objectContaining({ code: 'MTL_PROXY', message: expect.not.stringContaining('word') }),
+      );
+  });
+});

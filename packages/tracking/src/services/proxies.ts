@@ -1,0 +1,91 @@
+import { ConfigurationError } from '@mtl/errors';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The proxies of an environment, as undici's `EnvHttpProxyAgent` takes them. */
+interface Proxies {
+  readonly httpProxy: string;
+  readonly httpsProxy: string;
+  readonly noProxy: string;
+}
+
+/** Hosts that no proxy can reach for this one: requests to them do not leave it. */
+const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
+const protocols = ['http:', 'https:', 'socks5:'];
+
+/**
+ * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name, lower case first; undefined where there
+ * is none. Without HTTPS_PROXY that of HTTP_PROXY serves https, too; requests to this host use none.
+ *
+ * @throws ConfigurationError MTL_PROXY
+ */
+export function proxiesOf(environment: Environment): Proxies | undefined {
+  const httpProxy = proxyOf(environment, 'HTTP_PROXY');
+  const httpsProxy = proxyOf(environment, 'HTTPS_PROXY');
+  if (httpProxy === '' && httpsProxy === '') return undefined;
+  const noProxy = (environment.no_proxy ?? environment.NO_PROXY ?? '').trim();
+  return { httpProxy, httpsProxy, noProxy: noProxy === '*' ? '*' : [noProxy, ...ownHosts].join(',') };
+}
+
+/** Returns the address of a proxy, with its protocol; '' where the variable is not set. */
+function proxyOf(environment: Environment, name: string): string {
+  const lower = name.toLowerCase();
+  const from = environment[lower] === undefined ? name : lower;
+  const given = environment[from]?.trim() ?? '';
+  if (given === '') return '';
+  // a host with a port, as curl and Python take it
+  const address = given.includes('://') ? given : `http://${given}`;
+  if (URL.canParse(address) && protocols.includes(new URL(address).protocol)) return address;
+  // the address may hold a password
+  throw new ConfigurationError('MTL_PROXY', `${from} is not the address of a proxy`, {
+    expected: `http://HOST:PORT, or https:// or socks5:// in its place`,
+    remedy: `correct ${from}, or unset it where no proxy is needed`,
+  });
+}
+
+/** The part of `fetch` that requests to tracking services need. */
+export type SendRequest = (
+  url: string,
+  init: {
+    readonly method: string;
+    readonly headers: Record<string, string>;
+    readonly body?: string;
+    readonly signal: AbortSignal;
+  },
+) => Promise<
+  Pick<Response, 'ok' | 'status' | 'statusText' | 'text'> & { readonly headers: Pick<Headers, 'get'> }
+>;
+
+/** By the proxies: connections are kept open between requests. */
+const senders = new Map<string, Promise<SendRequest>>();
+
+/**
+ * Returns what sends requests through the proxies of the process's environment, and without one `fetch`.
+ *
+ * @throws as `proxiesOf`
+ */
+export async function requestSender(): Promise<SendRequest> {
+  const proxies = proxiesOf(process.env);
+  if (proxies === undefined) return fetch;
+  const key = JSON.stringify(proxies);
+  const opened = senders.get(key) ?? openSender(proxies);
+  senders.set(key, opened);
+  return await opened;
+}
+
+/** Returns which proxies there are, for the message of a request that failed; without their passwords. */
+export function proxiesNote(): string {
+  const { httpProxy = '', httpsProxy = '' } = proxiesOf(process.env) ?? {};
+  const hosts = new Set([httpProxy, httpsProxy].filter((url) => url !== '').map((url) => new URL(url).host));
+  return hosts.size === 0
+    ? ''
+    : ` (HTTP_PROXY, HTTPS_PROXY: ${[...hosts].join(', ')}; NO_PROXY names hosts without one)`;
+}
+
+async function openSender(proxies: Proxies): Promise<SendRequest> {
+  // Node's own `fetch` takes no agent of another version of undici, and costs runs without a proxy nothing
+  const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
+  // proxies refuse tunnels to ports other than those of https
+  const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
+  return (url, init) => fetchOfUndici(url, { ...init, dispatcher });
+}
