@@ -7,7 +7,7 @@ import { makeDecoder } from './components/decoders.js';
 import { makeModel, vocabularyOf } from './components/models.js';
 import { makeNormalizer } from './components/normalizers.js';
 import { startIdsOf } from './components/post-processors.js';
-import { makePreTokenizer } from './components/pre-tokenizers.js';
+import { makePreTokenizer, refuseUnknownFront } from './components/pre-tokenizers.js';
 import { readSavedFiles, type SavedFiles, withSavedTokens } from './saved-tokens.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
 import { readJsonFile, tokenizerError } from './tokenizer-files.js';
@@ -101,6 +101,7 @@ function makeParts(json: TokenizerJson, file: string) {
   );
   const normalizer = normalizerPart && makeNormalizer(normalizerPart);
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
+  refuseUnknownFront(normalizerPart, preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = new Map(Array.from(vocabularyOf(json.model), ([token, id]) => [id, token]));
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;

@@ -128,17 +128,18 @@ describe('components of a tokenizer.json', () => {
 
 const special = (id: number, content: string) => ({ id, content, special: true });
 
+const bpe = (tokens: readonly string[], settings: object) => ({
+  model: {
+    type: 'BPE',
+    vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+    merges: [],
+    unk_token: '<unk>',
+    ...settings,
+  },
+  pre_tokenizer: { type: 'WhitespaceSplit' },
+});
+
 describe('models of a tokenizer.json', () => {
-  const bpe = (tokens: readonly string[], settings: object) => ({
-    model: {
-      type: 'BPE',
-      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
-      merges: [],
-      unk_token: '<unk>',
-      ...settings,
-    },
-    pre_tokenizer: { type: 'WhitespaceSplit' },
-  });
   const unigram = (tokens: readonly string[]) => ({
     model: { type: 'Unigram', vocab: tokens.map((token) => [token, -1]), unk_id: 0, byte_fallback: true },
     pre_tokenizer: { type: 'WhitespaceSplit' },
@@ -201,6 +202,34 @@ describe('models of a tokenizer.json', () => {
   ])('refuse %s', (_name, json, message) => {
     expect(() => open(json)).toThrow(expect.objectContaining({ code: 'MTL_DATA_TOKENIZER' }));
     expect(() => open(json)).toThrow(message);
+  });
+});
+
+describe('what the tokenizers library counts in its own way', () => {
+  it('is refused: a replacement where there are no characters', () => {
+    const tokenizer = open({
+      ...bpe(['a', 'b', '-'], {}),
+      normalizer: { type: 'Replace', pattern: { Regex: 'x*' }, content: '-' },
+    });
+    expect(() => tokenizer.encode('ab')).toThrow(/normalizer\.pattern cannot be used .*: it matches a place/);
+  });
+
+  it('is refused: the first word behind a charsmap, bytes and other words', () => {
+    const charsmap = cases
+      .map(({ json }) => /"precompiled_charsmap":"([^"]+)"/.exec(JSON.stringify(json))?.[1])
+      .find((found) => found !== undefined);
+    const normalizers = [{ type: 'Precompiled', precompiled_charsmap: charsmap }, { type: 'ByteLevel' }];
+    const metaspace = { type: 'Metaspace', replacement: '_', prepend_scheme: 'first', split: true };
+    const withWords = (pretokenizers: readonly unknown[]) => ({
+      ...bpe(['a'], {}),
+      normalizer: { type: 'Sequence', normalizers },
+      pre_tokenizer: { type: 'Sequence', pretokenizers },
+    });
+    const words = { type: 'Whitespace' };
+    expect(() => open(withWords([words, metaspace]))).toThrow(
+      /pretokenizers\[1\]\.prepend_scheme is "first"/,
+    );
+    expect(() => open(withWords([metaspace, words]))).not.toThrow();
   });
 });
 

@@ -74,6 +74,31 @@ const wordsAndPunctuation = new RegExp(
 );
 const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
 
+/**
+ * Refuses a `Metaspace` of the scheme `first` that splits the words of others, behind a charsmap and bytes:
+ * what the first word is then depends on places that the tokenizers library counts in its own way.
+ *
+ * @throws DataError MTL_DATA_TOKENIZER
+ */
+export function refuseUnknownFront(
+  normalizer: Component | undefined,
+  preTokenizer: Component | undefined,
+): void {
+  const normalizers = new Set(typesOf(normalizer, 'normalizers').map(({ type }) => type));
+  if (!normalizers.has('Precompiled') || !normalizers.has('ByteLevel')) return;
+  const [, ...later] = typesOf(preTokenizer, 'pretokenizers');
+  for (const component of later) {
+    if (component.type !== 'Metaspace' || component.value('prepend_scheme') !== 'first') continue;
+    component.refuse('prepend_scheme', 'always or never, after a Precompiled and a ByteLevel normalizer');
+  }
+}
+
+/** Lists the components of a sequence, and of sequences in it; a component of another type alone. */
+function typesOf(component: Component | undefined, field: string): Component[] {
+  if (component?.type !== 'Sequence') return component === undefined ? [] : [component];
+  return component.parts(field).flatMap((part) => typesOf(part, field));
+}
+
 function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
   const trace = (traced: TracedText): TracedText[] => {
     let words = [traced];
