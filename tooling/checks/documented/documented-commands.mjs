@@ -35,6 +35,7 @@ export const flagsOfOthers = new Set([
   ], // node
   ...['--always', '--dirty', '--abbrev', '--exclude'], // git describe
   ...['--requeue', '--kill-on-bad-exit', '--gpus', '--fifo'], // sbatch, srun, docker, chrt
+  '--local-dir', // hf
   ...['--save-dev', '--ignore-scripts', '--no-save', '--omit', '--prefix', '--offline', '--provenance'], // npm
 ]);
 

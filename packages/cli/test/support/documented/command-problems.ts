@@ -57,6 +57,8 @@ function problemsOf(words: readonly string[], options: CommandProblemsOptions): 
     if (error instanceof CommanderError && error.exitCode === 0) return [];
     if (!MtlError.isInstance(error)) throw error;
     if (!options.isWhole && lacking.has(error.code)) return [];
+    // the directory is the reader's
+    if (error.code === 'MTL_MODEL_NONE') return [];
     return [`${error.code}: ${error.message}`];
   }
 }
