@@ -57,8 +57,6 @@ function problemsOf(words: readonly string[], options: CommandProblemsOptions): 
     if (error instanceof CommanderError && error.exitCode === 0) return [];
     if (!MtlError.isInstance(error)) throw error;
     if (!options.isWhole && lacking.has(error.code)) return [];
-    // the directory is the reader's
-    if (error.code === 'MTL_MODEL_NONE') return [];
     return [`${error.code}: ${error.message}`];
   }
 }
@@ -142,6 +140,16 @@ function takePlaceholders(each: Pick<Option | Argument, 'parseArg'>): void {
     isPlaceholder(value) ? (value as Value) : (parseArg.call(each, value, previous) as Value);
 }
 
+/** Returns the flags of `mtl sft`, whose model the reader has. */
+function flagsOfSft(words: readonly string[]): readonly string[] {
+  try {
+    return flagsOfModel(words);
+  } catch (error) {
+    if (!MtlError.isInstance(error) || error.code !== 'MTL_MODEL_NONE') throw error;
+    return words.map((word) => word.replace(/^--model(?==|$)/, '--load'));
+  }
+}
+
 /** Checks the command line that a command hands on. */
 function checkInner(command: Command, options: CommandProblemsOptions): void {
   const name = command.name();
@@ -154,7 +162,7 @@ function checkInner(command: Command, options: CommandProblemsOptions): void {
       checkTraining(args, program!.slice(0, 4) === 'bert' ? 'bert' : 'gpt');
   } else if (name === 'plan') checkTraining(words, command.opts<{ model: ModelKind }>().model);
   else if (name === 'gpt' || name === 'bert') checkTraining(words, name);
-  else if (name === 'sft') checkTraining(flagsOfModel(words), 'gpt');
+  else if (name === 'sft') checkTraining(flagsOfSft(words), 'gpt');
   else if (name === 'build-index') {
     const at = words.indexOf('--model');
     checkTraining(
