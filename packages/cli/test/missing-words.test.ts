@@ -32,7 +32,7 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
   ['eval', `${model} is missing`],
   ['eval --load-hf a', '--text (or --data-path) is missing'],
   ['eval --task lambada', `${model} and --valid-data are missing`],
-  ['generate', `${model} is missing`],
+  ['generate', '--load (or --load-hf, or the directory alone) is missing'],
   ['chat', '--load (or --load-hf, or the directory alone) is missing'],
   ['checkpoint inspect', 'DIRECTORY is missing'],
   ['checkpoint verify', 'DIRECTORY is missing'],

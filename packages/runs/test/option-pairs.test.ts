@@ -80,7 +80,9 @@ describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %
     expect((await sweep(all.filter((_, index) => index % 300 === 7))).failures).toEqual([]);
   });
 
-  it.runIf(kind === 'gpt')('train, or are refused before the first step: switches with experts', async () => {
+  // a BERT has no experts
+  const itHasExperts = kind === 'gpt' ? it : undefined;
+  itHasExperts?.('train, or are refused before the first step: switches with experts', async () => {
     const isSwitch = ({ words }: Option): boolean => words.length === 0;
     const pairs = all
       .filter(({ options: [a, b] }) => {

@@ -145,7 +145,7 @@ function prepend(prefix: string): Normalizer {
 }
 
 /** Refuses matches of no characters, after which the tokenizers library loses where characters came from. */
-function withoutEmptyMatches(found: readonly number[]): readonly number[] {
+function withoutEmptyMatches(found: number[]): number[] {
   for (let i = 0; i < found.length; i += 2) {
     if (found[i] === found[i + 1]) throw new Error('it matches a place without characters');
   }
