@@ -206,14 +206,6 @@ describe('models of a tokenizer.json', () => {
 });
 
 describe('what the tokenizers library counts in its own way', () => {
-  it('is refused: a replacement where there are no characters', () => {
-    const tokenizer = open({
-      ...bpe(['a', 'b', '-'], {}),
-      normalizer: { type: 'Replace', pattern: { Regex: 'x*' }, content: '-' },
-    });
-    expect(() => tokenizer.encode('ab')).toThrow(/normalizer\.pattern cannot be used .*: it matches a place/);
-  });
-
   it('is refused: the first word behind a charsmap, bytes and other words', () => {
     const charsmap = cases
       .map(({ json }) => /"precompiled_charsmap":"([^"]+)"/.exec(JSON.stringify(json))?.[1])

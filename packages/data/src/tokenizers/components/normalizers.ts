@@ -33,8 +33,7 @@ export function makeNormalizer(component: Component): Normalizer {
     case 'Replace': {
       const settings = component.pattern('pattern');
       const pattern = component.read('pattern', () => textPattern(settings));
-      const find = (text: string) => component.read('pattern', () => withoutEmptyMatches(pattern(text)));
-      return replace(find, component.text('content'));
+      return replace((text) => component.read('pattern', () => pattern(text)), component.text('content'));
     }
     case 'Precompiled':
       return precompiledNormalizer(component);
@@ -142,14 +141,6 @@ function prepend(prefix: string): Normalizer {
     (text) => (text === '' ? '' : prefix + text),
     ({ front }) => (front === 0 ? 0 : front + prefix.length),
   );
-}
-
-/** Refuses matches of no characters, after which the tokenizers library loses where characters came from. */
-function withoutEmptyMatches(found: number[]): number[] {
-  for (let i = 0; i < found.length; i += 2) {
-    if (found[i] === found[i + 1]) throw new Error('it matches a place without characters');
-  }
-  return found;
 }
 
 function replace(pattern: TextPattern, content: string): Normalizer {
