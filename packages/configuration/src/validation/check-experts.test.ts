@@ -153,6 +153,12 @@ refusals(
       /weight 1.*expected --moe-router-pre-softmax/,
     ],
     [
+      '--num-experts 8 --moe-router-pre-softmax --moe-router-score-function sigmoid',
+      1,
+      'MTL_FLAG_NEEDS',
+      /sigmoid takes none: leave it out; expected --moe-router-score-function softmax/,
+    ],
+    [
       `--num-experts 8 ${bias}`,
       1,
       'MTL_FLAG_NEEDS',

@@ -134,6 +134,13 @@ function checkScores(flags: FlagReader): void {
       'gives the one expert of a token the weight 1 whatever the router says, which then learns nothing',
     );
   }
+  if (isPre && score !== 'softmax') {
+    flags.needs(
+      'moe-router-pre-softmax',
+      '--moe-router-score-function softmax',
+      `says where a softmax is taken, and ${flags.written('moe-router-score-function')} takes none: leave it out`,
+    );
+  }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;
   if (hasBias && score === 'softmax') {
     flags.needs(
