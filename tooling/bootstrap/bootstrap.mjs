@@ -112,8 +112,8 @@ function ensureSystemPackages() {
 }
 
 /**
- * The packages and apps in the checkout `root` that depend on others and have no node_modules, as after `git
- * clean` in one of them: pnpm installs these again, and takes an installation for whole otherwise.
+ * Finds the packages and apps in the checkout `root` that have no node_modules, as after `git clean` in one
+ * of them: pnpm installs these again when it is called.
  */
 export function foldersWithoutPackages(root) {
   return ['packages', 'apps']

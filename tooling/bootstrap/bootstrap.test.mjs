@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testFolder } from '../processes/test-folder.mjs';
-import { planSystemPackages, root } from './bootstrap.mjs';
+import { foldersWithoutPackages, planSystemPackages, root } from './bootstrap.mjs';
 import { commands } from './dev.mjs';
 
 const machine = ({ commands, oneDnn, root }) => ({
@@ -37,6 +37,21 @@ describe('system packages', () => {
       message: 'missing: libdnnl-dev',
       remedy: 'sudo apt-get install -y libdnnl-dev',
     });
+  });
+});
+
+describe('installed packages', () => {
+  it('are missing where a folder has lost its node_modules', () => {
+    const folder = testFolder('installed');
+    try {
+      for (const path of ['packages/a', 'packages/b', 'apps/c']) folder.write(`${path}/package.json`, '{}');
+      for (const path of ['packages/a', 'apps/c']) mkdirSync(join(folder.path, path, 'node_modules'));
+      folder.write('packages/left/build.log', 'what remains of a package that is gone');
+      expect(foldersWithoutPackages(folder.path)).toEqual([join(folder.path, 'packages/b')]);
+      expect(foldersWithoutPackages(root)).toEqual([]);
+    } finally {
+      folder.remove();
+    }
   });
 });
 

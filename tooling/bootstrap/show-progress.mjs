@@ -55,6 +55,8 @@ function runWithProgress([command, ...args]) {
     end(1);
   });
   child.on('exit', (code) => end(code ?? 1));
+  // the folder is removed when the command has ended
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) runWithProgress(process.argv.slice(2));

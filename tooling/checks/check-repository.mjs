@@ -256,6 +256,7 @@ if (!process.argv.includes('--self-test')) {
   const folders = new Set(
     files.filter((path) => path.startsWith('packages/')).map((path) => path.split('/').slice(0, 2).join('/')),
   );
+  const rootManifest = readFileSync(join(root, 'package.json'), 'utf8');
   const problems = [
     ...files
       .filter((path) => sourcePattern.test(path))
@@ -286,13 +287,7 @@ if (!process.argv.includes('--self-test')) {
     ...[...folders].flatMap((folder) => checkPackage(folder, new Set(files))),
     ...files
       .filter((path) => /^(packages|platforms)\/[^/]+\/package\.json$/.test(path))
-      .flatMap((path) =>
-        checkManifest(
-          path,
-          readFileSync(join(root, path), 'utf8'),
-          readFileSync(join(root, 'package.json'), 'utf8'),
-        ),
-      ),
+      .flatMap((path) => checkManifest(path, readFileSync(join(root, path), 'utf8'), rootManifest)),
   ];
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exit(1);

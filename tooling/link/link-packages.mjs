@@ -21,20 +21,20 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { answerHelp } from '../bootstrap/answer-help.mjs';
 import { bootstrap, root } from '../bootstrap/bootstrap.mjs';
+import { publishedPackages } from '../packaging/packed-packages.mjs';
 
 /** Where the small packages are, in the folder that uses them. */
 const folderName = 'mtl-packages';
 
-const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
+/** The first line of the .gitignore in that folder, which tells our folder from one of the user. */
+const mark = '# made by mtl-link';
 
 /** The packages of the checkout that are published: { folder, manifest }. */
-function packagesOfCheckout() {
-  return readdirSync(join(root, 'packages'))
-    .map((name) => join(root, 'packages', name))
-    .filter((folder) => existsSync(join(folder, 'package.json')))
-    .map((folder) => ({ folder, manifest: readJson(join(folder, 'package.json')) }))
-    .filter(({ manifest }) => manifest.private !== true);
-}
+const packagesOfCheckout = () =>
+  [...publishedPackages().values()].map((manifest) => ({
+    folder: join(root, 'packages', basename(manifest.name)),
+    manifest,
+  }));
 
 /**
  * The entry points of a package: { name of the export, names without extension, built code and declarations
@@ -51,7 +51,7 @@ function entriesOf({ folder, manifest }) {
 
 function write(path, text) {
   mkdirSync(dirname(path), { recursive: true });
-  if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text);
+  writeFileSync(path, text);
 }
 
 /** Writes the small package of one of the checkout into `target`. */
@@ -90,14 +90,28 @@ function writeForwarder(target, { folder, manifest }) {
   write(join(target, 'package.json'), `${JSON.stringify(forwarder, null, 2)}\n`);
 }
 
-/** The manifest of the folder that uses the packages; a new one where there is none. */
+/** Reads the manifest of the folder that uses the packages; a new one where there is none. */
 function readManifest(path) {
   if (!existsSync(path)) return { private: true, type: 'module' };
+  const correct = 'correct the file, then call mtl-link again';
+  let manifest;
   try {
-    return readJson(path);
+    manifest = JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    return refuse(`${path} cannot be read: ${error.message}`, 'correct the file, then call mtl-link again');
+    return refuse(`${path} cannot be read: ${error.message}`, correct);
   }
+  const isObject = typeof manifest === 'object' && manifest !== null && !Array.isArray(manifest);
+  return isObject ? manifest : refuse(`${path} is not a JSON object`, correct);
+}
+
+/** Removes the small packages of an earlier call; refuses a folder of that name that is another one. */
+function removeForwarders(folder) {
+  const path = join(folder, folderName);
+  if (!existsSync(path)) return;
+  const ignored = join(path, '.gitignore');
+  if (!existsSync(ignored) || !readFileSync(ignored, 'utf8').startsWith(mark))
+    refuse(`${path} exists, and mtl-link has not made it`, 'rename the folder, or link in another one');
+  rmSync(path, { recursive: true });
 }
 
 function refuse(problem, remedy) {
@@ -146,13 +160,14 @@ export function linkPackages(folder) {
   const packages = packagesOfCheckout();
   const manifestPath = join(folder, 'package.json');
   const manifest = readManifest(manifestPath);
+  removeForwarders(folder);
   removeDirectLinks(folder);
+  write(join(folder, folderName, '.gitignore'), `${mark}: the packages name paths of this machine\n*\n`);
   const names = packages.map(({ manifest: { name } }) => name);
-  const nameOf = (name) => basename(name);
-  rmSync(join(folder, folderName), { recursive: true, force: true });
-  for (const each of packages) writeForwarder(join(folder, folderName, nameOf(each.manifest.name)), each);
-  write(join(folder, folderName, '.gitignore'), '*\n'); // they name paths of this machine
-  const dependencies = Object.fromEntries(names.map((name) => [name, `file:${folderName}/${nameOf(name)}`]));
+  for (const each of packages) writeForwarder(join(folder, folderName, basename(each.folder)), each);
+  const dependencies = Object.fromEntries(
+    names.map((name) => [name, `file:${folderName}/${basename(name)}`]),
+  );
   const text = { ...manifest, dependencies: { ...manifest.dependencies, ...dependencies } };
   write(manifestPath, `${JSON.stringify(text, null, 2)}\n`);
   writeTypeScriptOptions(folder);
@@ -169,16 +184,15 @@ export function linkPackages(folder) {
   return names;
 }
 
-/** Whether everything that a folder needs is built: code, declarations and native code. */
+/** Tells if everything that a folder needs is built: code, declarations and native code. */
 function isBuilt() {
   const entries = packagesOfCheckout().flatMap(entriesOf);
-  const native = ['kernels', 'comm'].map((name) =>
-    join(root, 'packages', name, 'build/Release', `mtl_${name}.node`),
-  );
-  const platforms = ['kernels', 'comm'].map((name) =>
-    join(root, 'platforms', `${name}-linux-x64`, `mtl_${name}.node`),
-  );
-  const hasNative = native.every((path, index) => existsSync(path) || existsSync(platforms[index]));
+  const hasAddon = (name) =>
+    [
+      join(root, 'packages', name, 'build/Release', `mtl_${name}.node`),
+      join(root, 'platforms', `${name}-linux-x64`, `mtl_${name}.node`),
+    ].some((path) => existsSync(path));
+  const hasNative = ['kernels', 'comm'].every(hasAddon);
   return hasNative && entries.every(({ code, types }) => existsSync(code) && existsSync(types));
 }
 

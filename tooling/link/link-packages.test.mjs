@@ -138,6 +138,11 @@ it('has a command that refuses what is no folder elsewhere', () => {
     expect(status).toBe(2);
     expect(output).toContain(message);
   }
+  write('taken/mtl-packages/notes.txt', 'of the user');
+  const taken = run(process.execPath, [link, join(folder, 'taken')]);
+  expect(taken.status).toBe(2);
+  expect(taken.output).toContain('mtl-packages exists, and mtl-link has not made it');
+  expect(existsSync(join(folder, 'taken', 'mtl-packages', 'notes.txt'))).toBe(true);
   write('broken/package.json', '{');
   const { status, output } = run(process.execPath, [link, join(folder, 'broken')]);
   expect(status).toBe(2);

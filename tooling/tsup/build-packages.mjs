@@ -154,8 +154,8 @@ async function buildDeclarations({ root, all, packages, written }) {
  *
  * @param declarations builds those too, where they are not those of the code; without it, only where some
  *   were built before
- * @throws Error of tsup, with the name of the package, or with the types that declarations cannot name;
- *   nothing is put into place then
+ * @throws Error of tsup, with the name of the package: no code is put into place then; or with the types that
+ *   declarations cannot name: no declarations are then
  */
 export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};

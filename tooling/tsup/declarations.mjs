@@ -34,7 +34,7 @@ function withReferences(text) {
 }
 
 /**
- * Finds the packages that declarations import and that who installs the package does not get.
+ * Finds the packages that declarations import and that users of the package do not get.
  *
  * @returns a problem for each of them
  */
@@ -59,12 +59,12 @@ function missingDependencies(folder, texts) {
 
 /**
  * Makes the declarations of packages and apps: one file for each source that their entry points reach, all in
- * one program without a type check, which takes seconds where a bundle for each package took minutes.
+ * one program without a type check.
  *
  * @param {object} options
  * @param {string} options.root the checkout
- * @param {ReadonlyMap<string, readonly string[]>} options.entries the entry points of each package, by its
- *   folder, relative to it
+ * @param {ReadonlyMap<string, readonly string[]>} options.entries the entry points of each package by its
+ *   folder, as paths relative to the folder
  * @returns {Map<string, Map<string, string>>} the texts by folder and by path below `src`
  * @throws Error with the place of each type that a declaration cannot name, or that is of a package which its
  *   users do not get

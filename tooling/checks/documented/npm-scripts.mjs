@@ -8,10 +8,20 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** Flags that turbo, vitest and biome take. */
 const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
 
-const scriptsOf = (folder) => {
-  const manifest = join(root, folder, 'package.json');
-  return existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')).scripts ?? {}) : {};
-};
+/** Scripts by folder: documents name the same ones again and again. */
+const knownScripts = new Map();
+
+/** The scripts of the package in a folder of the repository; none where there is no package. */
+function scriptsOf(folder) {
+  if (!knownScripts.has(folder)) {
+    const manifest = join(root, folder, 'package.json');
+    knownScripts.set(
+      folder,
+      existsSync(manifest) ? JSON.parse(readFileSync(manifest, 'utf8')).scripts : undefined,
+    );
+  }
+  return knownScripts.get(folder) ?? {};
+}
 
 /** The folders of packages that a paragraph names: `packages/kernels`, `@mtl/kernels`. */
 function packagesNamed(paragraph) {

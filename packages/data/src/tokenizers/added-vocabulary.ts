@@ -4,7 +4,7 @@ import type { TokenizerJson } from './check-tokenizer-json.js';
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;
-  /** Whether it is looked for in normalized text. */
+  /** True for a token that is looked for in the normalized text. */
   readonly normalized: boolean;
   readonly single_word: boolean;
   readonly lstrip: boolean;

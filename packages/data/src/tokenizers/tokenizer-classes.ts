@@ -20,7 +20,7 @@ export interface TokenizerClass {
   readonly name: string;
   /** Texts of `bos_token` and so on where the files have none; null where that of `padding` is not taken. */
   readonly tokens: Readonly<Record<string, string | null>>;
-  /** Whether every special token is added once more, by its text alone or with its properties. */
+  /** Tells how every special token is added once more: by its text alone, or with its properties. */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassParts;
 }
