@@ -17,11 +17,11 @@ export function addon(): CommAddon {
 
 const misuse = ['MTL_ARGUMENT', 'MTL_CLOSED', 'MTL_DISPOSED_TENSOR', 'MTL_DEVICE', 'MTL_CAPTURE'];
 
-/** Converts a failure of native code to the error that it stands for. */
 const diedRemedy =
   'read the last words of that rank; one without any was mostly ended because memory ran out (SIGKILL; dmesg tells). ' +
   'Start again from the newest checkpoint with --load DIR; mtl run --max-restarts N does it by itself';
 
+/** Converts a failure of native code to the error that it stands for. */
 export function errorOf(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };

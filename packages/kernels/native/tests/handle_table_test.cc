@@ -142,6 +142,21 @@ MTL_TEST(the_peak_is_the_highest_sum_of_blocks) {
   EXPECT(host_allocator().statistics().peak_bytes == 4096);
 }
 
+MTL_TEST(tensors_that_reuse_a_larger_block_count_by_their_size) {
+  host_allocator().trim();
+  const int64_t larger[] = {294912}, smaller[] = {262144};  // 1.125 MiB and 1 MiB
+  { const OwnedTensor tensor(kCpu, kFloat, larger, 1); }
+  {
+    const OwnedTensor tensor(kCpu, kFloat, smaller, 1);  // in the block of the larger one
+    EXPECT(host_allocator().statistics().bytes_in_use == 1048576);
+    EXPECT(host_allocator().statistics().bytes_reserved == 1179648);
+  }
+  EXPECT(host_allocator().statistics().bytes_in_use == 0);
+  const OwnedTensor again(kCpu, kFloat, larger, 1);
+  EXPECT(host_allocator().statistics().bytes_in_use == 1179648);
+  EXPECT(host_allocator().statistics().bytes_reserved == 1179648);
+}
+
 MTL_TEST(poison_fills_new_memory_with_nan) {
   set_poison(true);
   const int64_t shape[] = {5};
