@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   documentProblems,
   npmProblemsOfText,
@@ -18,12 +18,9 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   encoding: 'utf8',
 }).split('\n');
 
-let checker;
-beforeAll(async () => {
-  // the parsers of the command itself, from its sources
-  const real = await import(join(root, 'packages/cli/test/support/documented/command-problems.ts'));
-  checker = { ...real, linkFlags: new Set(['--help']), isFlagOfDevelopers: flagsOfDevelopers(files) };
-});
+// the parsers of the command itself, from its sources: no hook, as the time that it takes to read them has no bound
+const real = await import(join(root, 'packages/cli/test/support/documented/command-problems.ts'));
+const checker = { ...real, linkFlags: new Set(['--help']), isFlagOfDevelopers: flagsOfDevelopers(files) };
 
 describe('commands and flags', () => {
   it('that documents name are those there are', () => {

@@ -109,6 +109,15 @@ describe('the losses of a router', () => {
     );
   });
 
+  it('takes scores without a softmax as they are where one before the choice is asked for', () => {
+    const model = { ...smallGpt, numExperts: 4, moeRouterPreSoftmax: true };
+    expect(expertsSpecificationOf(model).router.preSoftmax).toBe(true);
+    const others = (['sigmoid', 'sqrtsoftplus'] as const).map(
+      (moeRouterScoreFunction) => expertsSpecificationOf({ ...model, moeRouterScoreFunction }).router,
+    );
+    expect(others.map((router) => router.preSoftmax)).toEqual([false, false]);
+  });
+
   it('are those of each sequence, together', () => {
     const one = { moeRouterLoadBalancingType: ['seq_aux_loss'], moeAuxLossCoeff: [1] } as const;
     // one sequence is the micro-batch

@@ -82,6 +82,9 @@ it('says what has no effect', () => {
   expect(noticesOf('--num-experts 8 --moe-token-drop-policy position')).toEqual([
     '--moe-token-drop-policy has no effect without --moe-expert-capacity-factor',
   ]);
+  expect(noticesOf('--num-experts 8 --moe-router-pre-softmax --moe-router-score-function sigmoid')).toEqual([
+    '--moe-router-pre-softmax has no effect with --moe-router-score-function sigmoid',
+  ]);
   const none = '--num-experts 8 --moe-router-load-balancing-type none --moe-aux-loss-coeff';
   expect(noticesOf(`${none} 0.1`)).toEqual([expect.stringMatching(/-coeff has no effect with .* none$/)]);
   expect(noticesOf(`${none} 0`)).toEqual([]);
@@ -151,12 +154,6 @@ refusals(
       1,
       'MTL_FLAG_NEEDS',
       /weight 1.*expected --moe-router-pre-softmax/,
-    ],
-    [
-      '--num-experts 8 --moe-router-pre-softmax --moe-router-score-function sigmoid',
-      1,
-      'MTL_FLAG_NEEDS',
-      /sigmoid takes none: leave it out; expected --moe-router-score-function softmax/,
     ],
     [
       `--num-experts 8 ${bias}`,

@@ -20,7 +20,7 @@ export function checkExperts(flags: FlagReader, notices: string[]): void {
   checkLayers(flags);
   checkGroups(flags, numExperts);
   checkChosen(flags, numExperts);
-  checkScores(flags);
+  checkScores(flags, notices);
   checkSharedExperts(flags);
   checkBalancing(flags, notices);
   checkCapacity(flags, notices);
@@ -124,7 +124,7 @@ function checkChosen(flags: FlagReader, numExperts: number): void {
   }
 }
 
-function checkScores(flags: FlagReader): void {
+function checkScores(flags: FlagReader, notices: string[]): void {
   const score = flags.get('moe-router-score-function') ?? 'softmax';
   const isPre = flags.get('moe-router-pre-softmax') === true;
   if (flags.get('moe-router-topk') === 1 && score === 'softmax' && !isPre) {
@@ -135,11 +135,8 @@ function checkScores(flags: FlagReader): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    flags.needs(
-      'moe-router-pre-softmax',
-      '--moe-router-score-function softmax',
-      `says where a softmax is taken, and ${flags.written('moe-router-score-function')} takes none: leave it out`,
-    );
+    // published lines have both, and Megatron-LM reads the one for softmax alone
+    notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;
   if (hasBias && score === 'softmax') {

@@ -34,7 +34,10 @@ export interface ExpertVariants {
   readonly moeRouterTopk?: number | undefined;
   /** Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
-  /** True if the softmax is over all experts before k are chosen; else over the chosen ones. */
+  /**
+   * True if the softmax is over all experts before k are chosen; else over the chosen ones. Other score
+   * functions have no softmax: as in Megatron-LM, it then changes nothing.
+   */
   readonly moeRouterPreSoftmax?: boolean | undefined;
   /** The number that the probabilities of the chosen experts are multiplied by. Absent: 1. */
   readonly moeRouterTopkScalingFactor?: number | undefined;
@@ -133,7 +136,7 @@ export function expertsSpecificationOf(model: Model): ExpertsSpecification {
   const { moeRouterNumGroups, moeRouterGroupTopk, moeExpertCapacityFactor: factor } = model;
   const { moeRouterEnableExpertBias = false, moeRouterBiasUpdateRate: updateRate = 1e-3 } = model;
   const { moeSharedExpertIntermediateSize: sharedWidth, moeSharedExpertGate: gate = false } = model;
-  const { moeTokenDropPolicy: policy = 'probs' } = model;
+  const { moeTokenDropPolicy: policy = 'probs', moeRouterScoreFunction: scoreFunction = 'softmax' } = model;
   return {
     kind: 'mixture-of-experts',
     ffnHiddenSize: model.moeFfnHiddenSize ?? model.ffnHiddenSize,
@@ -142,8 +145,8 @@ export function expertsSpecificationOf(model: Model): ExpertsSpecification {
     topK,
     activation: activationOf(model),
     router: {
-      scoreFunction: model.moeRouterScoreFunction ?? 'softmax',
-      preSoftmax: model.moeRouterPreSoftmax ?? false,
+      scoreFunction,
+      preSoftmax: scoreFunction === 'softmax' && (model.moeRouterPreSoftmax ?? false),
       scalingFactor: model.moeRouterTopkScalingFactor ?? 1,
       bias,
       ...(moeRouterNumGroups !== undefined && {

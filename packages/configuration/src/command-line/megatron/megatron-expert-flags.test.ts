@@ -97,6 +97,10 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     const { model, notices } = validateConfiguration(parseFlags(line.split(' ')), { worldSize: 64 });
     expect(model.moeLayerFreq).toEqual([0, 0, 0, ...new Array(58).fill(1)]);
     expect(model).toMatchObject({ moeRouterTopkScalingFactor: 2.5, moeRouterGroupTopk: 4, moeRouterTopk: 8 });
-    expect(notices.map((text) => text.split(' ')[0])).toEqual(['--moe-router-dtype', '--moe-grouped-gemm']);
+    expect(notices.map((text) => text.split(' ')[0])).toEqual([
+      '--moe-router-dtype',
+      '--moe-grouped-gemm',
+      '--moe-router-pre-softmax',
+    ]);
   });
 });
