@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 
 /** Files next to the JSON report of a package: what native test programs, and tests of ranks, noted. */
 const noteNames = {
@@ -11,11 +12,17 @@ const noteNames = {
 
 const linesOf = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
+/** Adds the first line of an error to the name of a test: a log may be all that is left of a run. */
+function withReason(name, [message = '']) {
+  const [line] = stripVTControlCharacters(message).trim().split('\n');
+  return line === '' ? name : `${name}\n    ${line.slice(0, 300)}`;
+}
+
 /**
  * Reads what the tests of all packages, apps and the tooling have left in their `build` folders. `clear`
- * removes what an earlier run left; `read` counts passed tests, names failed ones, skipped ones and those
- * with the tag `whole` that the run left out, as `path: name`, and lists by folder the engines that ranks
- * communicated over, and the instruction sets whose kernels ran on this processor.
+ * removes what an earlier run left; `read` counts passed tests, names failed ones with their errors, skipped
+ * ones and those with the tag `whole` that the run left out, as `path: name`, and lists by folder the engines
+ * that ranks communicated over, and the instruction sets whose kernels ran on this processor.
  */
 export function testOutcomes(root) {
   const folders = [
@@ -54,10 +61,14 @@ export function testOutcomes(root) {
     const { failed, skipped, left } = outcomes;
     for (const file of report.testResults) {
       const name = relative(root, file.name);
-      if (file.assertionResults.length === 0 && file.status === 'failed') failed.push(name);
-      for (const { status, fullName, tags = [] } of file.assertionResults) {
+      const hasFailedTest = file.assertionResults.some(({ status }) => status === 'failed');
+      const endedOutsideOfTests = file.status === 'failed' && !hasFailedTest;
+      if (endedOutsideOfTests) failed.push(withReason(name, [file.message]));
+      for (const { status, fullName, tags = [], failureMessages = [] } of file.assertionResults) {
         if (status === 'passed') outcomes.numPassed += 1;
-        else if (status === 'failed') failed.push(`${name}: ${fullName}`);
+        else if (status === 'failed') failed.push(withReason(`${name}: ${fullName}`, failureMessages));
+        // an import or a hook failed, and with it what this file would have tested
+        else if (endedOutsideOfTests) continue;
         else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
       }
     }

@@ -10,7 +10,9 @@ const reportOf = (...testResults) => JSON.stringify({ testResults });
 
 it('tells passed, failed, skipped and left tests apart, and forgets them', () => {
   write('apps/x/package.json', '{}');
-  const [sums, broken] = ['sums.test.ts', 'broken.test.ts'].map((name) => `${root}/packages/a/test/${name}`);
+  const [sums, broken, hooked] = ['sums.test.ts', 'broken.test.ts', 'hooked.test.ts'].map(
+    (name) => `${root}/packages/a/test/${name}`,
+  );
   write(
     'packages/a/build/test-results.json',
     reportOf(
@@ -20,13 +22,22 @@ it('tells passed, failed, skipped and left tests apart, and forgets them', () =>
         assertionResults: [
           result('passed', 'adds', []),
           result('passed', 'adds twice', []),
-          result('failed', 'subtracts', []),
+          {
+            ...result('failed', 'subtracts', []),
+            failureMessages: ['Error: \u001b[31m2 is not 3\u001b[39m\n    at a'],
+          },
           result('skipped', 'on a GPU', []),
           result('skipped', 'eight ranks', ['whole']),
           result('passed', 'two ranks', ['whole']),
         ],
       },
       { name: broken, status: 'failed', assertionResults: [] },
+      {
+        name: hooked,
+        status: 'failed',
+        message: 'Hook timed out in 9 ms.\nIf this',
+        assertionResults: [result('skipped', 'waits', [])],
+      },
     ),
   );
   write('packages/a/build/skipped.txt', 'native: no GPU\nnative: no GPU\n');
@@ -37,8 +48,9 @@ it('tells passed, failed, skipped and left tests apart, and forgets them', () =>
   expect(read()).toEqual({
     numPassed: 3,
     failed: [
-      'packages/a/test/sums.test.ts: subtracts',
+      'packages/a/test/sums.test.ts: subtracts\n    Error: 2 is not 3',
       'packages/a/test/broken.test.ts',
+      'packages/a/test/hooked.test.ts\n    Hook timed out in 9 ms.',
       'tooling: native ended with SIGSEGV',
     ],
     skipped: ['packages/a/test/sums.test.ts: on a GPU', 'packages/a: native: no GPU'],
