@@ -120,7 +120,7 @@ describe('operations say what does not fit', () => {
         `"MTL_SHAPE: add: right has shape [3, 2], expected [2, 3]"`,
       );
       expect(refusal(() => matmul({ output: make([2, 3]), left: a, right: a }))).toMatchInlineSnapshot(
-        `"MTL_SHAPE: matmul: left [..., 2, 3] times right [..., 2, 3] does not give output [..., 2, 3] of 6 elements"`,
+        `"MTL_SHAPE: matmul: left [2, 3] has 3 columns, right [2, 3] has 2 rows: 3 is not 2; transposeRight: true fits; transposeLeft: true fits"`,
       );
       expect(
         refusal(() => matmul({ output: make([2, 2]), left: a, right: make([3, 2], 'bfloat16') })),

@@ -115,7 +115,7 @@ describe('the error', () => {
       const left = Tensor.zeros({ shape: [2, 2], dtype: 'float32' });
       const right = Tensor.zeros({ shape: [3, 2], dtype: 'float32' });
       expect(refusal(() => operations.matmul({ output: left, left, right }))).toMatch(
-        /^MTL_SHAPE: matmul: left \[..., 2, 2\] times right \[..., 3, 2\]/,
+        /^MTL_SHAPE: matmul: left \[2, 2\] has 2 columns, right \[3, 2\] has 3 rows/,
       );
     });
   });

@@ -34,17 +34,14 @@ Status missing(const OpCall& call, int tensor) {
   return error_status("MTL_SHAPE", "%s: %s is missing", call.op, tensor_name(call, tensor));
 }
 
-Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank) {
-  char actual[160];
-  char expected[160];
-  const TensorView& view = call.tensor(tensor);
-  print_shape(actual, sizeof actual, view.shape, view.rank);
-  print_shape(expected, sizeof expected, shape, rank);
-  return error_status("MTL_SHAPE", "%s: %s has shape %s, expected %s", call.op, tensor_name(call, tensor), actual,
-                      expected);
-}
-
 }  // namespace
+
+ShapeText::ShapeText(const int64_t* shape, int rank) { print_shape(text, sizeof text, shape, rank); }
+
+Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank) {
+  return error_status("MTL_SHAPE", "%s: %s has shape %s, expected %s", call.op, tensor_name(call, tensor),
+                      ShapeText(call.tensor(tensor)).text, ShapeText(shape, rank).text);
+}
 
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape) {
   if (!call.has(tensor)) return missing(call, tensor);

@@ -11,8 +11,17 @@ namespace mtl {
 // The name of a tensor without the mark of an optional one. Valid until the thread's next call.
 const char* tensor_name(const OpCall& call, int tensor);
 
+// A shape as messages write it: `[2, 3]`.
+struct ShapeText {
+  explicit ShapeText(const TensorView& view) : ShapeText(view.shape, view.rank) {}
+  ShapeText(const int64_t* shape, int rank);
+  char text[160];
+};
+
 // The tensor is present and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
+// The failure of a tensor that has not the shape of these `rank` dimensions.
+Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank);
 // The tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
 // The tensor has one of these dtypes.

@@ -15,6 +15,69 @@
 namespace mtl {
 namespace {
 
+// The product of all dimensions but the last `count`: not a quotient of sizes, which an empty tensor has none of.
+int64_t leading(const TensorView& view, int count) {
+  int64_t product = 1;
+  for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];
+  return product;
+}
+
+// Whether the batch is one matmul: leading dimensions become rows, or are summed over where `left` is transposed.
+bool is_folded(const OpCall& call) {
+  return call.tensor(Matmul::kRight).rank == 2 ||
+         (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);
+}
+
+// The number of terms of each sum, as the columns of op(left) and as the rows of op(right).
+int64_t left_inner(const OpCall& call, bool is_transposed) {
+  const TensorView& left = call.tensor(Matmul::kLeft);
+  if (!is_transposed) return left.dim(-1);
+  return is_folded(call) ? leading(left, 1) : left.dim(-2);
+}
+
+int64_t right_inner(const OpCall& call, bool is_transposed) {
+  const TensorView& right = call.tensor(Matmul::kRight);
+  if (is_transposed) return right.dim(-1);
+  return is_folded(call) ? leading(right, 1) : right.dim(-2);
+}
+
+Status validate_shapes(const OpCall& call) {
+  const TensorView &output = call.tensor(Matmul::kOutput), &left = call.tensor(Matmul::kLeft),
+                   &right = call.tensor(Matmul::kRight);
+  const bool transpose_left = call.flag(Matmul::kTransposeLeft), transpose_right = call.flag(Matmul::kTransposeRight);
+  const MatmulSizes sizes = matmul_sizes(call);
+  const int64_t inner = right_inner(call, transpose_right);
+  if (sizes.inner != inner) {
+    const bool fits_right = left_inner(call, transpose_left) == right_inner(call, !transpose_right);
+    const bool fits_left = left_inner(call, !transpose_left) == right_inner(call, transpose_right);
+    return error_status("MTL_SHAPE",
+                        "matmul: left %s%s has %lld columns, right %s%s has %lld rows: %lld is not %lld%s%s%s",
+                        ShapeText(left).text, transpose_left ? " transposed" : "", static_cast<long long>(sizes.inner),
+                        ShapeText(right).text, transpose_right ? " transposed" : "", static_cast<long long>(inner),
+                        static_cast<long long>(sizes.inner), static_cast<long long>(inner),
+                        fits_right ? (transpose_right ? "; transposeRight: false fits" : "; transposeRight: true fits") : "",
+                        fits_left ? (transpose_left ? "; transposeLeft: false fits" : "; transposeLeft: true fits") : "",
+                        fits_left || fits_right ? "" : ", expected as many");
+  }
+  if (is_folded(call) ? transpose_right && right.rank != 2
+                      : left.rank != right.rank || leading(left, 2) != leading(right, 2)) {
+    return error_status("MTL_SHAPE", "matmul: left %s and right %s differ in leading dimensions, expected the same%s",
+                        ShapeText(left).text, ShapeText(right).text,
+                        transpose_left ? "" : ", or two dimensions of right");
+  }
+  const bool fits = output.dim(-1) == sizes.columns && leading(output, 1) == sizes.batch * sizes.rows &&
+                    (sizes.batch == 1 || output.dim(-2) == sizes.rows);
+  if (fits) return ok_status();
+  int64_t expected[kMaxRank] = {sizes.rows, sizes.columns};
+  const int rank = is_folded(call) && transpose_left ? 2 : left.rank;
+  if (rank > 2) {
+    for (int dim = 0; dim < rank - 2; ++dim) expected[dim] = left.shape[dim];
+    expected[rank - 2] = left.dim(transpose_left ? -1 : -2);
+    expected[rank - 1] = sizes.columns;
+  }
+  return shape_error(call, Matmul::kOutput, expected, rank);
+}
+
 Status validate(const OpCall& call) {
   for (int tensor = Matmul::kOutput; tensor <= Matmul::kRight; ++tensor) {
     MTL_RETURN_IF_ERROR(expect_rank(call, tensor, 2, kMaxRank));
@@ -27,25 +90,9 @@ Status validate(const OpCall& call) {
   } else {
     MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kOutput, {dtype}));
   }
-  const MatmulSizes sizes = matmul_sizes(call);
-  const TensorView& output = call.tensor(Matmul::kOutput);
-  const bool fits = sizes.consistent && output.dim(-1) == sizes.columns &&
-                    output.size() == sizes.batch * sizes.rows * sizes.columns &&
-                    (sizes.batch == 1 || output.dim(-2) == sizes.rows);
-  if (!fits) {
-    const TensorView& left = call.tensor(Matmul::kLeft);
-    const TensorView& right = call.tensor(Matmul::kRight);
-    return error_status("MTL_SHAPE",
-                        "matmul: left [..., %lld, %lld]%s times right [..., %lld, %lld]%s does not give output "
-                        "[..., %lld, %lld] of %lld elements",
-                        static_cast<long long>(left.dim(-2)), static_cast<long long>(left.dim(-1)),
-                        call.flag(Matmul::kTransposeLeft) ? " transposed" : "", static_cast<long long>(right.dim(-2)),
-                        static_cast<long long>(right.dim(-1)), call.flag(Matmul::kTransposeRight) ? " transposed" : "",
-                        static_cast<long long>(output.dim(-2)), static_cast<long long>(output.dim(-1)),
-                        static_cast<long long>(output.size()));
-  }
+  MTL_RETURN_IF_ERROR(validate_shapes(call));
   if (call.has(Matmul::kBias)) {
-    MTL_RETURN_IF_ERROR(expect_shape(call, Matmul::kBias, {sizes.columns}));
+    MTL_RETURN_IF_ERROR(expect_shape(call, Matmul::kBias, {matmul_sizes(call).columns}));
     MTL_RETURN_IF_ERROR(expect_dtype(call, Matmul::kBias, {dtype, DType::kFloat32}));
   }
   return expect_separate_output(call, Matmul::kOutput, {Matmul::kLeft, Matmul::kRight, Matmul::kBias});
@@ -67,27 +114,17 @@ MTL_REGISTER_OP(OpSchema{"matmul",
 }  // namespace
 
 MatmulSizes matmul_sizes(const OpCall& call) {
-  const TensorView& left = call.tensor(Matmul::kLeft);
-  const TensorView& right = call.tensor(Matmul::kRight);
+  const TensorView &left = call.tensor(Matmul::kLeft), &right = call.tensor(Matmul::kRight);
   const bool transpose_left = call.flag(Matmul::kTransposeLeft);
-  const bool transpose_right = call.flag(Matmul::kTransposeRight);
   MatmulSizes sizes;
-  const bool shared = right.rank == 2 || (transpose_left && call.tensor(Matmul::kOutput).rank == 2);
-  if (shared) {
-    // One matmul: leading dimensions become rows, or are summed over when the left operand is transposed.
-    sizes.rows = transpose_left ? left.dim(-1) : left.rows();
-    sizes.inner = transpose_left ? left.rows() : left.dim(-1);
-    sizes.columns = transpose_right ? right.dim(-2) : right.dim(-1);
-    const int64_t right_inner = transpose_right ? right.dim(-1) : right.rows();
-    sizes.consistent = sizes.inner == right_inner && !(transpose_right && right.rank != 2);
-    return sizes;
+  sizes.inner = left_inner(call, transpose_left);
+  sizes.columns = call.flag(Matmul::kTransposeRight) ? right.dim(-2) : right.dim(-1);
+  if (is_folded(call)) {
+    sizes.rows = transpose_left ? left.dim(-1) : leading(left, 1);
+  } else {
+    sizes.batch = leading(left, 2);
+    sizes.rows = transpose_left ? left.dim(-1) : left.dim(-2);
   }
-  sizes.rows = transpose_left ? left.dim(-1) : left.dim(-2);
-  sizes.inner = transpose_left ? left.dim(-2) : left.dim(-1);
-  sizes.columns = transpose_right ? right.dim(-2) : right.dim(-1);
-  sizes.batch = left.size() / (sizes.rows * sizes.inner == 0 ? 1 : sizes.rows * sizes.inner);
-  sizes.consistent = left.rank == right.rank && sizes.inner == (transpose_right ? right.dim(-1) : right.dim(-2)) &&
-                     right.size() == sizes.batch * sizes.inner * sizes.columns;
   return sizes;
 }
 

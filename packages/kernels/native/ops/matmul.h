@@ -12,9 +12,9 @@ struct Matmul {
 
 struct MatmulSizes {
   int64_t batch = 1, rows = 0, columns = 0, inner = 0;
-  bool consistent = false;
 };
 
+// Of a call that its validation has accepted.
 MatmulSizes matmul_sizes(const OpCall& call);
 
 }  // namespace mtl
