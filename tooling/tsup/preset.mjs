@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { defineConfig } from 'tsup';
+import { addLicenses, ownUrls } from './bundled-packages.mjs';
 import { entryPoints } from './entry-points.mjs';
 
 export { entryPoints };
@@ -12,18 +14,54 @@ export function library(entry = entryPoints(), { addFiles } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
   return defineConfig({
     entry,
-    outDir,
     ...(addFiles === undefined ? {} : { onSuccess: () => addFiles(outDir) }),
-    format: ['esm'],
-    target: 'node20',
-    platform: 'node',
-    clean: true,
-    sourcemap: true,
-    splitting: true,
+    ...common(outDir),
     treeshake: true,
-    // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
-    esbuildOptions: (options) => {
-      options.absWorkingDir = process.cwd();
+  });
+}
+
+/** Packages that no build contains: they load native code, or are the one copy of the errors. */
+const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
+
+/**
+ * The build of a program with all that it uses of other packages in few files, from their sources, so that it
+ * starts soon. Bundled code finds its files (threads, pages, profiles) where its own package is installed.
+ *
+ * @param external modules, as imports name them, that are not bundled; nor are third parties that the program
+ *   depends on itself, and packages that load native code
+ */
+export function bundle({ entry, external }) {
+  const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
+  const { dependencies = {} } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const thirdParties = Object.keys(dependencies).filter((name) => !name.startsWith('@mtl/'));
+  const left = [...neverBundled, ...thirdParties];
+  const shared = common(outDir);
+  return defineConfig({
+    entry,
+    ...shared,
+    sourcemap: false,
+    noExternal: [new RegExp(`^(?!(${left.join('|')})(/|$))[@a-z]`)],
+    external: [...left, ...external],
+    esbuildPlugins: [ownUrls(), addLicenses(outDir)],
+    esbuildOptions: (options, context) => {
+      shared.esbuildOptions(options, context);
+      options.conditions = ['@mtl/source'];
+      options.metafile = true;
     },
   });
 }
+
+const common = (outDir) => ({
+  outDir,
+  format: ['esm'],
+  target: 'node20',
+  platform: 'node',
+  // build-packages.mjs names a new folder
+  clean: process.env.MTL_BUILD_FOLDER === undefined,
+  sourcemap: true,
+  splitting: true,
+  // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
+  esbuildOptions: (options) => {
+    options.absWorkingDir = process.cwd();
+  },
+});

@@ -1,6 +1,4 @@
-import { createRequire } from 'node:module';
 import type { Command } from 'commander';
-import { newCommand } from './command-line/new-command.js';
 import { calibrateCommand } from './commands/calibrate.js';
 import { chatCommand } from './commands/chat.js';
 import { checkpointCommand } from './commands/checkpoint.js';
@@ -18,16 +16,11 @@ import { scheduleCommand } from './commands/schedule/schedule.js';
 import { sftCommand } from './commands/sft.js';
 import { trainCommand } from './commands/train.js';
 import { watchCommand } from './commands/watch.js';
-
-const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+import { newProgram } from './new-program.js';
 
 /** Returns the command `mtl` with all its subcommands. */
 export function createProgram(): Command {
-  return newCommand(
-    'mtl',
-    'Starts and plans training runs; prepares data; fine-tunes, evaluates, generates, converts; checks the machine.',
-  )
-    .version(version, '-V, --version', 'Shows the version.')
+  return newProgram()
     .addCommand(trainCommand())
     .addCommand(runCommand())
     .addCommand(dataCommand())

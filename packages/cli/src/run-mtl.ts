@@ -2,9 +2,9 @@ import { ConfigurationError, exitCodeOf, formatError, nearestName } from '@mtl/e
 import { checkArgument, wordsOption } from '@mtl/errors/options';
 import { type Command, CommanderError } from 'commander';
 import { pathOf } from './command-line/command-line-error.js';
-import { withDashes } from './commands/run/run.js';
-import { createProgram } from './create-program.js';
-import { Interruption } from './terminal/interruption.js';
+import { withDashes } from './command-line/with-dashes.js';
+import { programOfWords } from './program-of-words.js';
+import { statusOfInterruption } from './terminal/interruption.js';
 
 /**
  * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one
@@ -19,7 +19,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
   checkArgument(argv, { name: 'argv', check: wordsOption });
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
-    const program = createProgram();
+    const program = await programOfWords(words);
     const explained = commandOfHelp(program, words);
     if (explained === undefined) await program.parseAsync(words, { from: 'user' });
     else explained.outputHelp();
@@ -28,7 +28,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
     // Help and version end this way.
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
-    return error instanceof Interruption ? error.exitStatus : exitCodeOf(error);
+    return statusOfInterruption(error) ?? exitCodeOf(error);
   }
 }
 

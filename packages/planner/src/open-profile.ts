@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigurationError, nearestName } from '@mtl/errors';
-import { z } from 'zod';
+import * as z from 'zod';
 import { hardwareProfile } from './profiles/hardware-profile.js';
 import { type Profile, parseProfile, softwareProfile } from './profiles/profile.js';
 

@@ -13,6 +13,7 @@ import { choiceOption, countOption } from '../command-line/option-values.js';
 import { formatTable } from '../terminal/report-text.js';
 import { launchOnThisHost } from './run/launcher/launcher.js';
 import { resolveProgram } from './run/launcher/resolve-program.js';
+import { summaries } from './summaries.js';
 
 interface CalibrateFlags {
   readonly device: 'cpu' | 'cuda';
@@ -36,7 +37,7 @@ mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names
 
 /** `mtl calibrate`: measures a profile of this machine. */
 export function calibrateCommand(): Command {
-  return newCommand('calibrate', 'Measures a profile of this machine, with which mtl plan predicts its runs.')
+  return newCommand('calibrate', summaries.calibrate)
     .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))
     .option(
       '--output <file>',

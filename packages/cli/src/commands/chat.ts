@@ -19,6 +19,7 @@ import {
   withModelDirectory,
 } from '../command-line/model-flags.js';
 import { countOption } from '../command-line/option-values.js';
+import { summaries } from './summaries.js';
 
 type ChatFlags = ModelFlagValues &
   SamplingFlagValues & {
@@ -37,7 +38,7 @@ Examples:
 
 /** `mtl chat`: a conversation with a model in the terminal. */
 export function chatCommand(): Command {
-  const command = newModelCommand('chat', 'Holds a conversation with a model in the terminal.')
+  const command = newModelCommand('chat', summaries.chat)
     .argument(...modelOperand)
     .option('--system <text>', 'The system message that begins the conversation.')
     .option('--chat-template <file>', "A chat template in Jinja. [the tokenizer's]")

@@ -14,10 +14,11 @@ import { formatBytes, isOptimizerTensor } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { formatTable } from '../terminal/report-text.js';
+import { summaries } from './summaries.js';
 
 /** `mtl checkpoint`: the contents of a directory of checkpoints. */
 export function checkpointCommand(): Command {
-  return newCommand('checkpoint', 'Lists and checks the checkpoints of a training run.')
+  return newCommand('checkpoint', summaries.checkpoint)
     .addCommand(inspectCheckpointsCommand())
     .addCommand(verifyCheckpointsCommand());
 }

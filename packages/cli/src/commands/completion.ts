@@ -4,6 +4,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { Argument, type Command, type Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { suggestedValues } from '../command-line/option-values.js';
+import { summaries } from './summaries.js';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } satisfies Record<
   string,
@@ -19,7 +20,7 @@ The script completes commands, flags, names that flags take as values, and files
 
 /** `mtl completion`: a script that completes command lines of `mtl` in a shell, made from its commands. */
 export function completionCommand(): Command {
-  const command = newCommand('completion', 'Prints a script that completes command lines in a shell.');
+  const command = newCommand('completion', summaries.completion);
   return command
     .addArgument(new Argument('<shell>', 'The shell.').choices(Object.keys(scripts)).argParser(shellNamed))
     .addHelpText('after', notes)

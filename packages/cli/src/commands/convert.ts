@@ -15,6 +15,7 @@ import type { Command } from 'commander';
 import { addFlags } from '../command-line/flag-options.js';
 import { newCommand } from '../command-line/new-command.js';
 import { choiceOption } from '../command-line/option-values.js';
+import { summaries } from './summaries.js';
 
 type WritableDtype = (typeof storedDtypes)[keyof typeof storedDtypes];
 
@@ -45,10 +46,7 @@ Examples:
  * Megatron-LM.
  */
 export function convertCommand(): Command {
-  const command = newCommand(
-    'convert',
-    'Converts a checkpoint to a Hugging Face directory or back, from Megatron-LM or to it.',
-  ).argument(
+  const command = newCommand('convert', summaries.convert).argument(
     '[directory]',
     'A directory of the other program: with --from what to convert, with --to where to; new or empty.',
   );

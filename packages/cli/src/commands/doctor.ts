@@ -9,12 +9,11 @@ import { platformProblem } from '@mtl/tooling/platform-problem';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
+import { summaries } from './summaries.js';
 
 /** `mtl doctor`: what this machine has, and what it lacks. */
 export function doctorCommand(): Command {
-  return newCommand('doctor', 'Shows what training needs and which parts this machine lacks.')
-    .option('--json', 'Prints JSON.')
-    .action(doctor);
+  return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
 
 async function doctor({ json }: { json?: true }): Promise<void> {

@@ -12,6 +12,7 @@ import { type Command, Option } from 'commander';
 import type { MissingWord } from '../command-line/command-line-error.js';
 import { addFlags } from '../command-line/flag-options.js';
 import { newCommand } from '../command-line/new-command.js';
+import { summaries } from './summaries.js';
 
 const examples = `
 Files, as their authors give them: MNLI (train.tsv, dev_matched.tsv, dev_mismatched.tsv), QQP (train.tsv, dev.tsv), RACE
@@ -33,7 +34,7 @@ type FinetuneValues = FineTuningOptions & {
 
 /** `mtl finetune`: trains a BERT for a task of the papers, and scores it. */
 export function finetuneCommand(): Command {
-  const command = newCommand('finetune', 'Fine-tunes a BERT for MNLI, QQP, RACE or SQuAD, and scores it.');
+  const command = newCommand('finetune', summaries.finetune);
   return addFlags(command, fineTuningFlags)
     .option('--seeds <list>', 'Seeds, one training run each: 1,2,3,4,5 as in the paper. [1234]', seedList)
     .addOption(new Option('--recompute-activations', 'Means --recompute-granularity selective.').hideHelp())

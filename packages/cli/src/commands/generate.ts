@@ -23,6 +23,7 @@ import {
   type SharingProcesses,
   withSharingProcesses,
 } from '../command-line/sharing-processes.js';
+import { summaries } from './summaries.js';
 
 type GenerateFlags = ModelFlagValues &
   SharingFlagValues &
@@ -42,7 +43,7 @@ Examples:
 
 /** `mtl generate`: continues a text, and shows it as it comes. */
 export function generateCommand(): Command {
-  const command = addSharingFlags(newModelCommand('generate', 'Continues a text with a trained model.'))
+  const command = addSharingFlags(newModelCommand('generate', summaries.generate))
     .argument(...modelOperand)
     .option('--prompt <text>', 'The text to continue. [a new text]')
     .option('--prompt-file <file>', 'A file that holds it, without its last line break.')

@@ -16,13 +16,11 @@ import { deliveryText } from '@mtl/tracking/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
+import { summaries } from './summaries.js';
 
 /** `mtl runs`: lists the runs in a directory, compares two, removes some, sends metrics. */
 export function runsCommand(): Command {
-  return newCommand(
-    'runs',
-    'Lists training runs with their steps, losses, size and state; compares them, removes them, sends their metrics.',
-  )
+  return newCommand('runs', summaries.runs)
     .argument('[directory]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
     .option('--json', 'Prints JSON.')
     .action(list)

@@ -2,6 +2,7 @@ import type { Flags, ParsedFlags } from '@mtl/configuration';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { Command } from 'commander';
 import { flagOfModel } from '../command-line/model-flags.js';
+import { summaries } from './summaries.js';
 import { trainingCommand } from './train.js';
 
 const description =
@@ -19,7 +20,7 @@ const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micr
 export function sftCommand(): Command {
   return trainingCommand({
     name: 'sft',
-    summary: 'Fine-tunes a model on conversations, by the chat template of its tokenizer.',
+    summary: summaries.sft,
     description,
     model: 'gpt',
     program: 'mtl sft',

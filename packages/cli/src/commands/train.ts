@@ -2,13 +2,11 @@ import { type Flags, formatHelp, type ModelKind, type ParsedFlags } from '@mtl/c
 import { runTrainingProgram } from '@mtl/runs';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
+import { summaries } from './summaries.js';
 
 /** `mtl train gpt` and `mtl train bert`: the programs gpt-train and bert-train as commands. */
 export function trainCommand(): Command {
-  return newCommand(
-    'train',
-    'Pretrains a GPT or a BERT; without flags a small one, on a corpus that is included.',
-  )
+  return newCommand('train', summaries.train)
     .addCommand(
       trainingCommand({
         name: 'gpt',

@@ -2,6 +2,7 @@ import { directoryOfRuns, runsDirectory } from '@mtl/runs/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { numberOption } from '../command-line/option-values.js';
+import { summaries } from './summaries.js';
 
 interface WatchFlags {
   readonly host: string;
@@ -17,10 +18,7 @@ Examples:
 
 /** `mtl watch`: serves a page of training runs, while they run and afterwards. */
 export function watchCommand(): Command {
-  return newCommand(
-    'watch',
-    'Serves a page that shows training runs live: curves, what differs, checkpoints, errors.',
-  )
+  return newCommand('watch', summaries.watch)
     .argument('[runs]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
     .option('--host <address>', 'The address to listen on; any but loopback needs a token.', '127.0.0.1')
     .addOption(

@@ -32,3 +32,11 @@ export class Interruption extends MtlError {
     this.exitStatus = 128 + constants.signals[signal];
   }
 }
+
+/**
+ * Returns the exit status of an interruption, also of another copy of this file; undefined for other errors.
+ */
+export function statusOfInterruption(error: unknown): number | undefined {
+  const isInterruption = MtlError.isInstance(error) && error.code === 'MTL_INTERRUPTED';
+  return isInterruption ? (error as Interruption).exitStatus : undefined;
+}

@@ -1,5 +1,5 @@
 import type { PositionEmbeddingType } from '@mtl/models';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { flagFacts } from '../flags/flag-kinds.js';
 
 /** The models that can be trained. */

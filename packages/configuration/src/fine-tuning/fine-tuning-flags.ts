@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { checkpointFlags } from '../flags/checkpoint-flags.js';
 import { dataFlags } from '../flags/data-flags.js';
 import { choice, count, fraction, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';

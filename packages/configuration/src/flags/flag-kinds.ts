@@ -1,6 +1,6 @@
 import type { ConversationFiles } from '@mtl/data/conversations';
 import type { MuonOptions } from '@mtl/optimizer';
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * The values of a run that are compared when it is resumed, and that are not those of their flags: they

@@ -9,7 +9,7 @@ import {
   required,
   wholeNumberOption,
 } from '@mtl/errors/options';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { modelKinds } from '../architecture/architecture-field.js';
 import { flagNames, schemaOf } from '../schema/flag-schema.js';
 import { readFlagValue } from '../schema/flag-value.js';

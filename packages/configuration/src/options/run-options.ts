@@ -1,6 +1,6 @@
 import { rewordError } from '@mtl/errors';
 import { checkArgument, objectOption } from '@mtl/errors/options';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';

@@ -3,7 +3,7 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin, LoraConfiguration } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';

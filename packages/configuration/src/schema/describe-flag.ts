@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { architectureFlagNames, schemasOfArchitecture } from '../architecture/fields-of.js';
 import { checkpointFlags, loraFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags, dataFlags } from '../flags/data-flags.js';

@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 import { describeValue } from '@mtl/errors/options';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, schemaOf } from './flag-schema.js';
 

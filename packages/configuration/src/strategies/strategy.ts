@@ -1,5 +1,5 @@
 import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/comm';
-import type { z } from 'zod';
+import type * as z from 'zod';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {

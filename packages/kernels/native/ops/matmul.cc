@@ -15,14 +15,15 @@
 namespace mtl {
 namespace {
 
-// The product of all dimensions but the last `count`: not a quotient of sizes, which an empty tensor has none of.
+// The product of all dimensions but the last `count`. A quotient of sizes is none where a tensor is empty.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];
   return product;
 }
 
-// Whether the batch is one matmul: leading dimensions become rows, or are summed over where `left` is transposed.
+// Tells if the batch is one matmul: leading dimensions become rows, or are summed over where `left` is
+// transposed.
 bool is_folded(const OpCall& call) {
   return call.tensor(Matmul::kRight).rank == 2 ||
          (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);

@@ -14,7 +14,7 @@ struct MatmulSizes {
   int64_t batch = 1, rows = 0, columns = 0, inner = 0;
 };
 
-// Of a call that its validation has accepted.
+// The call is one that its validation has accepted.
 MatmulSizes matmul_sizes(const OpCall& call);
 
 }  // namespace mtl

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** A positive number with its source; `fitted` where a script chose it on named rows. */
 export const constant = z.strictObject({

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { z } from 'zod';
+import * as z from 'zod';
 import { constant, type GpuProfile, type HardwareProfile, hardwareProfile } from './hardware-profile.js';
 
 const common = {

@@ -2,7 +2,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import type { TrackedRun } from '@mtl/tracking';
-import { z } from 'zod';
+import * as z from 'zod';
 
 const text = z.string();
 const count = z.int().nonnegative();

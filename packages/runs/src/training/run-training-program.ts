@@ -10,7 +10,7 @@ import {
   printConfiguration,
 } from '@mtl/configuration';
 import { flagValuesOption, foldNotices, modelKindOption, processesText } from '@mtl/configuration/internal';
-import { exitCodeOf, formatError, MtlError } from '@mtl/errors';
+import { exitCodeOf, formatError } from '@mtl/errors';
 import {
   checkArgument,
   checkOptions,
@@ -22,6 +22,7 @@ import {
 } from '@mtl/errors/options';
 import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
 import type { JoinedProcesses } from '@mtl/run-parts/internal';
+import { endWithoutOutput } from '../end-without-output.js';
 import { chooseSaveDirectory } from '../save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { type OpenedRun, openRun } from './open-run.js';
@@ -176,27 +177,6 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
     onMessage(`stopped (${reason}); no step changed the weights, and nothing was saved`);
   } else {
     onMessage(`stopped (${reason}); go on with the same flags and --load ${configuration.checkpoint.save}`);
-  }
-}
-
-/**
- * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
- * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
- * at that moment, as a training run or a launcher does, ends in its own way instead.
- */
-export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (stream.listenerCount('error') > 1) return;
-      if (error.code === 'EPIPE' || error.code === 'EIO') process.exit(exitCode);
-      if (stream === process.stdout) {
-        const lost = new MtlError('MTL_OUTPUT', `standard output cannot be written: ${error.message}`, {
-          remedy: 'free space where it goes, or send it elsewhere',
-        });
-        process.stderr.write(`${formatError(lost)}\n`);
-      }
-      process.exit(1);
-    });
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
+import { summaries } from '../summaries.js';
 import { buildIndexCommand } from './build-index.js';
 import { inspectCommand, mergeCommand, verifyCommand } from './datasets.js';
 import { prepareCommand } from './prepare.js';
@@ -7,7 +8,7 @@ import { trainTokenizerCommand } from './train-tokenizer.js';
 
 /** `mtl data`: everything that makes and checks datasets. */
 export function dataCommand(): Command {
-  return newCommand('data', 'Creates, inspects and checks datasets and tokenizers.')
+  return newCommand('data', summaries.data)
     .addCommand(prepareCommand())
     .addCommand(inspectCommand())
     .addCommand(verifyCommand())

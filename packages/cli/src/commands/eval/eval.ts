@@ -21,6 +21,7 @@ import {
 } from '../../command-line/sharing-processes.js';
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
+import { summaries } from '../summaries.js';
 import { type DatasetPart, type EvaluationText, readDatasets, readTextFiles } from './read-texts.js';
 import { choiceTasks } from './tasks/choice-task.js';
 import type { EvaluationTask, EvaluationWindows, TaskResult } from './tasks/evaluation-task.js';
@@ -63,12 +64,7 @@ Examples:
 
 /** `mtl eval`: the perplexity of a trained model, or a task of the papers. */
 export function evalCommand(): Command {
-  return addSharingFlags(
-    newModelCommand(
-      'eval',
-      'Evaluates a trained model: its perplexity on data or text, or a task of the papers.',
-    ),
-  )
+  return addSharingFlags(newModelCommand('eval', summaries.eval))
     .addOption(
       choiceOption(
         '--task <name>',

@@ -21,6 +21,7 @@ import { type Command, Option } from 'commander';
 import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, suggestValues } from '../../command-line/option-values.js';
+import { summaries } from '../summaries.js';
 import { formatPlan } from './format-plan.js';
 import { accuracy, formatSearch, launchWords, numNodesOf } from './format-search.js';
 import { SearchReport } from './search-report.js';
@@ -58,7 +59,7 @@ const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_00
 
 /** `mtl plan`: memory and time of a training run on a given machine, before it is started. */
 export function planCommand(): Command {
-  return newCommand('plan', 'Predicts the memory of each process of a training run, and the time of a step.')
+  return newCommand('plan', summaries.plan)
     .argument('[flags...]', 'The flags of the training run, after --.')
     .addOption(
       choiceOption('--model <kind>', 'The model that the flags describe.', ['gpt', 'bert']).default('gpt'),

@@ -5,6 +5,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption } from '../../command-line/option-values.js';
+import { summaries } from '../summaries.js';
 import type { LaunchOptions } from './launcher/launch-options.js';
 import { Launcher } from './launcher/launcher.js';
 import { resolveProgram } from './launcher/resolve-program.js';
@@ -36,7 +37,7 @@ Examples:
 
 /** `mtl run`: starts the processes of a job on this host. */
 export function runCommand(): Command {
-  return newCommand('run', 'Starts a program as several ranks, on one host or on several.')
+  return newCommand('run', summaries.run)
     .argument(
       '<program>',
       'The program: gpt or bert (to train one), a file in JavaScript or TypeScript, a directory with a package.json, or a JavaScript command on the PATH.',
@@ -92,20 +93,6 @@ export function runCommand(): Command {
 
 /** Returns an IPv6 address without the brackets that it has in URLs; other addresses as they are. */
 export const withoutBrackets = (address: string): string => /^\[(.*)\]$/.exec(address)?.[1] ?? address;
-
-/** Writes `-` for `_` in flags, since torchrun takes both; the program's own flags stay as they are. */
-export function withDashes(argv: readonly string[]): string[] {
-  const words = [...argv];
-  for (let at = 0; at < words.length && words[at] !== '--'; at++) {
-    const word = words[at]!;
-    if (!word.startsWith('-')) break; // the program
-    const [flag, ...value] = word.split('=');
-    words[at] = [flag!.replaceAll('_', '-'), ...value].join('=');
-    const takesValue = value.length === 0 && !['--debug', '--help', '-h'].includes(words[at]!);
-    if (takesValue) at += 1;
-  }
-  return words;
-}
 
 async function run(program: string, args: readonly string[], flags: RunFlags): Promise<void> {
   await new Launcher(launchOptions(program, args, flags)).run();

@@ -19,6 +19,7 @@ import type { MissingWord } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, numberOption, suggestValues } from '../../command-line/option-values.js';
 import { reportColumns } from '../../terminal/report-text.js';
+import { summaries } from '../summaries.js';
 import { compareTrace } from './compare-trace.js';
 import { simulationJson } from './simulation-json.js';
 
@@ -56,7 +57,7 @@ Examples:
 
 /** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
 export function scheduleCommand(): Command {
-  return newCommand('schedule', 'Simulates a pipeline schedule: timeline, bubble, activations kept.')
+  return newCommand('schedule', summaries.schedule)
     .addOption(
       suggestValues(
         new Option(

@@ -3,7 +3,7 @@ import { flagsOfProgram } from '@mtl/configuration/internal';
 import { MtlError } from '@mtl/errors';
 import { type Argument, type Command, CommanderError, type Option } from 'commander';
 import type { MtlCommand } from '../../../src/command-line/new-command.js';
-import { withDashes } from '../../../src/commands/run/run.js';
+import { withDashes } from '../../../src/command-line/with-dashes.js';
 import { flagsOfModel } from '../../../src/commands/sft.js';
 import { createProgram } from '../../../src/create-program.js';
 import { commandOfHelp } from '../../../src/run-mtl.js';

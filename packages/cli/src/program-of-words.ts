@@ -1,0 +1,63 @@
+import { Argument, type Command } from 'commander';
+import { newCommand } from './command-line/new-command.js';
+import { summaries } from './commands/summaries.js';
+import { newProgram } from './new-program.js';
+
+type Name = keyof typeof summaries;
+
+/**
+ * Modules of commands: each is imported where the command is used, since importing all takes half a second.
+ */
+const commands: Readonly<Record<Name, () => Promise<Command>>> = {
+  train: async () => (await import('./commands/train.js')).trainCommand(),
+  run: async () => (await import('./commands/run/run.js')).runCommand(),
+  data: async () => (await import('./commands/data/data.js')).dataCommand(),
+  eval: async () => (await import('./commands/eval/eval.js')).evalCommand(),
+  finetune: async () => (await import('./commands/finetune.js')).finetuneCommand(),
+  sft: async () => (await import('./commands/sft.js')).sftCommand(),
+  chat: async () => (await import('./commands/chat.js')).chatCommand(),
+  generate: async () => (await import('./commands/generate.js')).generateCommand(),
+  convert: async () => (await import('./commands/convert.js')).convertCommand(),
+  checkpoint: async () => (await import('./commands/checkpoint.js')).checkpointCommand(),
+  runs: async () => (await import('./commands/runs.js')).runsCommand(),
+  watch: async () => (await import('./commands/watch.js')).watchCommand(),
+  plan: async () => (await import('./commands/plan/plan.js')).planCommand(),
+  calibrate: async () => (await import('./commands/calibrate.js')).calibrateCommand(),
+  schedule: async () => (await import('./commands/schedule/schedule.js')).scheduleCommand(),
+  doctor: async () => (await import('./commands/doctor.js')).doctorCommand(),
+  completion: async () => (await import('./commands/completion.js')).completionCommand(),
+};
+
+/** The operands that the list of commands shows. */
+const operands: Partial<Readonly<Record<Name, string>>> = {
+  run: '<program> [args...]',
+  sft: '[flags...]',
+  chat: '[dir]',
+  generate: '[dir]',
+  convert: '[directory]',
+  runs: '[directory]',
+  watch: '[runs]',
+  plan: '[flags...]',
+  completion: '<shell>',
+};
+
+/**
+ * Returns the command `mtl` as `createProgram` does, with all of those subcommands that `words` may name; the
+ * others are there by name, summary and operands, as the list of commands shows them.
+ */
+export async function programOfWords(words: readonly string[]): Promise<Command> {
+  const program = newProgram();
+  // whose script completes all others
+  const isAll = words.includes('completion');
+  for (const [name, load] of Object.entries(commands) as [Name, () => Promise<Command>][]) {
+    program.addCommand(isAll || words.includes(name) ? await load() : shownCommand(name));
+  }
+  return program;
+}
+
+function shownCommand(name: Name): Command {
+  const command = newCommand(name, summaries[name]);
+  const words = operands[name]?.split(' ') ?? [];
+  for (const word of words) command.addArgument(new Argument(word));
+  return command;
+}

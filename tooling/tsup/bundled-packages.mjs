@@ -1,0 +1,54 @@
+/** Plugins of esbuild for programs that contain other packages of the workspace, and third parties. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const sources = /\/packages\/([^/]+)\/src\/.*\.ts$/;
+
+/**
+ * Makes `import.meta.url` of a package that is bundled the address of a file directly in its own dist/, where
+ * its build would run: threads, pages and other files are found from there.
+ */
+export const ownUrls = () => ({
+  name: 'own-urls',
+  setup(build) {
+    const program = sources.exec(`${process.cwd()}/src/x.ts`)?.[1];
+    build.onLoad({ filter: sources }, ({ path }) => {
+      const [, name] = sources.exec(path);
+      const text = readFileSync(path, 'utf8');
+      if (name === program || !text.includes('import.meta.url')) return undefined;
+      const url = `new URL('./bundled.js', import.meta.resolve('@mtl/${name}')).href`;
+      return { contents: text.replaceAll('import.meta.url', url), loader: 'ts' };
+    });
+  },
+});
+
+/**
+ * The folder of the package in node_modules that a bundled file is from; undefined for files of the
+ * workspace.
+ */
+function thirdPartyOf(path) {
+  const at = path.lastIndexOf('node_modules/');
+  if (at < 0) return undefined;
+  const [scope, name] = path.slice(at + 'node_modules/'.length).split('/');
+  return join(path.slice(0, at), 'node_modules', scope.startsWith('@') ? join(scope, name) : scope);
+}
+
+/** Writes the licences of the third parties that are bundled next to the build: LICENSE-NAME.txt. */
+export const addLicenses = (outDir) => ({
+  name: 'licenses',
+  setup(build) {
+    build.onEnd(({ metafile }) => {
+      const inputs = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
+      const folders = new Set(inputs.map((path) => thirdPartyOf(join(process.cwd(), path))));
+      for (const folder of folders) if (folder !== undefined) addLicense(folder, outDir);
+    });
+  },
+});
+
+function addLicense(folder, outDir) {
+  const { name } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
+  if (file === undefined) throw new Error(`${name} is bundled and has no licence in ${folder}`);
+  mkdirSync(outDir, { recursive: true });
+  writeFileSync(join(outDir, `LICENSE-${name.replace('/', '-')}.txt`), readFileSync(join(folder, file)));
+}
