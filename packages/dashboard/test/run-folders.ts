@@ -22,6 +22,10 @@ export class RunFolders {
     rmSync(this.path, { recursive: true, force: true });
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** Writes the record of a run. */
   record(name: string, options: WrittenRun = {}): void {
     const { flags = {}, ends = [{ reason: 'done' }], trainIterations = 100, worldSize = 1 } = options;
