@@ -82,9 +82,20 @@ describe('proxiesOf', () => {
       httpProxy: 'http://a:1',
       noProxy: '*',
     });
-    for (const value of ['ftp://user:word@host', 'http://user:word@:port'])
+    for (const value of [
+      'ftp://user:word@host',
+      'http://user:word@:port',
+      'http://user:word100%@host:1',
+      'http://us%er:word@host:1',
+      'socks5://user:word%zz@host:1',
+    ])
       expect(of(value)).toThrow(
-        expect.objectContaining({ code: 'MTL_PROXY', message: expect.not.stringContaining('word') }),
+        expect.objectContaining({
+          code: 'MTL_PROXY',
+          message: expect.not.stringContaining('word'),
+          expected: expect.stringContaining('% is %25, @ is %40'),
+        }),
       );
+    expect(of('http://user:100%25%40@host:1')()).toMatchObject({ httpsProxy: 'http://user:100%25%40@host:1' });
   });
 });

@@ -35,12 +35,25 @@ function proxyOf(environment: Environment, name: string): string {
   if (given === '') return '';
   // a host with a port, as curl and Python take it
   const address = given.includes('://') ? given : `http://${given}`;
-  if (URL.canParse(address) && protocols.includes(new URL(address).protocol)) return address;
+  if (URL.canParse(address) && isUsable(new URL(address))) return address;
   // the address may hold a password
   throw new ConfigurationError('MTL_PROXY', `${from} is not the address of a proxy`, {
-    expected: `http://HOST:PORT, or https:// or socks5:// in its place`,
+    expected:
+      'http://HOST:PORT, or https:// or socks5:// in its place; in a user or password % is %25, @ is %40, ' +
+      'and so are other special characters',
     remedy: `correct ${from}, or unset it where no proxy is needed`,
   });
+}
+
+/** Tells whether undici, which decodes user and password, can take the address. */
+function isUsable({ protocol, username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username);
+    decodeURIComponent(password);
+  } catch {
+    return false;
+  }
+  return protocols.includes(protocol);
 }
 
 /** The part of `fetch` that requests to tracking services need. */
