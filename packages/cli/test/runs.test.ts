@@ -129,7 +129,9 @@ it('does not blame rounding for other experts where the losses before are equal,
   const names = [join(runs, 'one'), join(runs, 'other')] as const;
   const diff = async () => (await mtlRuns('diff', ...names)).stdout;
   runWithOtherExperts({ lr: 2, difference: 0 });
-  expect(await diff()).toMatch(/^ {2}--lr +1 +2\n[^]* {2}losses before are equal\n {2}losses from there on/m);
+  expect(await diff()).toMatch(
+    /^ {2}--lr +1 +2\n[\s\S]* {2}losses before are equal\n {2}losses from there on/m,
+  );
   runWithOtherExperts({ lr: 2, difference: 1e-7 });
   expect(await diff()).toContain('  losses before differ by up to 1.0e-7\n');
   runWithOtherExperts({ lr: 1, difference: 0 });

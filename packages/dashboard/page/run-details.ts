@@ -156,7 +156,9 @@ function goingOn({ checkpoints, directory, flags, command }: RunDetails): string
   }
   const from = `To go on from step ${formatNumber(newest.iteration)}`;
   const load = `--load ${quoted(directory)}`;
-  const given = ['load-hf', 'load', 'finetune', 'load-lora'].filter((name) => (flags[name] ?? false) !== false);
+  const given = ['load-hf', 'load', 'finetune', 'load-lora'].filter(
+    (name) => (flags[name] ?? false) !== false,
+  );
   if (given.length === 0) return `${from}, add this to the same command: ${load}`;
   // mtl sft writes --model out as these flags
   const isOfModel = / --model[ =]/.test(command ?? '');

@@ -92,7 +92,7 @@ export class State {
   }
 
   show(id: string, isShown: boolean): void {
-    // those that the filter hides stay chosen: of runs that nobody chose yet, the latest of all
+    // those that the filter hides stay chosen: before the first choice, the latest of all
     const latest = newestFirst(this.runs.values()).slice(0, numColours);
     const before = this.view.chosen ?? new Set([...this.shown, ...latest.map((run) => run.id)]);
     const others = [...before].filter((other) => other !== id);

@@ -32,8 +32,8 @@ export class RunsFolder {
   }
 
   /**
-   * `listener` is told what each look finds, whoever asked for it: a change is found by one look only. It is
-   * not told of looks without changes.
+   * `listener` is told what each look finds, also one that a caller asked for: a change is found by one look
+   * only. It is not told of looks without changes.
    */
   onChange(listener: (changes: RunChanges) => void): void {
     this.#listeners.push(listener);

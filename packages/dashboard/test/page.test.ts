@@ -162,7 +162,11 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await browser.open((all) => {
       const killed = { ends: [undefined] };
       const train = ['node', 'gpt-train', '--save', 'tuned'];
-      all.record('hub', { ...killed, flags: { 'load-hf': '/hub' }, command: [...train, '--load-hf', '/hub'] });
+      all.record('hub', {
+        ...killed,
+        flags: { 'load-hf': '/hub' },
+        command: [...train, '--load-hf', '/hub'],
+      });
       const flags = { load: '/other', finetune: true };
       all.record('chat', { ...killed, flags, command: ['mtl', 'sft', '--model', '/other'] });
       all.record('tuned', { ...killed, flags, command: [...train, '--load', '/other', '--finetune'] });

@@ -61,8 +61,8 @@ const ofScheduleAndStart: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns whether runs with other values of a flag learn differently, so that no rounding is needed to explain
- * other losses. False for layouts, reports and what is not a flag.
+ * Returns whether runs with other values of a flag learn differently, so that no rounding is needed to
+ * explain other losses. False for layouts, reports and what is not a flag.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;

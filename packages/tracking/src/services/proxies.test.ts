@@ -97,7 +97,7 @@ describe('the error of a request', () => {
     // tunnels are refused
     proxy.removeAllListeners('request').on('request', (_, response) => response.destroy());
     for (const [name, value] of Object.entries(given))
-      vi.stubEnv(name, value === true ? `http://user:word@${address}` : value);
+      vi.stubEnv(name, typeof value === 'string' ? value : `http://user:word@${address}`);
     const error = await request(url).catch(({ message }: Error) => message);
     expect(numConnections > 0).toBe(variable !== undefined);
     if (variable === undefined) expect(error).not.toMatch(/proxy/i);
@@ -135,6 +135,8 @@ describe('proxiesOf', () => {
           expected: expect.stringContaining('% is %25, @ is %40'),
         }),
       );
-    expect(of('http://user:100%25%40@host:1')()).toMatchObject({ httpsProxy: 'http://user:100%25%40@host:1' });
+    expect(of('http://user:100%25%40@host:1')()).toMatchObject({
+      httpsProxy: 'http://user:100%25%40@host:1',
+    });
   });
 });

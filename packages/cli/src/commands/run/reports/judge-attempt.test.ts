@@ -205,7 +205,9 @@ describe('the remedy of a rank that failed', () => {
     ['--load x --finetune', '--load and --finetune'],
     ['--load x', '--load'],
   ])('replaces the flags of the weights that a run began with: %s', (words, replaced) => {
-    expect(remedyOf(`--save a ${words}`)).toContain(`the same command with --load a in place of ${replaced};`);
+    expect(remedyOf(`--save a ${words}`)).toContain(
+      `the same command with --load a in place of ${replaced};`,
+    );
   });
 
   it('advises less memory to a training run that was killed', () => {

@@ -191,7 +191,7 @@ function remedyOf(
   attempt: number,
   args: readonly string[],
 ): string {
-  const save = valueOf(args, '--save');
+  const save = valueOfFlag(args, '--save');
   const smaller = save === undefined ? '' : ': take a smaller --micro-batch-size, or see mtl plan';
   const memory =
     details.signal === 'SIGKILL'
@@ -208,13 +208,13 @@ function loadOf(save: string, args: readonly string[]): string {
   const given = ['model', 'load-hf', 'load', 'finetune', 'load-lora'].filter((name) =>
     args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),
   );
-  if (given.join() === 'load' && valueOf(args, '--load') === save) return '';
+  if (given.join() === 'load' && valueOfFlag(args, '--load') === save) return '';
   const replaced = given.length === 0 ? '' : ` in place of ${given.map((name) => `--${name}`).join(' and ')}`;
   return ` with --load ${save}${replaced}`;
 }
 
 /** Returns the value of a flag, as `--flag value` or `--flag=value`; undefined where it has none. */
-function valueOf(args: readonly string[], flag: string): string | undefined {
+function valueOfFlag(args: readonly string[], flag: string): string | undefined {
   const at = args.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
   if (at < 0) return undefined;
   return args[at] === flag ? args[at + 1] : args[at]!.slice(flag.length + 1);
