@@ -8,15 +8,29 @@ import { statusOfInterruption } from './terminal/interruption.js';
 
 /**
  * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one
- * coded message, and decides the exit status.
+ * coded message, and decides the exit status. The exit status of this process stays as it was. Command lines
+ * run one after the other: output and exit status are those of the process.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that
- *   cleans up, 1 for everything else that failed
+ *   cleans up, 1 for everything else that failed, and for a check that did not pass, as of `plan --check`
  * @throws ConfigurationError MTL_OPTION for what is no array of texts
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   checkArgument(argv, { name: 'argv', check: wordsOption });
+  // commands that end without an error state their status there, and so does the loss of the output
+  const before = process.exitCode;
+  process.exitCode = undefined;
+  try {
+    const status = await runCommand(argv);
+    return status === 0 ? Number(process.exitCode ?? 0) : status;
+  } finally {
+    process.exitCode = before;
+  }
+}
+
+/** Returns the exit status that errors decide. */
+async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
     const program = await programOfWords(words);

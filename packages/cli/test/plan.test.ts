@@ -152,7 +152,10 @@ describe('mtl plan', () => {
       (await runMtlIn([...onH100, ...options, ...run], { cwd })).status;
     expect(await status('--check')).toBe(0);
     expect(await status('--memory', '1GiB')).toBe(0);
+    const before = process.exitCode;
     expect(await status('--check', '--memory', '1GiB')).toBe(1);
+    // that of the program which runs the command
+    expect(process.exitCode).toBe(before);
     const machine = [
       'plan',
       '--search',

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { OwnedDirectory } from '@mtl/checkpoint';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -99,24 +99,49 @@ it('compares two runs', async () => {
   });
 });
 
-it('tells the step, the layer and the tokens where two runs took other experts', async () => {
+/** Writes the runs `one` and `other`, which take other experts in step 2. */
+function runWithOtherExperts({ lr, difference }: { readonly lr: number; readonly difference: number }): void {
   const loads = { one: [6, 2], other: [5, 3] };
   for (const [name, rows] of Object.entries(loads)) {
-    run(name, 1, { reason: 'done', losses: [] });
+    run(name, name === 'other' ? lr : 1, { reason: 'done', losses: [] });
     const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
     const isMoved = (iteration: number) => iteration > 1 && name === 'other';
     const lines = [1, 2].flatMap((iteration) => [
-      { iteration, lm_loss: (isMoved(iteration) ? 1.002 : 1) + (name === 'other' ? 1e-7 : 0) },
+      { iteration, lm_loss: (isMoved(iteration) ? 1.002 : 1) + (name === 'other' ? difference : 0) },
       { type: 'experts', iteration, steps: 1, layers, loads: [[4, 4], iteration > 1 ? rows : [4, 4]] },
     ]);
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     writeFileSync(join(runs, name, 'metrics.jsonl'), text);
   }
-  const { stdout } = await mtlRuns('diff', join(runs, 'one'), join(runs, 'other'));
+}
+
+it('tells the step, the layer and the tokens where two runs took other experts', async () => {
+  runWithOtherExperts({ lr: 1, difference: 1e-7 });
+  const names = [join(runs, 'one'), join(runs, 'other')] as const;
+  const { stdout } = await mtlRuns('diff', ...names);
   expect(stdout).toMatch(
     /experts\n {2}at step 2 at least 1 token of decoder\.layers\.1\.mlp took other experts\n {2}losses before differ by up to 1\.0e-7: rounding decides .*\n {2}losses from there on differ by up to 2\.0e-3\n$/,
   );
-  await mtlRuns('remove', join(runs, 'one'), join(runs, 'other'), '--yes');
+  await mtlRuns('remove', ...names, '--yes');
+});
+
+it('does not blame rounding for other experts where the losses before are equal, or the runs learn differently', async () => {
+  const names = [join(runs, 'one'), join(runs, 'other')] as const;
+  const diff = async () => (await mtlRuns('diff', ...names)).stdout;
+  runWithOtherExperts({ lr: 2, difference: 0 });
+  expect(await diff()).toMatch(
+    /^ {2}--lr +1 +2\n[\s\S]* {2}losses before are equal\n {2}losses from there on/m,
+  );
+  runWithOtherExperts({ lr: 2, difference: 1e-7 });
+  expect(await diff()).toContain('  losses before differ by up to 1.0e-7\n');
+  runWithOtherExperts({ lr: 1, difference: 0 });
+  expect(await diff()).toContain('  losses before are equal\n');
+  runWithOtherExperts({ lr: 1, difference: 1e-7 });
+  rmSync(join(runs, 'other', 'run.json'));
+  const unknown = await diff();
+  expect(unknown).toContain('has no run.json, only its losses and loads of experts are compared\n');
+  expect(unknown).toContain('  losses before differ by up to 1.0e-7\n');
+  for (const name of names) rmSync(name, { recursive: true });
 });
 
 it('removes a run when it is told to, and none that runs', async () => {

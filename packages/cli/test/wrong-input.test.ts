@@ -72,7 +72,12 @@ const cases: ReadonlyArray<readonly [what: string, argv: readonly string[], code
     'MTL_PROFILE_NAME',
     'did you mean h100-80gb?',
   ],
-  ['a text as program', ['run', 'good.txt'], 'MTL_PROGRAM', 'good.txt is neither JavaScript nor TypeScript'],
+  [
+    'a text as program',
+    ['run', 'good.txt'],
+    'MTL_PROGRAM',
+    'good.txt is a file that ranks cannot be started from',
+  ],
   ['no directory', ['generate', '--load-hf', 'gpt2'], 'MTL_HUGGING_FACE_CONFIG', 'gpt2 not found'],
   [
     'a file as directory',

@@ -14,7 +14,7 @@ export interface Listening {
   /** Opens the stream of events. */
   readonly open: () => { close(): void };
   /** Asks once for all runs. */
-  readonly look: () => Promise<Omit<RunsEvent, 'removed'>>;
+  readonly look: () => Promise<Pick<RunsEvent, 'directory' | 'runs'>>;
   /** Gets what `look` returned. */
   readonly onRuns: (event: RunsEvent) => void;
 }
@@ -29,16 +29,20 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
   const glance = async (): Promise<void> => {
     try {
       const { directory, runs } = await look();
-      if (page.hidden) onRuns({ directory, runs, removed: [] });
+      if (page.hidden) onRuns({ directory, runs, removed: [], isAll: true });
     } catch {
       // the stream tells that the server is away as soon as the page is visible
     }
   };
   const update = (): void => {
     if (page.hidden) {
+      // a page that was opened in the background knows no run yet, and its tab has no title
+      const knowsRuns = stream !== undefined;
       stream?.close();
       stream = undefined;
-      glances ??= setInterval(() => void glance(), glanceMs);
+      if (glances !== undefined) return;
+      glances = setInterval(() => void glance(), glanceMs);
+      if (!knowsRuns) void glance();
       return;
     }
     clearInterval(glances);

@@ -137,20 +137,33 @@ interface Failure {
 }
 
 /** Returns what to do after a failure: what its error says, and how the run goes on. */
-function adviceFor({ checkpoints, directory }: RunDetails, { end, isLast }: Failure): readonly string[] {
+function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly string[] {
   const remedy = end?.remedy ?? undefined;
   const killed =
-    'Who killed it is in the log of its host: often that its memory was full (dmesg names the process), ' +
-    'or a limit of the scheduler. mtl plan predicts the memory of a run.';
-  const newest = checkpoints.at(-1);
-  const goesOn =
-    newest === undefined
-      ? 'No checkpoint is saved: the same command begins anew. With --save-interval a run goes on from where it was.'
-      : `To go on from step ${formatNumber(newest.iteration)}, add this to the same command: --load ${quoted(directory)}`;
+    'The log of the host tells what killed the process: often its memory was full (dmesg names the process), ' +
+    'or a limit of the scheduler was reached. mtl plan predicts the memory of a run.';
   return [
     ...(end === null ? [killed] : remedy === undefined ? [] : [`What to do: ${remedy}`]),
-    ...(isLast ? [goesOn] : []),
+    ...(isLast ? [goingOn(details)] : []),
   ];
+}
+
+/** Returns how a run goes on: with its own weights in place of those that it began with. */
+function goingOn({ checkpoints, directory, flags, command }: RunDetails): string {
+  const newest = checkpoints.at(-1);
+  if (newest === undefined) {
+    return 'No checkpoint is saved: the same command begins anew. With --save-interval a run goes on from where it was.';
+  }
+  const from = `To go on from step ${formatNumber(newest.iteration)}`;
+  const load = `--load ${quoted(directory)}`;
+  const given = ['load-hf', 'load', 'finetune', 'load-lora'].filter(
+    (name) => (flags[name] ?? false) !== false,
+  );
+  if (given.length === 0) return `${from}, add this to the same command: ${load}`;
+  // mtl sft writes --model out as these flags
+  const isOfModel = / --model[ =]/.test(command ?? '');
+  const replaced = isOfModel ? ['model', ...given.filter((name) => name === 'load-lora')] : given;
+  return `${from}, start the same command with ${load} in place of ${replaced.map((name) => `--${name}`).join(' and ')}`;
 }
 
 /** Quotes a path for a shell where it needs that. */

@@ -5,6 +5,15 @@ import { formatCount, formatNumber, formatSeconds } from './format.js';
 import { classOf } from './run-colours.js';
 import type { State } from './state.js';
 
+/** A run of the list. */
+interface Row {
+  readonly run: RunSummary;
+  /** True if it has curves. */
+  readonly isShown: boolean;
+  /** True if its details are shown. */
+  readonly isFocus: boolean;
+}
+
 /** The list of runs: which of them have curves, and the one whose details are shown. */
 export class RunList {
   readonly #state: State;
@@ -35,7 +44,9 @@ export class RunList {
   }
 
   #update(): void {
-    const { runs, listed, directory, isConnected, view } = this.#state;
+    // read once: each of them sorts all runs
+    const { runs, listed, focus, directory, isConnected, view } = this.#state;
+    const shown = new Set(this.#state.shown);
     this.#folder.textContent = directory.split('/').at(-1) ?? '';
     this.#folder.title = directory;
     this.#connection.textContent = isConnected ? 'live' : 'no connection';
@@ -45,37 +56,37 @@ export class RunList {
     const isWithoutMatch = runs.size > 0 && listed.length === 0;
     this.#nothing.textContent = isWithoutMatch ? noRunMatches(view.filter) : '';
     this.#nothing.hidden = !isWithoutMatch;
+    const listedIds = new Set(listed.map(({ id }) => id));
     for (const [id, { item }] of this.#items) {
-      if (listed.some((run) => run.id === id)) continue;
+      if (listedIds.has(id)) continue;
       item.remove();
       this.#items.delete(id);
     }
-    for (const [index, run] of listed.entries()) this.#place(run, index);
+    for (const [index, run] of listed.entries()) {
+      this.#place({ run, index, isShown: shown.has(run.id), isFocus: run.id === focus });
+    }
   }
 
   /** Items that did not change are left alone, so that the keyboard's focus stays where it is. */
-  #place(run: RunSummary, index: number): void {
-    const focus = this.#state.focus === run.id;
-    const isShown = this.#state.shown.includes(run.id);
-    const key = JSON.stringify([run.revision, isShown, focus]);
+  #place({ index, ...row }: Row & { readonly index: number }): void {
+    const { run, isShown, isFocus } = row;
+    const key = JSON.stringify([run.revision, isShown, isFocus]);
     const known = this.#items.get(run.id);
     const item = known?.item ?? element('li');
     if (known?.key !== key) {
       const control = document.activeElement?.getAttribute('data-control');
       const hadFocus = item.contains(document.activeElement);
-      item.replaceChildren(...this.#contents(run));
+      item.replaceChildren(...this.#contents(row));
       if (hadFocus) item.querySelector<HTMLElement>(`[data-control="${control}"]`)?.focus();
     }
-    item.className = `run${focus ? ' focused' : ''}${isShown ? '' : ' not-shown'}`;
+    item.className = `run${isFocus ? ' focused' : ''}${isShown ? '' : ' not-shown'}`;
     this.#items.set(run.id, { item, key });
     const there = this.#list.children[index];
     if (there !== item) this.#list.insertBefore(item, there ?? null);
   }
 
-  #contents(run: RunSummary): readonly HTMLElement[] {
+  #contents({ run, isShown, isFocus }: Row): readonly HTMLElement[] {
     const { id } = run;
-    const isShown = this.#state.shown.includes(id);
-    const isFocus = this.#state.focus === id;
     const box = element('input', {
       attributes: { type: 'checkbox', 'data-control': 'show', 'aria-label': `Curves of ${id}` },
       on: { change: (event) => this.#state.show(id, (event.target as HTMLInputElement).checked) },

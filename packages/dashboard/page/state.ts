@@ -92,8 +92,10 @@ export class State {
   }
 
   show(id: string, isShown: boolean): void {
-    // those that the filter hides stay chosen
-    const others = (this.view.chosen ?? this.shown).filter((other) => other !== id);
+    // those that the filter hides stay chosen: before the first choice, the latest of all
+    const latest = newestFirst(this.runs.values()).slice(0, numColours);
+    const before = this.view.chosen ?? new Set([...this.shown, ...latest.map((run) => run.id)]);
+    const others = [...before].filter((other) => other !== id);
     this.update({ chosen: isShown ? [...others, id] : others });
   }
 
@@ -102,8 +104,9 @@ export class State {
     this.#tell(new Set());
   }
 
-  receive({ directory, runs, removed }: RunsEvent): void {
+  receive({ directory, runs, removed, isAll }: RunsEvent): void {
     this.directory = directory;
+    if (isAll) this.runs.clear();
     for (const run of runs) this.runs.set(run.id, run);
     for (const id of removed) this.runs.delete(id);
     this.#colours.add(

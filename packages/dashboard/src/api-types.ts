@@ -244,5 +244,8 @@ export interface RunsEvent {
   /** The folder that is watched. */
   readonly directory: string;
   readonly runs: readonly RunSummary[];
+  /** The names of runs that are gone. */
   readonly removed: readonly string[];
+  /** True where `runs` are all that there are: the page forgets any other. */
+  readonly isAll: boolean;
 }

@@ -20,6 +20,9 @@ export class EventStreams {
   constructor(folder: RunsFolder, { pollMs }: { readonly pollMs: number }) {
     this.#folder = folder;
     this.#pollMs = pollMs;
+    folder.onChange(({ changed, removed }) =>
+      this.#send(this.#open, { runs: changed, removed, isAll: false }),
+    );
   }
 
   /** Sends all runs, and from then on those that change, until the other end closes. */
@@ -29,7 +32,7 @@ export class EventStreams {
     await this.#poll();
     if (response.destroyed) return;
     this.#open.add(response);
-    this.#send([response], { runs: this.#folder.summaries, removed: [] });
+    this.#send([response], { runs: this.#folder.summaries, removed: [], isAll: true });
     this.#schedule();
   }
 
@@ -62,8 +65,7 @@ export class EventStreams {
   /** A folder that cannot be read now may be readable later: what is known stays. */
   async #poll(): Promise<void> {
     try {
-      const { changed, removed } = await this.#folder.refresh();
-      if (changed.length + removed.length > 0) this.#send(this.#open, { runs: changed, removed });
+      await this.#folder.refresh();
     } catch (error) {
       process.emitWarning(`${this.#folder.directory}: ${(error as Error).message}`, {
         code: 'MTL_WATCH_READ',

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -53,6 +53,25 @@ function get(
     });
     sent.on('error', reject).end();
   });
+}
+
+/** The events that a page gets which listens from now on. */
+function eventsOf({ url }: Dashboard): {
+  readonly events: readonly RunsEvent[];
+  readonly ended: Promise<void>;
+} {
+  const events: RunsEvent[] = [];
+  const ended = new Promise<void>((resolve, reject) => {
+    request(`${url}api/events`, (response) => {
+      response.setEncoding('utf8').on('data', (text: string) => {
+        for (const [, data] of text.matchAll(/^data: (.*)$/gm)) events.push(JSON.parse(data!));
+      });
+      response.on('close', resolve);
+    })
+      .on('error', reject)
+      .end();
+  });
+  return { events, ended };
 }
 
 const json = async (path: string) => JSON.parse((await get(path)).body);
@@ -157,17 +176,7 @@ describe('what is served', () => {
 
   it('sends what changes, until the server ends', async () => {
     const served = await openDashboard({ directory: folders.path, port: 0, pollMs: 20 });
-    const events: RunsEvent[] = [];
-    const ended = new Promise<void>((resolve, reject) => {
-      request(`${served.url}api/events`, (response) => {
-        response.setEncoding('utf8').on('data', (text: string) => {
-          for (const [, data] of text.matchAll(/^data: (.*)$/gm)) events.push(JSON.parse(data!));
-        });
-        response.on('close', resolve);
-      })
-        .on('error', reject)
-        .end();
-    });
+    const { events, ended } = eventsOf(served);
     await expect.poll(() => events[0]?.runs.map(({ id }) => id)).toContain('one');
     folders.record('new', { ends: [undefined] });
     folders.append('new', step(1), step(2));
@@ -177,6 +186,23 @@ describe('what is served', () => {
     await served.close();
     await ended;
     await expect(fetch(served.url)).rejects.toThrow();
+  });
+
+  it('sends a page what the request of another page finds first', async () => {
+    using watched = new RunFolders();
+    watched.append('kept', step(1));
+    watched.append('deleted', step(1));
+    // so long that the stream itself does not look
+    await using served = await openDashboard({ directory: watched.path, port: 0, pollMs: 60_000 });
+    const { events } = eventsOf(served);
+    await expect.poll(() => events).toMatchObject([{ runs: { length: 2 }, removed: [], isAll: true }]);
+    watched.append('kept', step(2));
+    rmSync(join(watched.path, 'deleted'), { recursive: true });
+    const { body } = await get('/api/runs', { url: served.url });
+    expect(JSON.parse(body).runs).toMatchObject([{ id: 'kept', iteration: 2 }]);
+    await expect
+      .poll(() => events.slice(1))
+      .toMatchObject([{ runs: [{ id: 'kept', iteration: 2 }], removed: ['deleted'], isAll: false }]);
   });
 });
 

@@ -4,7 +4,7 @@ import { isRun } from '@mtl/runs/records';
 import type { RunSummary } from './api-types.js';
 import { RunFolder } from './run-folder.js';
 
-/** The runs that have changed since a look before. */
+/** The runs that have changed since the look before, and the names of those that are gone. */
 export interface RunChanges {
   readonly changed: readonly RunSummary[];
   readonly removed: readonly string[];
@@ -14,6 +14,7 @@ export interface RunChanges {
 export class RunsFolder {
   readonly directory: string;
   readonly #runs = new Map<string, RunFolder>();
+  readonly #listeners: Array<(changes: RunChanges) => void> = [];
   #refresh: Promise<unknown> = Promise.resolve();
 
   constructor(directory: string) {
@@ -30,24 +31,38 @@ export class RunsFolder {
     return this.#runs.get(id);
   }
 
-  /** Looks at all run folders again; calls follow one another. */
-  async refresh(): Promise<RunChanges> {
-    const refresh = this.#refresh.then(() => this.#look());
-    this.#refresh = refresh.catch(() => undefined);
-    return await refresh;
+  /**
+   * `listener` is told what each look finds, also one that a caller asked for: a change is found by one look
+   * only. It is not told of looks without changes.
+   */
+  onChange(listener: (changes: RunChanges) => void): void {
+    this.#listeners.push(listener);
   }
 
-  async #look(): Promise<RunChanges> {
+  /** Looks at all run folders again, and tells all listeners what has changed; calls follow one another. */
+  async refresh(): Promise<void> {
+    const refresh = this.#refresh.then(() => this.#look());
+    this.#refresh = refresh.catch(() => undefined);
+    await refresh;
+  }
+
+  async #look(): Promise<void> {
     const paths = await this.#paths();
     const removed = [...this.#runs.keys()].filter((id) => !paths.has(id));
     for (const id of removed) this.#runs.delete(id);
     const changed: RunSummary[] = [];
-    for (const [id, path] of paths) {
-      const run = this.#runs.get(id) ?? new RunFolder(path, id);
-      if (await run.refresh()) changed.push(run.summary);
-      this.#runs.set(id, run);
+    try {
+      for (const [id, path] of paths) {
+        const run = this.#runs.get(id) ?? new RunFolder(path, id);
+        if (await run.refresh()) changed.push(run.summary);
+        this.#runs.set(id, run);
+      }
+    } finally {
+      // what was found before a folder that could not be read is not found again
+      if (changed.length + removed.length > 0) {
+        for (const listener of this.#listeners) listener({ changed, removed });
+      }
     }
-    return { changed, removed };
   }
 
   /** Folders of runs by their names. */

@@ -250,6 +250,30 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     expect(await browser.page.getByText('No flag, value').isVisible()).toBe(false);
   });
 
+  it('sorts a long list of runs a few times at a change, however many there are', async () => {
+    const numRuns = 60;
+    await browser.open((all) => {
+      for (let at = 0; at < numRuns; at += 1) all.append(`run-${at}`, step(1));
+    });
+    await expect.poll(() => browser.page.locator('.run').count()).toBe(numRuns);
+    // a sort of runs that the server sent in order takes a comparison for each, of time and of name
+    const numComparisons = await browser.page.evaluate<number>(`{
+      const { localeCompare } = String.prototype;
+      let count = 0;
+      String.prototype.localeCompare = function (...values) {
+        count += 1;
+        return localeCompare.apply(this, values);
+      };
+      document.querySelector('.run input').click();
+      String.prototype.localeCompare = localeCompare;
+      count;
+    }`);
+    const numSorts = numComparisons / (2 * numRuns);
+    expect(numSorts).toBeGreaterThan(1);
+    // 13 as written; 195 where the list sorts again for each run
+    expect(numSorts).toBeLessThan(30);
+  });
+
   it('draws throughput and step time as a median in its band', async () => {
     await browser.open((all) => {
       all.record('noisy');

@@ -125,7 +125,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     const overview = [
       'its process was killed',
       'Went on from step 10',
-      'Who killed it is in the log of its host',
+      'The log of the host tells what killed the process',
       'What to do: lower --lr',
       `To go on from step 10, add this to the same command: --load ${join(browser.folders.path, 'broken')}`,
       'the validation loss has been rising since step 2',
@@ -156,6 +156,29 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     await details.getByText('its process was killed').waitFor();
     expect(await tab('Overview').getAttribute('aria-selected')).toBe('true');
     expect(await browser.page.evaluate('document.activeElement.textContent')).toBe('Overview');
+  });
+
+  it('goes on with the weights of a run in place of those that it began with', async () => {
+    await browser.open((all) => {
+      const killed = { ends: [undefined] };
+      const train = ['node', 'gpt-train', '--save', 'tuned'];
+      all.record('hub', {
+        ...killed,
+        flags: { 'load-hf': '/hub' },
+        command: [...train, '--load-hf', '/hub'],
+      });
+      const flags = { load: '/other', finetune: true };
+      all.record('chat', { ...killed, flags, command: ['mtl', 'sft', '--model', '/other'] });
+      all.record('tuned', { ...killed, flags, command: [...train, '--load', '/other', '--finetune'] });
+      for (const name of ['hub', 'chat', 'tuned']) all.write(name, 'iter_0000010/shard', 'x');
+    });
+    const replaced = { hub: '--load-hf', chat: '--model', tuned: '--load and --finetune' };
+    for (const [name, flags] of Object.entries(replaced)) {
+      await browser.run(name).getByRole('button').click();
+      const load = `--load ${join(browser.folders.path, name)}`;
+      const text = `To go on from step 10, start the same command with ${load} in place of ${flags}`;
+      await browser.page.getByText(text, { exact: true }).waitFor();
+    }
   });
 
   it('marks what happened in the focused run below its curves, names it where the pointer is, and lists it', async () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 export interface WrittenRun {
   readonly flags?: Readonly<Record<string, unknown>>;
+  readonly command?: readonly string[];
   /** The ends of the starts before the last one, and of the last one; none for a process that was killed. */
   readonly ends?: readonly (
     | { readonly reason: string; readonly error?: string; readonly remedy?: string }
@@ -22,15 +23,19 @@ export class RunFolders {
     rmSync(this.path, { recursive: true, force: true });
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   /** Writes the record of a run. */
   record(name: string, options: WrittenRun = {}): void {
     const { flags = {}, ends = [{ reason: 'done' }], trainIterations = 100, worldSize = 1 } = options;
-    const { startedAt = '2026-11-22T10:11:12.000Z' } = options;
+    const { startedAt = '2026-11-22T10:11:12.000Z', command = ['node', 'gpt-train'] } = options;
     const starts = ends.map((end, index) => ({
       time: startedAt,
       host: 'here',
       pid: 1,
-      command: ['node', 'gpt-train'],
+      command,
       workingDirectory: '/',
       model: 'gpt',
       preset: 'default',

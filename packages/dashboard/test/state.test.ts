@@ -10,9 +10,24 @@ function stateOfRuns(): State {
     id: `${at < 3 ? 'small' : 'large'}-${at}`,
     startedAt: `2026-11-22T1${at}:00:00.000Z`,
   }));
-  state.receive({ directory: '/runs', runs: runs as unknown as RunSummary[], removed: [] });
+  state.receive({ directory: '/runs', runs: runs as unknown as RunSummary[], removed: [], isAll: true });
   return state;
 }
+
+describe('the runs that the server sends', () => {
+  const receive = (state: State, id: string, isAll: boolean): void => {
+    const run = { id, startedAt: null } as RunSummary;
+    state.receive({ directory: '/runs', runs: [run], removed: [], isAll });
+  };
+
+  it('replace those that are there where they are all runs, and are added to them otherwise', () => {
+    const state = stateOfRuns();
+    receive(state, 'new', false);
+    expect(state.listed.length).toBe(11);
+    receive(state, 'new', true);
+    expect(state.listed.map(({ id }) => id)).toEqual(['new']);
+  });
+});
 
 describe('the filter of runs', () => {
   it('leaves curves of runs whose names have it, also of those beyond the latest eight', () => {
@@ -34,6 +49,16 @@ describe('the filter of runs', () => {
     state.update({ filter: '' });
     expect(state.shown).toEqual(['large-9', 'small-0']);
     expect(state.focus).toBe('large-9');
+  });
+
+  it('keeps the latest runs behind it where none was chosen before', () => {
+    const state = stateOfRuns();
+    state.update({ filter: 'small' });
+    state.show('small-1', false);
+    expect(state.shown).toEqual(['small-2', 'small-0']);
+    state.update({ filter: '' });
+    const latest = [9, 8, 7, 6, 5, 4, 3].map((at) => `large-${at}`);
+    expect(state.shown).toEqual([...latest, 'small-2', 'small-0']);
   });
 
   it('is in the address', () => {

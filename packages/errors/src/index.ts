@@ -12,4 +12,4 @@ export {
   UsageError,
 } from './mtl-error.js';
 export { listedNames, nearestDivisors, nearestMultiples, nearestName } from './nearest-names.js';
-export { namingFile, rewordError } from './reword-error.js';
+export { changedError, namingFile, rewordError } from './reword-error.js';

@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { formatError } from './format-error.js';
 import { ConfigurationError, DataError } from './mtl-error.js';
-import { namingFile, rewordError } from './reword-error.js';
+import { changedError, namingFile, rewordError } from './reword-error.js';
 
 const shout = (text: string): string => text.toUpperCase();
 
@@ -23,6 +23,22 @@ it('changes the texts of an error, and nothing else', () => {
     details: { split: 1 },
     exitCode: 1,
     cause: error,
+  });
+});
+
+it('replaces the parts that are given, and no other', () => {
+  const options = { expected: 'two', remedy: 'pass two', details: { split: 1 }, exitCode: 1 } as const;
+  const error = new DataError('MTL_SPLIT', 'split 1', options);
+  const parts = { code: 'MTL_SPLIT', message: 'split 1', ...options, cause: error };
+  for (const changes of [{}, { exitCode: 2 }, { remedy: 'pass 2' }, { message: 'a: split 1' }] as const) {
+    const changed = changedError(error, changes);
+    expect(changed).toBeInstanceOf(DataError);
+    expect(changed).toMatchObject({ ...parts, ...changes });
+  }
+  expect(changedError(new DataError('MTL_SPLIT', 'split 1'), { exitCode: 1 })).toMatchObject({
+    expected: undefined,
+    remedy: undefined,
+    exitCode: 1,
   });
 });
 

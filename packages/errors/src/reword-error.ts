@@ -1,5 +1,28 @@
 import { packError, unpackError } from './error-message.js';
-import { MtlError } from './mtl-error.js';
+import { MtlError, type MtlErrorOptions } from './mtl-error.js';
+
+/** Parts of an error that are replaced; those left out or undefined stay. */
+type ErrorChanges = { readonly message?: string | undefined } & {
+  readonly [Name in 'remedy' | 'exitCode']?: MtlErrorOptions[Name] | undefined;
+};
+
+/**
+ * Returns the error with other parts, for a caller that knows better how it is fixed, where it happened or
+ * what it means for the exit status. Class, code, expectation and details stay; the error itself is the cause
+ * of the new one.
+ */
+export function changedError(error: MtlError, { message, remedy, exitCode }: ErrorChanges): MtlError {
+  const packed = packError(error, { name: error.name, code: error.code });
+  return unpackError(
+    {
+      ...packed,
+      ...(message === undefined ? {} : { message }),
+      ...(remedy === undefined ? {} : { remedy }),
+      ...(exitCode === undefined ? {} : { exitCode }),
+    },
+    { cause: error },
+  );
+}
 
 /**
  * Returns the error in other words: `reword` is applied to its message, expectation and remedy, one after the

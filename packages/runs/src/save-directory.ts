@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { type Checkpoint, listCheckpoints, OwnedDirectory, runOfCheckpoint } from '@mtl/checkpoint';
 import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { Flags } from '@mtl/configuration';
-import { CheckpointError, MtlError } from '@mtl/errors';
+import { changedError, MtlError } from '@mtl/errors';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import type { Job } from '@mtl/run-parts/internal';
 import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
@@ -127,14 +127,8 @@ export async function continuedRun(
 function nameFlag(error: unknown): never {
   if (!MtlError.isInstance(error) || error.remedy?.includes('--save') === true) throw error;
   if (error.remedy?.includes('--load') === true) throw error;
-  const { code, message, expected, remedy, details, exitCode } = error;
-  throw new CheckpointError(code, message, {
-    ...(expected === undefined ? {} : { expected }),
-    remedy: `${remedy === undefined ? '' : `${remedy}; or `}name another place with --save`,
-    details,
-    exitCode,
-    cause: error,
-  });
+  const first = error.remedy === undefined ? '' : `${error.remedy}; or `;
+  throw changedError(error, { remedy: `${first}name another place with --save` });
 }
 
 interface ChooseSaveDirectoryOptions {

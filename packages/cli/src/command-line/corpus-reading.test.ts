@@ -41,6 +41,17 @@ describe('inWordsOfFlags', () => {
     expect(await remedyOf(content)).toContain(remedy);
   });
 
+  it('keeps the class, the exit status and all else of an error', () => {
+    const error = new UsageError('MTL_DATA_CORPUS', 'torn', {
+      expected: 'a line',
+      details: { isBadLine: true },
+    });
+    const worded = inWordsOfFlags(error, { keyFlag: '--json-key', skipsBadLines: false });
+    expect(worded).toBeInstanceOf(UsageError);
+    const { code, message, expected, details, exitCode } = error;
+    expect(worded).toMatchObject({ code, message, expected, details, exitCode, cause: error });
+  });
+
   it('advises nothing that is done already, and leaves other errors alone', async () => {
     expect(await remedyOf('{"content": "a"}\n', { skips: true })).toBe(
       'name what holds the text: --json-keys content',

@@ -1,6 +1,6 @@
 import { relative } from 'node:path';
 import type { CorpusFiles } from '@mtl/data';
-import { DataError, MtlError } from '@mtl/errors';
+import { changedError, type DataError, MtlError } from '@mtl/errors';
 import { Option } from 'commander';
 
 /** Returns the flag --skip-bad-lines, for commands that read corpora. */
@@ -50,8 +50,7 @@ interface CorpusFlags {
  */
 export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: CorpusFlags): unknown {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_DATA_CORPUS') return error;
-  const { expected, details } = error;
-  const { keys, nearestKey, isBadLine } = details as CorpusErrorDetails;
+  const { keys, nearestKey, isBadLine } = error.details as CorpusErrorDetails;
   const remedies = [
     keys === undefined
       ? error.remedy
@@ -60,12 +59,10 @@ export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: Corpu
       ? 'or leave out all such lines and rows with --skip-bad-lines'
       : undefined,
   ].filter((text) => text !== undefined);
-  return new DataError(error.code, error.message, {
-    ...(expected === undefined ? {} : { expected }),
-    ...(remedies.length === 0 ? {} : { remedy: remedies.join('; ').replace(/^or /, '') }),
-    details,
-    cause: error,
-  });
+  // without any it has none of its own either
+  return remedies.length === 0
+    ? error
+    : changedError(error, { remedy: remedies.join('; ').replace(/^or /, '') });
 }
 
 interface CorpusErrorDetails {

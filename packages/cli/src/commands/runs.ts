@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { decidesLearning } from '@mtl/configuration/internal';
 import { ConfigurationError, TrainingError } from '@mtl/errors';
 import {
   compareRuns,
@@ -82,7 +83,7 @@ function runJson({ name, directory, state, step, validation, bytes, record }: Ru
 
 /** `mtl runs diff`: what differs between two runs. */
 function diffRunsCommand(): Command {
-  return newCommand('diff', 'Compares the flags, versions and losses of two runs.')
+  return newCommand('diff', 'Compares flags, versions, losses and loads of experts of two runs.')
     .argument('<a>', 'A run: its folder, or its name in runs.')
     .argument('<b>', 'Another one.')
     .option('--json', 'Prints JSON.')
@@ -101,13 +102,15 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
   }
   const { flags, conditions, losses, experts } = comparison;
   const noRecord = runs.filter(({ record }) => record === undefined).map(({ directory }) => directory);
+  // without a record the flags are not known
+  const learnAlike = noRecord.length === 0 && !flags.some(({ name }) => decidesLearning(name));
   const missing = noRecord.map(
-    (directory) => `note: ${directory} has no run.json, only its losses are compared\n`,
+    (directory) => `note: ${directory} has no run.json, only its losses and loads of experts are compared\n`,
   );
   process.stdout.write(
     `${missing.join('')}${section('flags', directories, flags.map(flagOf))}${section('conditions', directories, conditions)}` +
       formatLosses(losses) +
-      (experts === undefined ? '' : formatExperts(experts)),
+      (experts === undefined ? '' : formatExperts(experts, { learnAlike })),
   );
 }
 
@@ -161,7 +164,11 @@ const mostLayers = 3;
 /** Losses of float32 that differ by less do so by rounding. */
 const rounding = 1e-5;
 
-function formatExperts({ commonReports, firstDifference }: ExpertLoadComparison): string {
+/** `learnAlike`: no flag that differs changes how a model learns. */
+function formatExperts(
+  { commonReports, firstDifference }: ExpertLoadComparison,
+  { learnAlike }: { readonly learnAlike: boolean },
+): string {
   if (firstDifference === undefined) {
     return `experts\n  the same loads in ${commonReports} reports in common\n`;
   }
@@ -171,17 +178,19 @@ function formatExperts({ commonReports, firstDifference }: ExpertLoadComparison)
     .slice(0, mostLayers)
     .map(({ layer, numChoices }) => `${numChoices} ${numChoices === 1 ? 'token' : 'tokens'} of ${layer}`);
   const more = layers.length > mostLayers ? `, and tokens of ${layers.length - mostLayers} more layers` : '';
-  const cause =
-    largestBefore !== undefined && largestBefore < rounding
-      ? [
-          `losses before differ by up to ${largestBefore.toExponential(1)}: rounding decides where scores of experts are equal`,
-        ]
-      : [];
+  const isRounding = learnAlike && largestBefore !== undefined && largestBefore < rounding;
+  const cause = isRounding ? ': rounding decides where scores of experts are equal' : '';
+  const before =
+    largestBefore === undefined
+      ? []
+      : largestBefore === 0
+        ? ['losses before are equal']
+        : [`losses before differ by up to ${largestBefore.toExponential(1)}${cause}`];
   const after =
     largestAfter === undefined
       ? []
       : [`losses from there on differ by up to ${largestAfter.toExponential(1)}`];
-  const lines = [`${when} at least ${named.join(', ')}${more} took other experts`, ...cause, ...after];
+  const lines = [`${when} at least ${named.join(', ')}${more} took other experts`, ...before, ...after];
   return `experts\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 

@@ -10,16 +10,14 @@ export async function runMtlIn(
   argv: readonly string[],
   { cwd, env = {} }: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
 ): Promise<FinishedMtl> {
-  const before = { directory: process.cwd(), exitCode: process.exitCode };
+  const before = process.cwd();
   process.chdir(cwd);
-  process.exitCode = undefined;
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   try {
     const { status, stdout, stderr } = await runMtlHere(...argv);
-    return { status: status === 0 ? Number(process.exitCode ?? 0) : status, stdout, stderr };
+    return { status, stdout, stderr };
   } finally {
     vi.unstubAllEnvs();
-    process.exitCode = before.exitCode;
-    process.chdir(before.directory);
+    process.chdir(before);
   }
 }

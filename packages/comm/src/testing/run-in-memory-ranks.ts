@@ -13,7 +13,8 @@ export interface InMemoryRanksOptions {
   /** The time that an operation waits for the other ranks. Default 20 s. */
   readonly timeoutMs?: number;
   /**
-   * A module that each thread imports before. Default: for a module in TypeScript, the tsx that is installed.
+   * A module that each thread imports before. Default: for a module in TypeScript, the installed tsx;
+   * without one Node.js removes the types itself, from 22.18 on.
    */
   readonly preload?: URL;
   /** Node's flags for the threads, such as export conditions. Default: those of this process. */

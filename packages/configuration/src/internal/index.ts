@@ -31,7 +31,11 @@ export {
   type KindOfModel,
   withAskedPositions,
 } from '../saved/flags-of-model.js';
-export { type LearningDifference, learningDifferences } from '../saved/learning-differences.js';
+export {
+  decidesLearning,
+  type LearningDifference,
+  learningDifferences,
+} from '../saved/learning-differences.js';
 export {
   type CheckpointPlace,
   type ModelOfKind,

@@ -1,7 +1,7 @@
 import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
-import { type FlagName, factsOf, flagGroups, flagNames } from '../schema/flag-schema.js';
+import { type FlagName, factsOf, flagGroups, flagNames, isFlagName } from '../schema/flag-schema.js';
 import type { ConfigurationJson } from './saved-configuration.js';
 
 /** The part of a run, or of a checkpoint, that has its settings. */
@@ -51,6 +51,24 @@ const learningSettings = [...flagNames]
     const valueIn = comparedValue(flag);
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
+
+/** Topics whose flags all decide how a model learns; a resumed run refuses another schedule. */
+const learningTopics: ReadonlySet<string | undefined> = new Set(['optimizer', 'spikes', 'lora']);
+/** Further flags of the schedule, and of the weights that a run begins with. */
+const ofScheduleAndStart: ReadonlySet<string> = new Set([
+  ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
+  ...['load-hf', 'load-lora', 'finetune'],
+]);
+
+/**
+ * Returns whether runs with other values of a flag learn differently, so that no rounding is needed to
+ * explain other losses. False for layouts, reports and what is not a flag.
+ */
+export function decidesLearning(name: string): boolean {
+  if (!isFlagName(name)) return false;
+  if (ofScheduleAndStart.has(name) || comparedValue(name) !== undefined) return true;
+  return flagGroups.some((group) => learningTopics.has(group.topic) && Object.hasOwn(group.flags, name));
+}
 
 /**
  * Returns the settings that decide how a model learns, and that a run has otherwise than the one whose

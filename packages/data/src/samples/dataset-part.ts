@@ -1,4 +1,4 @@
-import { ConfigurationError, DataError } from '@mtl/errors';
+import { ConfigurationError, changedError, DataError } from '@mtl/errors';
 import { PythonFloat, type PythonJsonValue } from '../python/json.js';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 
@@ -134,12 +134,6 @@ export function inPart<T>(part: { readonly prefix: string; readonly split: Split
     return run();
   } catch (error) {
     if (!(error instanceof DataError)) throw error;
-    const { expected, remedy, details } = error;
-    throw new DataError(error.code, `${part.prefix} (${part.split}): ${error.message}`, {
-      ...(expected === undefined ? {} : { expected }),
-      ...(remedy === undefined ? {} : { remedy }),
-      details,
-      cause: error,
-    });
+    throw changedError(error, { message: `${part.prefix} (${part.split}): ${error.message}` });
   }
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Checkpoint, findCheckpoint, type JsonObject } from '@mtl/checkpoint';
 import type { CheckpointPlace } from '@mtl/configuration/internal';
-import { CheckpointError, MtlError } from '@mtl/errors';
+import { CheckpointError, changedError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from './check-saved.js';
 
@@ -44,13 +44,5 @@ export async function openSavedCheckpoint(options: {
 }
 
 function refuseInput(error: unknown): never {
-  if (!MtlError.isInstance(error)) throw error;
-  const { code, message, expected, remedy, details } = error;
-  throw new CheckpointError(code, message, {
-    ...(expected === undefined ? {} : { expected }),
-    ...(remedy === undefined ? {} : { remedy }),
-    details,
-    exitCode: 2,
-    cause: error,
-  });
+  throw MtlError.isInstance(error) ? changedError(error, { exitCode: 2 }) : error;
 }

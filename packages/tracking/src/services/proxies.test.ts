@@ -74,6 +74,45 @@ describe('requests to tracking services', () => {
   );
 });
 
+describe('the error of a request', () => {
+  const both = { HTTP_PROXY: true, https_proxy: true };
+  it.each([
+    ['http://service.invalid/', both, 'HTTP_PROXY'],
+    ['https://service.invalid/', both, 'https_proxy'],
+    ['https://service.invalid/', { HTTP_PROXY: true }, 'HTTP_PROXY'],
+    ['http://service.invalid/', { HTTPS_PROXY: true }, undefined],
+    ['http://localhost:1/', both, undefined],
+    ['https://127.0.0.1:1/', both, undefined],
+    ['http://[::1]:1/', both, undefined],
+    ['http://service.invalid/', { ...both, NO_PROXY: '*' }, undefined],
+    ['http://a.service.invalid/', { ...both, NO_PROXY: 'other, *.Service.invalid' }, undefined],
+    ['http://aservice.invalid/', { ...both, NO_PROXY: 'service.invalid' }, 'HTTP_PROXY'],
+    ['http://service.invalid/', { ...both, NO_PROXY: 'service.invalid:80' }, undefined],
+    ['http://service.invalid:81/', { ...both, NO_PROXY: 'service.invalid:80' }, 'HTTP_PROXY'],
+  ])('to %s with %j names the proxy of %s, if it went through one', async (url, given, variable) => {
+    let numConnections = 0;
+    proxy.on('connection', () => {
+      numConnections += 1;
+    });
+    // tunnels are refused
+    proxy.removeAllListeners('request').on('request', (_, response) => response.destroy());
+    for (const [name, value] of Object.entries(given))
+      vi.stubEnv(name, typeof value === 'string' ? value : `http://user:word@${address}`);
+    const error = await request(url).catch(({ message }: Error) => message);
+    expect(numConnections > 0).toBe(variable !== undefined);
+    if (variable === undefined) expect(error).not.toMatch(/proxy/i);
+    else expect(error).toContain(` (by the proxy ${address} of ${variable};`);
+  });
+
+  it('names no proxy where the end of the run ended it', async () => {
+    vi.stubEnv('HTTP_PROXY', address);
+    const options = { url: 'http://service.invalid/', authorization: undefined, secrets: [] };
+    await expect(requestJson({ ...options, signal: AbortSignal.abort() })).rejects.toThrow(
+      /^no answer before the run ended$/,
+    );
+  });
+});
+
 describe('proxiesOf', () => {
   it('refuses what is no address, and prints no password', () => {
     const of = (value: string) => () => proxiesOf({ HTTPS_PROXY: value });
@@ -82,9 +121,22 @@ describe('proxiesOf', () => {
       httpProxy: 'http://a:1',
       noProxy: '*',
     });
-    for (const value of ['ftp://user:word@host', 'http://user:word@:port'])
+    for (const value of [
+      'ftp://user:word@host',
+      'http://user:word@:port',
+      'http://user:word100%@host:1',
+      'http://us%er:word@host:1',
+      'socks5://user:word%zz@host:1',
+    ])
       expect(of(value)).toThrow(
-        expect.objectContaining({ code: 'MTL_PROXY', message: expect.not.stringContaining('word') }),
+        expect.objectContaining({
+          code: 'MTL_PROXY',
+          message: expect.not.stringContaining('word'),
+          expected: expect.stringContaining('% is %25, @ is %40'),
+        }),
       );
+    expect(of('http://user:100%25%40@host:1')()).toMatchObject({
+      httpsProxy: 'http://user:100%25%40@host:1',
+    });
   });
 });

@@ -29,18 +29,36 @@ export function proxiesOf(environment: Environment): Proxies | undefined {
 
 /** Returns the address of a proxy, with its protocol; '' where the variable is not set. */
 function proxyOf(environment: Environment, name: string): string {
-  const lower = name.toLowerCase();
-  const from = environment[lower] === undefined ? name : lower;
+  const from = spelling(environment, name);
   const given = environment[from]?.trim() ?? '';
   if (given === '') return '';
   // a host with a port, as curl and Python take it
   const address = given.includes('://') ? given : `http://${given}`;
-  if (URL.canParse(address) && protocols.includes(new URL(address).protocol)) return address;
+  if (URL.canParse(address) && isUsable(new URL(address))) return address;
   // the address may hold a password
   throw new ConfigurationError('MTL_PROXY', `${from} is not the address of a proxy`, {
-    expected: `http://HOST:PORT, or https:// or socks5:// in its place`,
+    expected:
+      'http://HOST:PORT, or https:// or socks5:// in its place; in a user or password % is %25, @ is %40, ' +
+      'and so are other special characters',
     remedy: `correct ${from}, or unset it where no proxy is needed`,
   });
+}
+
+/** Returns the name of a variable as it is set: lower case comes first. */
+function spelling(environment: Environment, name: string): string {
+  const lower = name.toLowerCase();
+  return environment[lower] === undefined ? name : lower;
+}
+
+/** Tells whether undici, which decodes user and password, can take the address. */
+function isUsable({ protocol, username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username);
+    decodeURIComponent(password);
+  } catch {
+    return false;
+  }
+  return protocols.includes(protocol);
 }
 
 /** The part of `fetch` that requests to tracking services need. */
@@ -73,13 +91,31 @@ export async function requestSender(): Promise<SendRequest> {
   return await opened;
 }
 
-/** Returns which proxies there are, for the message of a request that failed; without their passwords. */
-export function proxiesNote(): string {
-  const { httpProxy = '', httpsProxy = '' } = proxiesOf(process.env) ?? {};
-  const hosts = new Set([httpProxy, httpsProxy].filter((url) => url !== '').map((url) => new URL(url).host));
-  return hosts.size === 0
-    ? ''
-    : ` (HTTP_PROXY, HTTPS_PROXY: ${[...hosts].join(', ')}; NO_PROXY names hosts without one)`;
+/**
+ * Returns the proxy that a request went through and its variable, for the message of one that failed; without
+ * its password, and empty where there was none.
+ *
+ * @param url of the request
+ */
+export function proxyNote(url: string): string {
+  const proxies = proxiesOf(process.env);
+  if (proxies === undefined || isWithoutProxy(new URL(url), proxies.noProxy)) return '';
+  const isHttps = new URL(url).protocol === 'https:' && proxies.httpsProxy !== '';
+  const proxy = isHttps ? proxies.httpsProxy : proxies.httpProxy;
+  if (proxy === '') return '';
+  const variable = spelling(process.env, isHttps ? 'HTTPS_PROXY' : 'HTTP_PROXY');
+  return ` (by the proxy ${new URL(proxy).host} of ${variable}; NO_PROXY names hosts without one)`;
+}
+
+/** Tells whether NO_PROXY names a host, or a domain around it, as undici's `EnvHttpProxyAgent` reads it. */
+function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boolean {
+  if (noProxy === '*') return true;
+  const portOfHost = port === '' ? (protocol === 'https:' ? '443' : '80') : port;
+  return noProxy.split(/[,\s]/).some((entry) => {
+    const [, name = entry, portOfEntry = portOfHost] = /^(.+):(\d+)$/.exec(entry) ?? [];
+    const domain = name.replace(/^\*?\./, '').toLowerCase();
+    return domain !== '' && portOfEntry === portOfHost && `.${hostname}`.endsWith(`.${domain}`);
+  });
 }
 
 async function openSender(proxies: Proxies): Promise<SendRequest> {

@@ -1,4 +1,4 @@
-import { proxiesNote, requestSender, type SendRequest } from './proxies.js';
+import { proxyNote, requestSender, type SendRequest } from './proxies.js';
 
 interface JsonRequest {
   /** Default: POST with a body, GET without one. */
@@ -39,7 +39,9 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
     });
     text = await response.text();
   } catch (error) {
-    throw new ServiceError(without(`${reasonOf(error)}${proxiesNote()}`, request.secrets));
+    // the end of the run, not the proxy, ended it
+    const note = (error as Error).name === 'AbortError' ? '' : proxyNote(url);
+    throw new ServiceError(without(`${reasonOf(error)}${note}`, request.secrets));
   }
   const parsed = parseJson(text);
   if (response.ok && parsed !== undefined) return parsed;

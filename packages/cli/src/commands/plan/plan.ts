@@ -9,7 +9,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { checkRequiredFlags, FlagReader, foldNotices, withLoadedFlags } from '@mtl/configuration/internal';
-import { ConfigurationError, MtlError } from '@mtl/errors';
+import { ConfigurationError, changedError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { openProfile, type Profile } from '@mtl/planner';
 import { isProfileKnown, profileNames } from '@mtl/planner/internal';
@@ -134,7 +134,8 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   const found = await searchLayouts(options)
     .catch((error: unknown) => {
       const isTooLarge = MtlError.isInstance(error) && error.details?.leastBytes !== undefined;
-      throw flags.check === true && isTooLarge ? notFitting(error) : error;
+      // the status of --check where nothing fits
+      throw flags.check === true && isTooLarge ? changedError(error, { exitCode: 1 }) : error;
     })
     .finally(() => progress.close());
   writePictures(found.layouts[0]!.plan, flags);
@@ -159,16 +160,6 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
       missing: missingFlags(found.layouts[0]!),
     }),
   );
-}
-
-/** The error of a search in which nothing fits, with the exit status of --check. */
-function notFitting({ code, message, expected, remedy, details }: MtlError): ConfigurationError {
-  return new ConfigurationError(code as `MTL_${string}`, message, {
-    ...(expected === undefined ? {} : { expected }),
-    ...(remedy === undefined ? {} : { remedy }),
-    details,
-    exitCode: 1,
-  });
 }
 
 /**

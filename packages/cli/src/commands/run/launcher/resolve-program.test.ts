@@ -49,7 +49,7 @@ describe('resolveProgram', () => {
     expect(() => resolveProgram(join(folder, 'train.tsx'))).toThrowError(
       expect.objectContaining({
         code: 'MTL_PROGRAM',
-        message: expect.stringContaining('neither JavaScript nor'),
+        message: expect.stringContaining('train.tsx is a file that ranks cannot be started from'),
       }),
     );
   });

@@ -35,7 +35,7 @@ export function resolveProgram(program: string): string {
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
   if (isTypeScript(script)) loadersOf(script);
   else if (!['', '.js', '.mjs', '.cjs'].includes(extname(script))) {
-    throw new ConfigurationError(notFound, `${program} is neither JavaScript nor TypeScript`, {
+    throw new ConfigurationError(notFound, `${program} is a file that ranks cannot be started from`, {
       expected: 'a .js, .mjs, .ts or .mts file, or a directory with a package.json',
     });
   }

@@ -93,6 +93,7 @@ describe('judgeAttempt', () => {
     for (const reported of [undefined, naming(0), naming(3)]) {
       expect(judge(reports, { reported })).toMatchObject({
         next: 'fail',
+        isRepeated: true,
         message: `rank 3 ended with exit code 1: ${found}; not restarted, since the same steps would end there again`,
         exitCode: 1,
       });
@@ -137,7 +138,13 @@ describe('judgeAttempt', () => {
   });
 });
 
-const verdict: Verdict = { next: 'fail', message: 'rank 1 ended', exitCode: 2, details: {} };
+const verdict: Verdict = {
+  next: 'fail',
+  message: 'rank 1 ended',
+  exitCode: 2,
+  isRepeated: false,
+  details: {},
+};
 const failureOf = (error: string, onlyRanks: readonly number[]): string =>
   formatError(jobFailure({ ...verdict, input: { error, onlyRanks } }, 0));
 
@@ -159,15 +166,55 @@ describe('jobFailure', () => {
   });
 
   it('names the rank that failed otherwise, and the restarts', () => {
-    const { input: _, ...other } = verdict;
-    expect(formatError(jobFailure(other, 2))).toMatch(
-      /^error\[MTL_RANK_FAILED\]: rank 1 ended \(after 2 restarts\)\n {2}remedy: Read .*--load DIR.*--max-restarts/,
+    expect(formatError(jobFailure({ ...verdict, exitCode: 1 }, 2, ['--save', 'runs/a']))).toBe(
+      'error[MTL_RANK_FAILED]: rank 1 ended (after 2 restarts)\n  remedy: Read the messages of the rank above, ' +
+        'then go on from the newest checkpoint in runs/a: the same command with --load runs/a',
     );
-    const killed = { ...other, details: { signal: 'SIGKILL' } };
-    for (const args of [['--save', 'runs/a'], ['--save=runs/a']])
-      expect(jobFailure(killed, 0, args).remedy).toMatch(
-        /^SIGKILL .*memory.*newest checkpoint in runs\/a.*--load runs\/a/,
+  });
+});
+
+describe('the remedy of a rank that failed', () => {
+  const remedyOf = (words: string, change: Partial<Verdict> = {}): string | undefined =>
+    jobFailure({ ...verdict, exitCode: 1, ...change }, 0, words.split(' ')).remedy;
+  const read = 'Read the messages of the rank above';
+
+  it('names the newest checkpoint and restarts', () => {
+    const restarts = '; mtl run --max-restarts 3 then restarts all ranks by itself';
+    for (const words of ['--save runs/lr=1e-3', '--save=runs/lr=1e-3'])
+      expect(remedyOf(words)).toBe(
+        `${read}, then go on from the newest checkpoint in runs/lr=1e-3: the same command with --load runs/lr=1e-3${restarts}`,
       );
+    expect(remedyOf('--save a --load a')).toBe(
+      `${read}, then go on from the newest checkpoint in a: the same command${restarts}`,
+    );
+  });
+
+  it.each([
+    ['--save a', { isRepeated: true }],
+    // wrong input, without a coded error
+    ['--save a', { exitCode: 2 }],
+    // no training run
+    ['mtl -- generate --load a', {}],
+  ] as const)('does not advise a restart that does not help: %s %j', (words, change) => {
+    expect(remedyOf(words, change)).toBe(read);
+  });
+
+  it.each([
+    ['--model=x', '--model'],
+    ['--load_hf x', '--load-hf'],
+    ['--load x --finetune', '--load and --finetune'],
+    ['--load x', '--load'],
+  ])('replaces the flags of the weights that a run began with: %s', (words, replaced) => {
+    expect(remedyOf(`--save a ${words}`)).toContain(
+      `the same command with --load a in place of ${replaced};`,
+    );
+  });
+
+  it('advises less memory to a training run that was killed', () => {
+    const killed = { details: { signal: 'SIGKILL' } };
+    const why = 'SIGKILL mostly means that the memory of the host ran out (dmesg tells)';
+    expect(remedyOf('--save a', killed)).toMatch(`${why}: take a smaller --micro-batch-size`);
+    expect(remedyOf('--steps 3', killed)).toBe(`${why}. ${read}`);
   });
 });
 

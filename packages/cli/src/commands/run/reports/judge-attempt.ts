@@ -67,6 +67,8 @@ export interface Verdict {
   /** Which rank failed, and how; empty at a good end. */
   readonly message: string;
   readonly exitCode: 1 | 2;
+  /** True where every restart would end the same way. */
+  readonly isRepeated: boolean;
   readonly details: Readonly<Record<string, unknown>>;
   /** The coded error to end with, where wrong input ends the job. */
   readonly input?: WrongInput;
@@ -96,18 +98,20 @@ function repeatsItself({ lastMessage }: RankExit): boolean {
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
   const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
-  if (failed.length === 0) return { next: 'end', message: '', exitCode: 1, details: {} };
+  if (failed.length === 0) return { next: 'end', message: '', exitCode: 1, isRepeated: false, details: {} };
   const ends = reports.flatMap((report) => report.ends);
   const first = reports[firstHost]?.firstToFail ?? failed[0];
   const end = blamed(ends, first, judged.reported);
+  const isRepeated = repeatsItself(end);
   const isFinal =
-    repeatsItself(end) || end.status === wrongInputStatus || reports.some(({ wasSignalled }) => wasSignalled);
-  const isRefused = repeatsItself(end) && attempt < maxRestarts;
+    isRepeated || end.status === wrongInputStatus || reports.some(({ wasSignalled }) => wasSignalled);
+  const isRefused = isRepeated && attempt < maxRestarts;
   const why = isRefused ? '; not restarted, since the same steps would end there again' : '';
   return {
     next: isFinal || attempt === maxRestarts ? 'fail' : 'restart',
     message: messageOf(end, judged.reported) + why,
     exitCode: end.status === wrongInputStatus ? 2 : 1,
+    isRepeated,
     details: { rank: end.rank, status: end.status, signal: end.signal },
     ...(end.status === wrongInputStatus && end.error !== '' ? { input: inputOf(end, ends) } : {}),
   };
@@ -162,7 +166,7 @@ export function jobFailure(verdict: Verdict, attempt: number, args: readonly str
     /^error\[(\w+)\]: (.*?)(?:\n {2}remedy: (.*))?$/s.exec(input?.error ?? '') ?? [];
   if (code === undefined) {
     const afterRestarts = attempt === 0 ? '' : ` (after ${attempt} restarts)`;
-    const remedy = restartAdvice(verdict, args);
+    const remedy = remedyOf(verdict, attempt, args);
     return new CommunicationError('MTL_RANK_FAILED', `${message}${afterRestarts}`, {
       remedy,
       exitCode,
@@ -178,18 +182,40 @@ export function jobFailure(verdict: Verdict, attempt: number, args: readonly str
   });
 }
 
-/** Returns how the job goes on: what may have ended the rank, and the checkpoint to start from. */
-function restartAdvice({ details }: Verdict, args: readonly string[]): string {
+/**
+ * Returns what to do: see why the rank ended and, where the job may end otherwise the next time, start from
+ * its newest checkpoint.
+ */
+function remedyOf(
+  { details, exitCode, isRepeated }: Verdict,
+  attempt: number,
+  args: readonly string[],
+): string {
+  const save = valueOfFlag(args, '--save');
+  const smaller = save === undefined ? '' : ': take a smaller --micro-batch-size, or see mtl plan';
   const memory =
     details.signal === 'SIGKILL'
-      ? 'SIGKILL mostly means that the memory of the host ran out (dmesg tells): take a smaller --micro-batch-size, or see mtl plan. '
+      ? `SIGKILL mostly means that the memory of the host ran out (dmesg tells)${smaller}. `
       : '';
-  const at = args.findIndex((word) => /^--save(=|$)/.test(word));
-  const save = at < 0 ? undefined : (args[at]!.split('=', 2)[1] ?? args[at + 1]);
-  const from = save === undefined ? 'its newest checkpoint' : `the newest checkpoint in ${save}`;
-  const load = save === undefined ? '--load DIR, the --save of the run' : `--load ${save}`;
-  return (
-    `${memory}Read the messages of the rank above, then go on from ${from}: the same command with ${load}; ` +
-    'mtl run --max-restarts 3 then restarts all ranks by itself'
+  const messages = `${memory}Read the messages of the rank above`;
+  if (save === undefined || isRepeated || exitCode !== 1) return messages;
+  const more = attempt === 0 ? '; mtl run --max-restarts 3 then restarts all ranks by itself' : '';
+  return `${messages}, then go on from the newest checkpoint in ${save}: the same command${loadOf(save, args)}${more}`;
+}
+
+/** Returns how a command is changed to load `save`: a run begins with one set of weights only. */
+function loadOf(save: string, args: readonly string[]): string {
+  const given = ['model', 'load-hf', 'load', 'finetune', 'load-lora'].filter((name) =>
+    args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),
   );
+  if (given.join() === 'load' && valueOfFlag(args, '--load') === save) return '';
+  const replaced = given.length === 0 ? '' : ` in place of ${given.map((name) => `--${name}`).join(' and ')}`;
+  return ` with --load ${save}${replaced}`;
+}
+
+/** Returns the value of a flag, as `--flag value` or `--flag=value`; undefined where it has none. */
+function valueOfFlag(args: readonly string[], flag: string): string | undefined {
+  const at = args.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
+  if (at < 0) return undefined;
+  return args[at] === flag ? args[at + 1] : args[at]!.slice(flag.length + 1);
 }
