@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { modelConfigName, tokenizerFiles } from '@mtl/configuration/internal';
+import { modelFileNames, tokenizerFiles } from '@mtl/configuration/internal';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
 import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
@@ -109,8 +109,8 @@ export async function exportedTokenizerFiles(
   { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
 ): Promise<Readonly<Record<string, TokenizerFileSource>>> {
   if (options === undefined) return {};
-  // the model has a config.json of its own
-  const own = tokenizerFiles(options).filter(({ name }) => name !== modelConfigName);
+  // the exported model has its own
+  const own = tokenizerFiles(options).filter(({ name }) => !modelFileNames.includes(name));
   const files = Object.fromEntries(own.map(({ name, path }) => [name, path]));
   const written = Object.entries(
     (await exportTokenizer(options, { maxLength: maxPositionEmbeddings })) ?? {},
