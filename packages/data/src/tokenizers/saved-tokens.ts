@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isJsonObject } from '../python/json.js';
 import { AddedVocabulary } from './added-vocabulary.js';
@@ -13,7 +12,7 @@ import {
   TokenReader,
 } from './saved-token-names.js';
 import { tokenizerClassOf, withPartsOfClass } from './tokenizer-classes.js';
-import { readJsonFile, tokenizerError } from './tokenizer-files.js';
+import { settingsIn, tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
@@ -48,19 +47,12 @@ const remedy =
  */
 export function readSavedFiles(path: string): SavedFiles {
   const directory = dirname(path);
-  const read = (name: string): Settings => {
-    const file = join(directory, name);
-    if (!existsSync(file)) return {};
-    const settings = readJsonFile(file);
-    if (isJsonObject(settings)) return settings;
-    throw tokenizerError(file, 'is not a JSON object');
-  };
   return {
     directory,
-    config: read(names.config),
-    specialTokensMap: read(names.specialTokensMap),
-    addedTokens: read(names.addedTokens),
-    modelConfig: read(names.modelConfig),
+    config: settingsIn(directory, names.config),
+    specialTokensMap: settingsIn(directory, names.specialTokensMap),
+    addedTokens: settingsIn(directory, names.addedTokens),
+    modelConfig: settingsIn(directory, names.modelConfig),
   };
 }
 
