@@ -83,13 +83,7 @@ export function withSavedTokens(
   const made = tokenizerClassOf(settings);
   const vocabulary = new AddedVocabulary(json.model);
   if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));
-  const hasDecoder = saved.config.added_tokens_decoder !== undefined;
-  const named = namedTokens({
-    ...settings,
-    specialTokensMap: hasDecoder ? undefined : saved.specialTokensMap,
-    mapPath: join(saved.directory, names.specialTokensMap),
-    defaults: { ...paddingOf(json), ...made?.tokens },
-  });
+  const named = namedIn(settings, { ...paddingOf(json), ...made?.tokens });
   const kept = keptTokens(json, { ...settings, named });
   vocabulary.add(tokensToAdd(vocabulary, { kept, named }));
   if (made?.addsAgain !== undefined) vocabulary.add(specialTokensAgain(made.addsAgain, { kept, named }));
@@ -100,6 +94,36 @@ export function withSavedTokens(
   const unknownToken = specialTokens.unk_token;
   const complete = made === undefined ? json : withPartsOfClass(json, { ...settings, made, unknownToken });
   return { json: { ...complete, added_tokens: vocabulary.tokens }, specialTokens };
+}
+
+/**
+ * Returns the texts of all tokens that files next to a vocabulary state, as they are read next to a
+ * tokenizer.json.
+ *
+ * @param path the vocabulary
+ * @throws DataError MTL_DATA_TOKENIZER
+ */
+export function tokensNextTo(path: string): ReadonlySet<string> {
+  const saved = readSavedFiles(path);
+  const configPath = join(saved.directory, names.config);
+  const named = namedIn({ ...saved, configPath }, {});
+  const kept = new TokenReader(saved.config, { path: configPath }).byId('added_tokens_decoder');
+  const tokens = [...kept.map(([, token]) => token), ...named.tokens.values(), ...named.extra];
+  return new Set([...Object.keys(saved.addedTokens), ...tokens.map(contentOf)]);
+}
+
+/** Finds the special tokens of the files; `defaults` are those of names that they lack. */
+function namedIn(
+  files: SavedFiles & { readonly configPath: string },
+  defaults: Readonly<Record<string, string | null>>,
+): NamedTokens {
+  const hasDecoder = files.config.added_tokens_decoder !== undefined;
+  return namedTokens({
+    ...files,
+    specialTokensMap: hasDecoder ? undefined : files.specialTokensMap,
+    mapPath: join(files.directory, names.specialTokensMap),
+    defaults,
+  });
 }
 
 const emptyFiles = { config: {}, specialTokensMap: {}, addedTokens: {}, modelConfig: {} };
