@@ -65,14 +65,23 @@ export interface CompleteTokenizer {
 
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
- * takes the components of the class that loads it. Files that are undefined are not there.
+ * takes the components of the class that loads it. Files that are undefined are not there; `modelIds` are those
+ * of the model's tokens.
  *
  * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for settings
  *   that change ids and are not known
  */
 export function withSavedTokens(
   json: TokenizerJson,
-  { path, files }: { readonly path: string; readonly files: SavedFiles | undefined },
+  {
+    path,
+    files,
+    modelIds,
+  }: {
+    readonly path: string;
+    readonly files: SavedFiles | undefined;
+    readonly modelIds: ReadonlyMap<string, number>;
+  },
 ): CompleteTokenizer {
   const saved: SavedFiles = files ?? { ...emptyFiles, directory: dirname(path) };
   const settings = { ...saved, path, configPath: join(saved.directory, names.config) };
@@ -81,19 +90,23 @@ export function withSavedTokens(
   refuseContradictions(stated);
   refuseOtherNames(settings);
   const made = tokenizerClassOf(settings);
-  const vocabulary = new AddedVocabulary(json.model);
+  const { vocab } = json.model;
+  const vocabulary = new AddedVocabulary(modelIds, {
+    numEntries: Array.isArray(vocab) ? vocab.length : modelIds.size,
+  });
   if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));
   const named = namedIn(settings, { ...paddingOf(json), ...made?.tokens });
   const kept = keptTokens(json, { ...settings, named });
   vocabulary.add(tokensToAdd(vocabulary, { kept, named }));
   if (made?.addsAgain !== undefined) vocabulary.add(specialTokensAgain(made.addsAgain, { kept, named }));
-  checkIds(vocabulary, { stated, path });
+  const added = vocabulary.inOrder();
+  checkIds(vocabulary, { stated, added, path });
   const specialTokens = Object.fromEntries(
     [...named.tokens].map(([name, token]) => [name, contentOf(token)]),
   );
   const unknownToken = specialTokens.unk_token;
   const complete = made === undefined ? json : withPartsOfClass(json, { ...settings, made, unknownToken });
-  return { json: { ...complete, added_tokens: vocabulary.tokens }, specialTokens };
+  return { json: { ...complete, added_tokens: added }, specialTokens };
 }
 
 /**
@@ -279,7 +292,15 @@ function specialTokensAgain(
  */
 function checkIds(
   vocabulary: AddedVocabulary,
-  { stated, path }: { readonly stated: readonly StatedId[]; readonly path: string },
+  {
+    stated,
+    added,
+    path,
+  }: {
+    readonly stated: readonly StatedId[];
+    readonly added: TokenizerJson['added_tokens'];
+    readonly path: string;
+  },
 ): void {
   for (const { content, id, file } of stated) {
     const found = vocabulary.idOf(content);
@@ -301,7 +322,7 @@ function checkIds(
       },
     );
   }
-  for (const { content, id } of vocabulary.tokens) {
+  for (const { content, id } of added) {
     const other = vocabulary.ofModel(id);
     if (other === undefined || other === content) continue;
     throw tokenizerError(

@@ -14,9 +14,9 @@ const unitRadix = 2 ** 16;
  */
 export function unigramModel(
   model: TokenizerJson['model'],
+  ids: ReadonlyMap<string, number>,
 ): (word: string) => readonly (number | undefined)[] {
   const vocabulary = model.vocab as readonly (readonly [string, number])[];
-  const ids = new Map(vocabulary.map(([token], id) => [token, id]));
   const scores = Float64Array.from(vocabulary, ([, score]) => score);
   const unknownId = model.unk_id ?? undefined;
   const bestPath = pathFinder(ids, scores);
