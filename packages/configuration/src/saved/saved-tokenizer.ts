@@ -33,7 +33,8 @@ export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
 const chatTemplateName = 'chat_template.jinja';
 /**
  * The files of the model next to a tokenizer that it depends on: the `model_type` of config.json decides the
- * class that loads it, and the `eos_token_id` of generation_config.json the end of an answer in conversations.
+ * class that loads it, and the `eos_token_id` of generation_config.json the end of an answer in
+ * conversations.
  */
 export const modelFileNames: readonly string[] = ['config.json', 'generation_config.json'];
 

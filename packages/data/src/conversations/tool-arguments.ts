@@ -42,7 +42,9 @@ export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`
 
 const quotedProbe = /"\{\\"gxqvzwk\\": (\d+)\}"/g;
 
-/** Returns the indices of the probes that a rendered text has as texts in JSON, in quotes and with escapes. */
+/**
+ * Returns the indices of the probes that a rendered text has as texts in JSON, in quotes and with escapes.
+ */
 export function quotedProbes(rendered: string): ReadonlySet<number> {
   return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
