@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SafetensorsDirectory } from '@mtl/checkpoint';
@@ -113,6 +113,23 @@ it('is scored and generates with the tokenizer that comes with it', async () => 
     Math.abs(-scores.reduce((sum, score) => sum + score, 0) / scores.length - Math.log(270)),
   ).toBeLessThan(1);
   expect(sample!.tokens.length).toBe(4);
+});
+
+it('takes another tokenizer in place of one that is refused', async () => {
+  const folder = join(directory, 'added');
+  cpSync(original, folder, { recursive: true });
+  for (const name of ['tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json'])
+    rmSync(join(folder, name));
+  writeFileSync(join(folder, 'vocab.json'), '{"a": 0}');
+  writeFileSync(join(folder, 'merges.txt'), '#version: 0.2\n');
+  writeFileSync(join(folder, 'added_tokens.json'), '{"<new>": 1}');
+  const options = { loadHuggingFace: folder, device: 'cpu', onNotice: () => {} } as const;
+  await expect(loadGptForInference(options)).rejects.toMatchObject({
+    code: 'MTL_DATA_TOKENIZER',
+    message: expect.stringContaining('"<new>"') as string,
+  });
+  using loaded = await loadGptForInference({ ...options, tokenizer: { type: 'ByteLevelTokenizer' } });
+  expect(loaded.tokenizer?.name).toBe('ByteLevelTokenizer');
 });
 
 describe('training that starts from a directory of transformers', () => {

@@ -45,7 +45,7 @@ const flagsOfOneRun = new Set<string>([
  * With --load-lora also the adapters that its directory holds.
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
- *   MTL_FLAG_REQUIRED, as `tokenizerOfHuggingFace`
+ *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
  */
 export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
   const found = await readFlagsOfModel(flags);

@@ -46,7 +46,7 @@ export {
 } from '../saved/saved-configuration.js';
 export {
   keepTokenizer,
-  modelConfigName,
+  modelFileNames,
   saveTokenizer,
   type TokenizerFile,
   tokenizerFiles,

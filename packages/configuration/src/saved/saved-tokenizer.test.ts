@@ -1,9 +1,10 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TokenizerOptions } from '@mtl/data';
+import { createTokenizer, type TokenizerOptions } from '@mtl/data';
+import { type EndOfTurn, endOfTurn, readChatTemplate } from '@mtl/data/conversations';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { keepTokenizer, saveTokenizer } from './saved-tokenizer.js';
+import { keepTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
 let root: string;
 beforeEach(() => {
@@ -47,6 +48,30 @@ it('keeps config.json, whose model type decides how a tokenizer is loaded', asyn
   const directory = join(root, 'run');
   await saveTokenizer(directory, tokenizer);
   expect(readFileSync(join(directory, 'tokenizer', 'config.json'), 'utf8')).toBe('{"model_type":"mistral"}');
+});
+
+it('keeps generation_config.json, by which a resumed run learns the same end of an answer', async () => {
+  const source = join(root, 'source');
+  const { options } = tokenizerIn(source);
+  const special = ['<user>', '<assistant>', '</s>'];
+  const put = (name: string, value: unknown): void =>
+    writeFileSync(join(source, name), typeof value === 'string' ? value : JSON.stringify(value));
+  const vocab = Object.fromEntries([...special, 'a'].map((token, id) => [token, id]));
+  put('tokenizer.json', {
+    model: { type: 'WordLevel', vocab, unk_token: 'a' },
+    pre_tokenizer: { type: 'Whitespace' },
+  });
+  put('tokenizer_config.json', { additional_special_tokens: special, eos_token: '</s>' });
+  put('chat_template.jinja', "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% endfor %}");
+  put('generation_config.json', { eos_token_id: 2 });
+  const directory = join(root, 'run');
+  const saved = savedTokenizer(await saveTokenizer(directory, { options }), { directory })!;
+  const endOf = async (one: TokenizerOptions): Promise<EndOfTurn | undefined> => {
+    const tokenizer = await createTokenizer(one);
+    return endOfTurn(readChatTemplate(tokenizer), tokenizer);
+  };
+  expect(await endOf(options)).toMatchObject({ token: 2, text: '</s>' });
+  expect(await endOf(saved)).toEqual(await endOf(options));
 });
 
 it('fails with the folder where it cannot write', async () => {

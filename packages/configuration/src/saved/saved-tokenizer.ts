@@ -32,10 +32,11 @@ export function tokenizerFlagsOf(options: TokenizerOptions): Flags {
 
 const chatTemplateName = 'chat_template.jinja';
 /**
- * The settings of the model next to a tokenizer: the class that loads a tokenizer depends on its
- * `model_type`.
+ * The files of the model next to a tokenizer that it depends on: the `model_type` of config.json decides the
+ * class that loads it, and the `eos_token_id` of generation_config.json the end of an answer in
+ * conversations.
  */
-export const modelConfigName = 'config.json';
+export const modelFileNames: readonly string[] = ['config.json', 'generation_config.json'];
 
 /** A file that a tokenizer is made of. */
 export interface TokenizerFile {
@@ -64,11 +65,13 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
         ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
       );
-      const modelConfig = join(dirname(path), modelConfigName);
+      const ofModel = modelFileNames
+        .map((name) => ({ name, path: join(dirname(path), name) }))
+        .filter(({ path }) => existsSync(path));
       return [
         { name: 'tokenizer.json', path },
         ...companions.map(([name, path]) => ({ name, path })),
-        ...(existsSync(modelConfig) ? [{ name: modelConfigName, path: modelConfig }] : []),
+        ...ofModel,
         ...template,
       ];
     }

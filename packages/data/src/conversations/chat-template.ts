@@ -3,7 +3,7 @@ import { Template } from '../jinja/renderer.js';
 import { RaisedError, TemplateError } from '../jinja/runtime.js';
 import { Dict, isList, toValue, type Value } from '../jinja/values.js';
 import { type ChatMessage, textParts, withJoinedTexts } from './conversation.js';
-import { parseTextArguments, quotesAny } from './tool-arguments.js';
+import { probeArguments, quotedProbes, replaceTextArguments, type TextArguments } from './tool-arguments.js';
 
 interface ChatTemplateOptions {
   /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
@@ -100,17 +100,39 @@ export class ChatTemplate {
    * objects: where it writes the text in quotes, or fails with it.
    */
   #textOf(options: RenderOptions): string {
-    const { messages } = options;
-    const found = parseTextArguments(messages);
-    if (found === undefined) return this.#textOfParts(options);
-    const parsed = { ...options, messages: found.parsed };
-    let text: string;
+    const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
+    if (probes === undefined) return this.#textOfParts(options);
+    const withObjects = (takesObject: (index: number) => boolean): string => {
+      const replace = ({ text, value, index }: TextArguments) => (takesObject(index) ? value : text);
+      return this.#textOfParts({
+        ...options,
+        messages: replaceTextArguments(options.messages, replace)!,
+      });
+    };
+    const quoted = this.#quotedArguments({ ...options, messages: probes });
+    if (quoted.size > 0) return withObjects((index) => quoted.has(index));
     try {
-      text = this.#textOfParts(options);
-    } catch {
-      return this.#textOfParts(parsed);
+      return this.#textOfParts(options);
+    } catch (cause) {
+      try {
+        return withObjects(() => true);
+      } catch {
+        throw cause;
+      }
     }
-    return quotesAny(text, found.texts) ? this.#textOfParts(parsed) : text;
+  }
+
+  /**
+   * Returns which probes of arguments the template writes as texts in JSON, in quotes and with escapes. The
+   * arguments themselves would not do: a message may quote the same text.
+   */
+  #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
+    try {
+      return quotedProbes(this.#textOfParts(probed));
+    } catch {
+      // it takes no texts, or not this one, which shows where the arguments themselves are rendered
+      return new Set();
+    }
   }
 
   #textOfParts(options: RenderOptions): string {

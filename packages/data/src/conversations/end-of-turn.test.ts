@@ -82,6 +82,16 @@ describe('answers that the marker of the next turn ends', () => {
     expect((await learnt(marked, roles)).learnt).toBe('assistant 1\n<|user|>assistant 3\n<|user|>');
   });
 
+  it('need a generation_config.json that is an object', () => {
+    put('generation_config.json', []);
+    expect(() => endOfTurn(marked, tokenizer)).toThrow(
+      expect.objectContaining({
+        code: 'MTL_DATA_TOKENIZER',
+        message: expect.stringContaining('JSON object'),
+      }),
+    );
+  });
+
   it('are counted where nothing ends them', async () => {
     const found = await learnt(plain, roles);
     expect(found).toMatchObject({ learnt: 'assistant 1\nassistant 3\n', withoutEnd: 1 });

@@ -1,8 +1,6 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { readJsonFile } from '../tokenizers/tokenizer-files.js';
+import { settingsIn } from '../tokenizers/tokenizer-files.js';
 import type { UnwrittenEnd } from './assistant-spans.js';
 import type { ChatTemplate } from './chat-template.js';
 import { chatTokens } from './chat-tokens.js';
@@ -97,9 +95,8 @@ const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
  */
 function generationEnds({ options }: Tokenizer): readonly number[] | undefined {
   const directory = directoryOfTokenizer(options);
-  const path = directory === undefined ? undefined : join(directory, 'generation_config.json');
-  if (path === undefined || !existsSync(path)) return undefined;
-  const { eos_token_id: ends } = (readJsonFile(path) ?? {}) as { readonly eos_token_id?: unknown };
+  if (directory === undefined) return undefined;
+  const { eos_token_id: ends } = settingsIn(directory, 'generation_config.json');
   const ids = [ends].flat().filter((id): id is number => Number.isSafeInteger(id));
   return ids.length === 0 ? undefined : ids;
 }

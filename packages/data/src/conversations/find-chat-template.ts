@@ -1,10 +1,9 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { isJsonObject } from '../python/json.js';
 import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
 import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
-import { readJsonFile, readTextFile, tokenizerError } from '../tokenizers/tokenizer-files.js';
+import { readTextFile, settingsIn } from '../tokenizers/tokenizer-files.js';
 import { ChatTemplate } from './chat-template.js';
 
 /**
@@ -139,12 +138,4 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Used
     expected: `one template, or several with one called "default"${names === '' ? '' : `; it has ${names}`}`,
     remedy: 'pass --chat-template FILE with the one that is meant',
   });
-}
-
-function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
-  const path = join(directory, name);
-  if (!existsSync(path)) return {};
-  const settings = readJsonFile(path);
-  if (isJsonObject(settings)) return settings;
-  throw tokenizerError(path, 'is not a JSON object');
 }

@@ -8,16 +8,26 @@ import { readConversations } from './read-conversations.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-arguments-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-async function rendered(call: string, given: unknown, key = 'tool_calls'): Promise<string> {
+/**
+ * Renders the arguments of a call.
+ *
+ * @param options.also what the template writes of each message, such as of the tool's `result`
+ */
+async function rendered(
+  call: string,
+  given: unknown,
+  { key = 'tool_calls', also = '', result }: { key?: string; also?: string; result?: unknown } = {},
+): Promise<string> {
   const calls = [{ id: 'c', type: 'function', function: { name: 'f', arguments: given } }];
   const assistant = {
     role: 'assistant',
     content: key === 'tool_calls' ? null : '',
     [key]: key === 'tool_calls' ? calls : calls[0]!.function,
   };
+  const results = result === undefined ? [] : [{ role: 'tool', content: result }];
   const path = join(directory, 'chats.jsonl');
-  writeFileSync(path, JSON.stringify({ messages: [{ role: 'user', content: 'q' }, assistant] }));
-  const text = `{% for m in messages %}{% for call in m.tool_calls or [] %}${call}{% endfor %}{% if m.function_call %}{{ m.function_call | tojson }}{% endif %}{% endfor %}`;
+  writeFileSync(path, JSON.stringify({ messages: [{ role: 'user', content: 'q' }, assistant, ...results] }));
+  const text = `{% for m in messages %}{% for call in m.tool_calls or [] %}${call}{% endfor %}{% if m.function_call %}{{ m.function_call | tojson }}{% endif %}${also}{% endfor %}`;
   const template = new ChatTemplate({ name: 'chat.jinja', text });
   for await (const { messages, where } of readConversations(path))
     return template.render({ messages, where }).text;
@@ -54,6 +64,36 @@ describe('arguments of calls that are a text of JSON', () => {
   });
 
   it('become objects in calls of the former form', async () => {
-    expect(await rendered('', '{"a": 1}', 'function_call')).toBe('{"name": "f", "arguments": {"a": 1}}');
+    expect(await rendered('', '{"a": 1}', { key: 'function_call' })).toBe(
+      '{"name": "f", "arguments": {"a": 1}}',
+    );
+  });
+
+  it('stay texts where a message quotes the same text', async () => {
+    const also = "{% if m.role == 'tool' %}{{ m.content }}{% endif %}";
+    const call = "{{ '<' + call.function.arguments + '>' }}";
+    for (const given of ['{"city":"Paris"}', '{}']) {
+      const result = JSON.stringify({ echo: given });
+      expect(await rendered(call, given, { also, result })).toBe(`<${given}>${result}`);
+      expect(await rendered('{{ call.function.arguments }}', given, { also, result })).toBe(given + result);
+    }
+  });
+
+  it('become objects only in the calls that the template writes as JSON', () => {
+    const given = '{"a":1}';
+    const text =
+      "{% for m in messages %}{% for c in m.tool_calls %}{{ c | tojson if loop.first else c.arguments + ';' }}{% endfor %}{% endfor %}";
+    const call = { arguments: given };
+    const { text: found } = new ChatTemplate({ name: 'chat.jinja', text }).render({
+      messages: [{ role: 'assistant', content: '', tool_calls: [call, call] }],
+      where: 'line 1',
+    });
+    expect(found).toBe(`{"arguments": {"a": 1}}${given};`);
+  });
+
+  it('are as they are in the error of a template that takes neither', async () => {
+    const call =
+      "{{ raise_exception(('text ' if call.function.arguments is string else 'object ') + call.function.name) }}";
+    await expect(rendered(call, '{"a": 1}')).rejects.toThrow(/refuses it.*: text f/);
   });
 });

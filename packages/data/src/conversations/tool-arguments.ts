@@ -1,37 +1,52 @@
 import { isJsonObject, type JsonValue, parseJson } from '../python/json.js';
 import type { ChatMessage } from './conversation.js';
 
-/** Messages whose calls of functions have arguments that are texts of JSON, as OpenAI's files have them. */
+/** The arguments of a call that are a text of JSON, as OpenAI's files have them. */
 export interface TextArguments {
-  /** The same messages, with objects for these texts. */
-  readonly parsed: readonly ChatMessage[];
-  /** The texts. */
-  readonly texts: readonly string[];
+  readonly text: string;
+  /** The object that the text is. */
+  readonly value: JsonValue;
+  /** The position among all such texts of the messages. */
+  readonly index: number;
 }
 
 /**
- * Returns messages with the arguments of calls parsed; undefined where none of them is the text of an object.
+ * Returns messages with other arguments in calls whose arguments are the text of an object; undefined where
+ * there are none.
  */
-export function parseTextArguments(messages: readonly ChatMessage[]): TextArguments | undefined {
-  const texts: string[] = [];
-  const parsedCall = (call: unknown): unknown => {
-    const inner = changed(call, 'function', parsedCall);
+export function replaceTextArguments(
+  messages: readonly ChatMessage[],
+  replace: (given: TextArguments) => unknown,
+): readonly ChatMessage[] | undefined {
+  let numReplaced = 0;
+  const replacedCall = (call: unknown): unknown => {
+    const inner = changed(call, 'function', replacedCall);
     return changed(inner, 'arguments', (given) => {
       const value = typeof given === 'string' ? objectOf(given) : undefined;
-      if (value === undefined) return given;
-      texts.push(given as string);
-      return value;
+      return value === undefined ? given : replace({ text: given as string, value, index: numReplaced++ });
     });
   };
-  const parsed = messages.map((message) => {
+  const replaced = messages.map((message) => {
     const { tool_calls: calls, function_call: call } = message;
     return {
       ...message,
-      ...(Array.isArray(calls) ? { tool_calls: calls.map(parsedCall) } : {}),
-      ...(call === undefined ? {} : { function_call: parsedCall(call) }),
+      ...(Array.isArray(calls) ? { tool_calls: calls.map(replacedCall) } : {}),
+      ...(call === undefined ? {} : { function_call: replacedCall(call) }),
     };
   });
-  return texts.length === 0 ? undefined : { parsed, texts };
+  return numReplaced === 0 ? undefined : replaced;
+}
+
+/** Returns arguments that no conversation has, as a text of JSON. */
+export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`;
+
+const quotedProbe = /"\{\\"gxqvzwk\\": (\d+)\}"/g;
+
+/**
+ * Returns the indices of the probes that a rendered text has as texts in JSON, in quotes and with escapes.
+ */
+export function quotedProbes(rendered: string): ReadonlySet<number> {
+  return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
 
 /** Returns a map or object with another value of a key that it has. */
@@ -53,9 +68,4 @@ function objectOf(text: string): JsonValue | undefined {
     // plain text, which a template writes as it is
     return undefined;
   }
-}
-
-/** Returns whether a rendered text has one of the texts as a text in JSON, in quotes and with escapes. */
-export function quotesAny(rendered: string, texts: readonly string[]): boolean {
-  return texts.some((text) => rendered.includes(JSON.stringify(text)));
 }

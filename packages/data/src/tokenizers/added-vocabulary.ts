@@ -1,5 +1,3 @@
-import type { TokenizerJson } from './check-tokenizer-json.js';
-
 /** A token that is found in texts before they are split into words, without its id. */
 export interface AddedToken {
   readonly content: string;
@@ -16,16 +14,18 @@ export interface AddedToken {
  */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
-  readonly #numModelTokens: number;
   #modelTokens: ReadonlyMap<number, string> | undefined;
   readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
+  /** The id of the next token that is new. */
+  #next: number;
 
-  constructor({ vocab }: TokenizerJson['model']) {
-    const entries = Array.isArray(vocab)
-      ? vocab.map(([token], id) => [token as string, id] as const)
-      : Object.entries(vocab as Readonly<Record<string, number>>);
-    this.#modelIds = new Map(entries);
-    this.#numModelTokens = entries.length;
+  /**
+   * @param modelIds those of the model's tokens
+   * @param of.numEntries tokens of the model, of which those of Unigram may be equal
+   */
+  constructor(modelIds: ReadonlyMap<string, number>, of: { readonly numEntries: number }) {
+    this.#modelIds = modelIds;
+    this.#next = of.numEntries;
   }
 
   /**
@@ -34,9 +34,10 @@ export class AddedVocabulary {
   add(tokens: readonly AddedToken[]): void {
     for (const token of tokens) {
       const known = this.#tokens.get(token.content);
-      const id = known?.id ?? this.#modelIds.get(token.content) ?? this.#nextId();
+      const id = known?.id ?? this.#modelIds.get(token.content) ?? this.#next;
       const special = token.special || known?.special === true;
       this.#tokens.set(token.content, { ...token, special, id });
+      this.#next = Math.max(this.#next, id + 1);
     }
   }
 
@@ -55,14 +56,8 @@ export class AddedVocabulary {
     return this.#tokens.get(content)?.id ?? this.#modelIds.get(content);
   }
 
-  /** The added tokens, by their ids. */
-  get tokens(): readonly (AddedToken & { readonly id: number })[] {
+  /** Returns the added tokens in the order of their ids. */
+  inOrder(): readonly (AddedToken & { readonly id: number })[] {
     return [...this.#tokens.values()].sort((a, b) => a.id - b.id);
-  }
-
-  #nextId(): number {
-    let next = this.#numModelTokens;
-    for (const { id } of this.#tokens.values()) next = Math.max(next, id + 1);
-    return next;
   }
 }

@@ -43,7 +43,25 @@ export function spellBytes(text: string): string {
   return spelt;
 }
 
-const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
+/** The ByteLevel component of a tokenizer.json as GPT-2 has it. */
+export const byteLevel = {
+  type: 'ByteLevel',
+  add_prefix_space: false,
+  trim_offsets: true,
+  use_regex: true,
+} as const;
+
+/** The model of a byte-level BPE in a tokenizer.json, without its vocabulary and merges. */
+export const byteLevelModel = {
+  type: 'BPE',
+  dropout: null,
+  unk_token: null,
+  continuing_subword_prefix: '',
+  end_of_word_suffix: '',
+  fuse_unk: false,
+  byte_fallback: false,
+  ignore_merges: false,
+} as const;
 
 /** Vocabulary and merges of a byte-level BPE; tokens are spelt in the alphabet of `byteAlphabet`. */
 export interface ByteLevelBpe {
@@ -67,18 +85,7 @@ export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: Byte
     pre_tokenizer: { ...byteLevel, use_regex: splitsWords },
     post_processor: { ...byteLevel, trim_offsets: false },
     decoder: byteLevel,
-    model: {
-      type: 'BPE',
-      dropout: null,
-      unk_token: null,
-      continuing_subword_prefix: '',
-      end_of_word_suffix: '',
-      fuse_unk: false,
-      byte_fallback: false,
-      ignore_merges: false,
-      vocab,
-      merges,
-    },
+    model: { ...byteLevelModel, vocab, merges },
   };
 }
 

@@ -64,11 +64,14 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
 /** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
+  const checked = guarded(path, () => checkTokenizerJson(options.json, path));
+  const modelIds = vocabularyOf(checked.model);
   const { json, specialTokens } = guarded(path, () =>
-    withSavedTokens(checkTokenizerJson(options.json, path), { path, files: options.files }),
+    withSavedTokens(checked, { path, files: options.files, modelIds }),
   );
-  const ids = tokenIds(json);
-  const parts = guarded(path, () => makeParts(json, path));
+  const ids = new Map(modelIds);
+  for (const { content, id } of json.added_tokens) ids.set(content, id);
+  const parts = guarded(path, () => makeParts(json, { file: path, modelIds }));
   const { encodeText, decodeIds } = parts;
   const eod = endOfDocument({ ids, eosToken: specialTokens.eos_token, path, eodToken: options.eodToken });
   const padToken = specialTokens.pad_token ?? padNames.find((candidate) => ids.has(candidate));
@@ -88,13 +91,16 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
         guarded(path, () => encodeText(text)),
         path,
       ),
-    encodeWithOffsets: wordPieceOffsets(json, parts.normalize),
+    encodeWithOffsets: wordPieceOffsets(json, { modelIds, normalize: parts.normalize }),
     decode: (tokens) => guarded(path, () => decodeIds(Array.from(tokens, Number))),
   };
 }
 
 /** Makes what a checked tokenizer.json describes; its components are checked meanwhile. */
-function makeParts(json: TokenizerJson, file: string) {
+function makeParts(
+  json: TokenizerJson,
+  { file, modelIds }: { readonly file: string; readonly modelIds: ReadonlyMap<string, number> },
+) {
   const part = (field: string) => componentOf(json, field, file);
   const [normalizerPart, preTokenizerPart, decoderPart] = ['normalizer', 'pre_tokenizer', 'decoder'].map(
     part,
@@ -103,7 +109,7 @@ function makeParts(json: TokenizerJson, file: string) {
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
   refuseUnknownFront(normalizerPart, preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
-  const tokens = new Map(Array.from(vocabularyOf(json.model), ([token, id]) => [id, token]));
+  const tokens = new Map(Array.from(modelIds, ([token, id]) => [id, token]));
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
   // The tokenizers library gives back what it looks for in normalized texts.
   for (const token of json.added_tokens) {
@@ -122,7 +128,7 @@ function makeParts(json: TokenizerJson, file: string) {
     encodeText: tokenizerJsonEncoder({
       normalizer,
       preTokenizer,
-      model: makeModel(json.model),
+      model: makeModel(json.model, modelIds),
       addedTokens: json.added_tokens,
     }),
     /** Leaves out ids without a token, as the tokenizers library does. */
@@ -141,12 +147,6 @@ function checkIds(encoded: (number | undefined)[], path: string): number[] {
   throw tokenizerError(path, 'has no token for a part of the text, and no unknown token', {
     remedy: 'use a tokenizer with an unknown token or with bytes as its smallest tokens',
   });
-}
-
-function tokenIds(json: TokenizerJson): Map<string, number> {
-  const ids = vocabularyOf(json.model);
-  for (const { content, id } of json.added_tokens) ids.set(content, id);
-  return ids;
 }
 
 // Math.max(...values) would overflow the stack with a large vocabulary.

@@ -10,7 +10,7 @@ export type StatedToken = string | StatedProperties;
 /** A token with its properties. */
 interface StatedProperties extends Partial<Omit<AddedToken, 'normalized' | 'content'>> {
   readonly content: string;
-  /** Default: that it is not special. */
+  /** Default: true for a token that is not special. */
   readonly normalized?: boolean;
 }
 
@@ -53,7 +53,7 @@ interface NamingFiles {
   readonly config: Settings;
   /** Left out where tokenizer_config.json has an `added_tokens_decoder`, as in the transformers library. */
   readonly specialTokensMap: Settings | undefined;
-  /** Names that the files lack; null keeps one from being taken of elsewhere. */
+  /** Names that the files lack; null says that no other file gives the name a token. */
   readonly defaults: Readonly<Record<string, string | null>>;
   readonly configPath: string;
   readonly mapPath: string;

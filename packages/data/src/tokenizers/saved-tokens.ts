@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isJsonObject } from '../python/json.js';
 import { AddedVocabulary } from './added-vocabulary.js';
@@ -13,7 +12,7 @@ import {
   TokenReader,
 } from './saved-token-names.js';
 import { tokenizerClassOf, withPartsOfClass } from './tokenizer-classes.js';
-import { readJsonFile, tokenizerError } from './tokenizer-files.js';
+import { settingsIn, tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
@@ -48,19 +47,12 @@ const remedy =
  */
 export function readSavedFiles(path: string): SavedFiles {
   const directory = dirname(path);
-  const read = (name: string): Settings => {
-    const file = join(directory, name);
-    if (!existsSync(file)) return {};
-    const settings = readJsonFile(file);
-    if (isJsonObject(settings)) return settings;
-    throw tokenizerError(file, 'is not a JSON object');
-  };
   return {
     directory,
-    config: read(names.config),
-    specialTokensMap: read(names.specialTokensMap),
-    addedTokens: read(names.addedTokens),
-    modelConfig: read(names.modelConfig),
+    config: settingsIn(directory, names.config),
+    specialTokensMap: settingsIn(directory, names.specialTokensMap),
+    addedTokens: settingsIn(directory, names.addedTokens),
+    modelConfig: settingsIn(directory, names.modelConfig),
   };
 }
 
@@ -73,14 +65,23 @@ export interface CompleteTokenizer {
 
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
- * takes the components of the class that loads it. Files that are undefined are not there.
+ * takes the components of the class that loads it. Files that are undefined are not there; `modelIds` are
+ * those of the model's tokens.
  *
  * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for settings
  *   that change ids and are not known
  */
 export function withSavedTokens(
   json: TokenizerJson,
-  { path, files }: { readonly path: string; readonly files: SavedFiles | undefined },
+  {
+    path,
+    files,
+    modelIds,
+  }: {
+    readonly path: string;
+    readonly files: SavedFiles | undefined;
+    readonly modelIds: ReadonlyMap<string, number>;
+  },
 ): CompleteTokenizer {
   const saved: SavedFiles = files ?? { ...emptyFiles, directory: dirname(path) };
   const settings = { ...saved, path, configPath: join(saved.directory, names.config) };
@@ -89,25 +90,53 @@ export function withSavedTokens(
   refuseContradictions(stated);
   refuseOtherNames(settings);
   const made = tokenizerClassOf(settings);
-  const vocabulary = new AddedVocabulary(json.model);
-  if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));
-  const hasDecoder = saved.config.added_tokens_decoder !== undefined;
-  const named = namedTokens({
-    ...settings,
-    specialTokensMap: hasDecoder ? undefined : saved.specialTokensMap,
-    mapPath: join(saved.directory, names.specialTokensMap),
-    defaults: { ...paddingOf(json), ...made?.tokens },
+  const { vocab } = json.model;
+  const vocabulary = new AddedVocabulary(modelIds, {
+    numEntries: Array.isArray(vocab) ? vocab.length : modelIds.size,
   });
+  if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));
+  const named = namedIn(settings, { ...paddingOf(json), ...made?.tokens });
   const kept = keptTokens(json, { ...settings, named });
   vocabulary.add(tokensToAdd(vocabulary, { kept, named }));
   if (made?.addsAgain !== undefined) vocabulary.add(specialTokensAgain(made.addsAgain, { kept, named }));
-  checkIds(vocabulary, { stated, path });
+  const added = vocabulary.inOrder();
+  checkIds(vocabulary, { stated, added, path });
   const specialTokens = Object.fromEntries(
     [...named.tokens].map(([name, token]) => [name, contentOf(token)]),
   );
   const unknownToken = specialTokens.unk_token;
   const complete = made === undefined ? json : withPartsOfClass(json, { ...settings, made, unknownToken });
-  return { json: { ...complete, added_tokens: vocabulary.tokens }, specialTokens };
+  return { json: { ...complete, added_tokens: added }, specialTokens };
+}
+
+/**
+ * Returns the texts of all tokens that files next to a vocabulary state, as they are read next to a
+ * tokenizer.json.
+ *
+ * @param path the vocabulary
+ * @throws DataError MTL_DATA_TOKENIZER
+ */
+export function tokensNextTo(path: string): ReadonlySet<string> {
+  const saved = readSavedFiles(path);
+  const configPath = join(saved.directory, names.config);
+  const named = namedIn({ ...saved, configPath }, {});
+  const kept = new TokenReader(saved.config, { path: configPath }).byId('added_tokens_decoder');
+  const tokens = [...kept.map(([, token]) => token), ...named.tokens.values(), ...named.extra];
+  return new Set([...Object.keys(saved.addedTokens), ...tokens.map(contentOf)]);
+}
+
+/** Finds the special tokens of the files; `defaults` are those of names that they lack. */
+function namedIn(
+  files: SavedFiles & { readonly configPath: string },
+  defaults: Readonly<Record<string, string | null>>,
+): NamedTokens {
+  const hasDecoder = files.config.added_tokens_decoder !== undefined;
+  return namedTokens({
+    ...files,
+    specialTokensMap: hasDecoder ? undefined : files.specialTokensMap,
+    mapPath: join(files.directory, names.specialTokensMap),
+    defaults,
+  });
 }
 
 const emptyFiles = { config: {}, specialTokensMap: {}, addedTokens: {}, modelConfig: {} };
@@ -263,7 +292,15 @@ function specialTokensAgain(
  */
 function checkIds(
   vocabulary: AddedVocabulary,
-  { stated, path }: { readonly stated: readonly StatedId[]; readonly path: string },
+  {
+    stated,
+    added,
+    path,
+  }: {
+    readonly stated: readonly StatedId[];
+    readonly added: TokenizerJson['added_tokens'];
+    readonly path: string;
+  },
 ): void {
   for (const { content, id, file } of stated) {
     const found = vocabulary.idOf(content);
@@ -285,7 +322,7 @@ function checkIds(
       },
     );
   }
-  for (const { content, id } of vocabulary.tokens) {
+  for (const { content, id } of added) {
     const other = vocabulary.ofModel(id);
     if (other === undefined || other === content) continue;
     throw tokenizerError(

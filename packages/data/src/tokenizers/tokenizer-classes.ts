@@ -1,5 +1,6 @@
 import { isJsonObject } from '../python/json.js';
 import type { TokenizerJson } from './check-tokenizer-json.js';
+import { byteLevel, byteLevelModel, endOfText } from './gpt2-vocabulary.js';
 import { classesByModelType, typesWithWrongClass, unknownClasses } from './model-type-classes.js';
 import { tokenizerError } from './tokenizer-files.js';
 
@@ -18,7 +19,10 @@ interface ClassSettings {
  */
 export interface TokenizerClass {
   readonly name: string;
-  /** Texts of `bos_token` and so on where the files have none; null where that of `padding` is not taken. */
+  /**
+   * Texts of `bos_token` and so on where the files have none; null where the padding token of tokenizer.json
+   * is not taken.
+   */
   readonly tokens: Readonly<Record<string, string | null>>;
   /** Tells how every special token is added once more: by its text alone, or with its properties. */
   readonly addsAgain?: 'texts' | 'tokens';
@@ -36,18 +40,6 @@ interface ClassParts {
   readonly others?: readonly (readonly [unknown, unknown])[];
 }
 
-const end = '<|endoftext|>';
-const byteLevel = { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true };
-const byteLevelModel = {
-  type: 'BPE',
-  dropout: null,
-  unk_token: null,
-  continuing_subword_prefix: '',
-  end_of_word_suffix: '',
-  fuse_unk: false,
-  byte_fallback: false,
-  ignore_merges: false,
-};
 const robertaTokens = {
   bos_token: '<s>',
   eos_token: '</s>',
@@ -178,8 +170,8 @@ function bertParts(settings: ClassSettings): ClassParts {
   };
 }
 
-const gpt2Tokens = { bos_token: end, eos_token: end, unk_token: end, pad_token: null };
-const qwenTokens = { eos_token: end, unk_token: end, pad_token: end };
+const gpt2Tokens = { bos_token: endOfText, eos_token: endOfText, unk_token: endOfText, pad_token: null };
+const qwenTokens = { eos_token: endOfText, unk_token: endOfText, pad_token: endOfText };
 const llamaTokens = { bos_token: '<s>', eos_token: '</s>', unk_token: '<unk>' };
 
 const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
@@ -285,7 +277,7 @@ function classNameOf({ config, modelConfig, configPath }: ClassSettings): string
 }
 
 const isKnown = (name: string): boolean =>
-  classes.has(name) || unknownClasses.has(name) || [...generalClasses, 'PreTrainedTokenizer'].includes(name);
+  classes.has(name) || unknownClasses.has(name) || generalClasses.includes(name);
 
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
@@ -363,7 +355,7 @@ const affixes = ['continuing_subword_prefix', 'end_of_word_suffix'];
 /** Fields that a class sets, or that change no ids. */
 const setFields: readonly string[] = [
   ...['add_prefix_space', 'prepend_scheme', 'trim_offsets'],
-  ...['lowercase', 'strip_accents', 'handle_chinese_chars', 'str_rep', 'add_prefix_space'],
+  ...['lowercase', 'strip_accents', 'handle_chinese_chars', 'str_rep'],
 ];
 const defaults: Readonly<Record<string, unknown>> = { use_regex: true, invert: false };
 

@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { DataError } from '@mtl/errors';
 import { FileTooLargeError, fileProblem, readRegularFile } from '../files/regular-files.js';
+import { isJsonObject } from '../python/json.js';
 
 // The largest published tokenizer.json files have some tens of MB.
 const maximumBytes = 512 * 1024 * 1024;
@@ -13,6 +16,19 @@ export function readJsonFile(path: string): unknown {
     // A SyntaxError, or a RangeError when it is nested too deep.
     throw tokenizerError(path, `is not JSON: ${(cause as Error).message}`, { cause });
   }
+}
+
+/** Reads a JSON object from a file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+export function readJsonObject(path: string): Readonly<Record<string, unknown>> {
+  const settings = readJsonFile(path);
+  if (isJsonObject(settings)) return settings;
+  throw tokenizerError(path, 'is not a JSON object');
+}
+
+/** Returns the settings of a file, as `readJsonObject`; none where the file does not exist. */
+export function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
+  const path = join(directory, name);
+  return existsSync(path) ? readJsonObject(path) : {};
 }
 
 /** Reads a text file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */

@@ -69,7 +69,10 @@ const maximumCachedCharacters = 1 << 16;
  */
 export function wordPieceOffsets(
   json: TokenizerJson,
-  normalize: (text: string) => string,
+  {
+    modelIds,
+    normalize,
+  }: { readonly modelIds: ReadonlyMap<string, number>; readonly normalize: (text: string) => string },
 ): ((text: string) => EncodedText) | undefined {
   const { model, added_tokens: added } = json;
   const typeOf = (part: unknown) => (part as { type?: unknown } | null)?.type;
@@ -83,7 +86,7 @@ export function wordPieceOffsets(
     return special === true && lstrip !== true && rstrip !== true && word !== true;
   });
   if (!isBert || !isPlain) return undefined;
-  const splitWord = wordSplitter(model);
+  const splitWord = wordSplitter(model, modelIds);
   const splitAdded = addedTokenSplitter(added);
   const normalized = cachedByCharacter(normalize);
 
@@ -131,12 +134,11 @@ interface Word {
 const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
 
 /** Splits a word into its tokens, and adds them with their places to those of the text. */
-function wordSplitter(model: TokenizerJson['model']) {
-  const vocabulary = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>));
-  const split = wordPieceSplitter(model, vocabulary);
+function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, number>) {
+  const split = wordPieceSplitter(model, ids);
   return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {
     for (const { token, from, to } of split(word.characters.join(''))) {
-      out.ids.push(vocabulary.get(token)!);
+      out.ids.push(ids.get(token)!);
       out.starts.push(word.starts[from]!);
       out.ends.push(word.ends[to - 1]!);
     }

@@ -17,15 +17,14 @@ export function stopTokensOf(
 
 /** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
 export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
-  let template: ChatTemplate | undefined;
   try {
-    template = findChatTemplate(tokenizer);
+    const template = findChatTemplate(tokenizer);
+    const turn = template && endOfTurn(template, tokenizer);
+    return [...new Set([tokenizer.eod, ...tokensOf(turn)])];
   } catch {
-    // one that cannot be used is reported where conversations are rendered with it
+    // files that cannot be used are reported where conversations are rendered with them
     return [tokenizer.eod];
   }
-  const turn = template && endOfTurn(template, tokenizer);
-  return [...new Set([tokenizer.eod, ...tokensOf(turn)])];
 }
 
 /** Returns the end of a turn, and the tokens that begin a turn and so end the one before it. */

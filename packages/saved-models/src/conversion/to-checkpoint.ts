@@ -58,7 +58,7 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
  * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
  *
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
- *   already; MTL_HUGGING_FACE_*
+ *   already; MTL_HUGGING_FACE_*; those of `tokenizerOfHuggingFace`
  */
 export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,

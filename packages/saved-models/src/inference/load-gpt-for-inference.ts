@@ -91,7 +91,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
   const weights = await openGptWeights(options);
   checkExperts(weights, options.processes);
-  const tokenizerOptions = options.tokenizer ?? weights.tokenizer;
+  const tokenizerOptions = options.tokenizer ?? weights.tokenizer();
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });

@@ -29,8 +29,13 @@ export interface GptWeights {
   /** The checkpoint or the directory, for messages. */
   readonly path: string;
   readonly model: GptModelConfiguration;
-  /** The tokenizer that came with it, if one did. */
-  readonly tokenizer: TokenizerOptions | undefined;
+  /**
+   * Returns the tokenizer that came with it, if one did. Its files may be refused: call it where no other one
+   * is named.
+   *
+   * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
+   */
+  tokenizer(): TokenizerOptions | undefined;
   /** Tokens that end a text, where the directory names them; otherwise the tokenizer's. */
   readonly endTokens: readonly number[] | undefined;
   /** The length of sequences that it was trained with, or all its positions. */
@@ -93,7 +98,7 @@ async function openCheckpoint(
   return {
     path: checkpoint.path,
     model: saved.model,
-    tokenizer: saved.tokenizer,
+    tokenizer: () => saved.tokenizer,
     endTokens: undefined,
     sequenceLength: saved.resolved?.model.sequenceLength ?? saved.model.maxPositionEmbeddings,
     data: saved.trainedOn,
@@ -114,7 +119,7 @@ async function openHuggingFace(directory: string, onNotice: (notice: string) => 
   return {
     path: directory,
     model: found.configuration,
-    tokenizer: tokenizerOfHuggingFace(found.tokenizerFiles),
+    tokenizer: () => tokenizerOfHuggingFace(found.tokenizerFiles),
     endTokens: found.endTokens.length === 0 ? undefined : found.endTokens,
     sequenceLength: found.configuration.maxPositionEmbeddings,
     data: undefined,

@@ -45,6 +45,7 @@ describe('exportedTokenizerFiles', () => {
       const own = join(folder, 'tokenizer_config.json');
       writeFileSync(own, '{"eos_token": "<|endoftext|>"}');
       writeFileSync(join(folder, 'config.json'), '{"model_type": "llama"}');
+      writeFileSync(join(folder, 'generation_config.json'), '{"eos_token_id": 2}');
       expect(await exportedTokenizerFiles(options, model)).toEqual({
         'tokenizer.json': path,
         'tokenizer_config.json': own,

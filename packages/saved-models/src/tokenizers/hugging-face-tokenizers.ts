@@ -1,8 +1,8 @@
 import { basename, dirname } from 'node:path';
-import { modelConfigName, tokenizerFiles } from '@mtl/configuration/internal';
+import { modelFileNames, tokenizerFiles } from '@mtl/configuration/internal';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
-import { fileProblem, readRegularFile } from '@mtl/data/internal';
-import { ConfigurationError } from '@mtl/errors';
+import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/data/internal';
+import { ConfigurationError, DataError } from '@mtl/errors';
 import type { TokenizerFileSource } from '@mtl/formats';
 
 /**
@@ -11,20 +11,22 @@ import type { TokenizerFileSource } from '@mtl/formats';
  * tokenizer_config.json has it; undefined where there is none of them.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
- *   letters
+ *   letters; DataError MTL_DATA_TOKENIZER for files that cannot be read, and for tokens of other files that a
+ *   vocabulary without a tokenizer.json lacks
  */
 export function tokenizerOfHuggingFace(
   files: Readonly<Record<string, string>>,
 ): TokenizerOptions | undefined {
   const tokenizerModel = files['tokenizer.json'];
   if (tokenizerModel !== undefined) return { type: 'HuggingFaceTokenizer', tokenizerModel };
-  refuseTokensOf(files);
   const [bytePairs, mergeFile] = [files['vocab.json'], files['merges.txt']];
   if (bytePairs !== undefined && mergeFile !== undefined) {
+    refuseOtherTokens(bytePairs, Object.keys(readJsonObject(bytePairs)));
     return { type: 'GPT2BPETokenizer', vocabFile: bytePairs, mergeFile };
   }
   const vocabFile = files['vocab.txt'];
   if (vocabFile === undefined) return undefined;
+  refuseOtherTokens(vocabFile, readTextFile(vocabFile).split(/\r?\n/));
   const lowers = lowersCase(files['tokenizer_config.json']);
   if (lowers !== undefined) {
     return { type: lowers ? 'BertWordPieceLowerCase' : 'BertWordPieceCase', vocabFile };
@@ -39,28 +41,15 @@ export function tokenizerOfHuggingFace(
   );
 }
 
-/** Refuses tokens that are kept next to a vocabulary without a tokenizer.json: it is read alone. */
-function refuseTokensOf(files: Readonly<Record<string, string>>): void {
-  const vocabulary = files['vocab.json'] ?? files['vocab.txt'];
-  const [added, settings] = [files['added_tokens.json'], files['tokenizer_config.json']];
-  if (vocabulary === undefined) return;
-  const listed = Object.keys((added === undefined ? undefined : (parse(added) as object | null)) ?? {});
-  const { added_tokens_decoder: kept, ...config } = ((settings === undefined ? undefined : parse(settings)) ??
-    {}) as Readonly<Record<string, unknown>>;
-  const extra = [config.additional_special_tokens, config.extra_special_tokens].flatMap((tokens) =>
-    typeof tokens === 'object' && tokens !== null ? Object.values(tokens) : [],
-  );
-  const stated = [...Object.values((kept ?? {}) as object), ...extra].map((token: unknown) =>
-    typeof token === 'string' ? token : String((token as { content?: unknown } | null)?.content),
-  );
-  if (listed.length + stated.length === 0) return;
-  const text = readRegularFile(vocabulary).toString('utf8');
-  const known = new Set(
-    vocabulary.endsWith('.txt') ? text.split(/\r?\n/) : Object.keys(parse(vocabulary) as object),
-  );
-  const token = [...listed, ...stated].find((one) => !known.has(one));
+/**
+ * Refuses a directory whose files state tokens that its vocabulary lacks: without a tokenizer.json it is read
+ * alone.
+ */
+function refuseOtherTokens(vocabulary: string, tokens: readonly string[]): void {
+  const known = new Set(tokens);
+  const token = [...tokensNextTo(vocabulary)].find((one) => !known.has(one));
   if (token === undefined) return;
-  throw new ConfigurationError(
+  throw new DataError(
     'MTL_DATA_TOKENIZER',
     `${dirname(vocabulary)} has the token ${JSON.stringify(token)} next to ${basename(vocabulary)}, and no tokenizer.json`,
     {
@@ -73,27 +62,8 @@ function refuseTokensOf(files: Readonly<Record<string, string>>): void {
 
 function lowersCase(settings: string | undefined): boolean | undefined {
   if (settings === undefined) return undefined;
-  const lowers = (parse(settings) as { do_lower_case?: unknown } | null)?.do_lower_case;
+  const { do_lower_case: lowers } = readJsonObject(settings);
   return typeof lowers === 'boolean' ? lowers : undefined;
-}
-
-function parse(path: string): unknown {
-  const refuse = (what: string, cause: unknown) =>
-    new ConfigurationError('MTL_DATA_TOKENIZER', `${path} ${what}`, {
-      remedy: 'get the file again, with the other files of its model',
-      cause,
-    });
-  let text: string;
-  try {
-    text = readRegularFile(path).toString('utf8');
-  } catch (cause) {
-    throw refuse(fileProblem(cause), cause);
-  }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw refuse(`is not JSON (${(cause as Error).message})`, cause);
-  }
 }
 
 /**
@@ -109,8 +79,8 @@ export async function exportedTokenizerFiles(
   { maxPositionEmbeddings }: { readonly maxPositionEmbeddings: number },
 ): Promise<Readonly<Record<string, TokenizerFileSource>>> {
   if (options === undefined) return {};
-  // the model has a config.json of its own
-  const own = tokenizerFiles(options).filter(({ name }) => name !== modelConfigName);
+  // the exported model has its own
+  const own = tokenizerFiles(options).filter(({ name }) => !modelFileNames.includes(name));
   const files = Object.fromEntries(own.map(({ name, path }) => [name, path]));
   const written = Object.entries(
     (await exportTokenizer(options, { maxLength: maxPositionEmbeddings })) ?? {},

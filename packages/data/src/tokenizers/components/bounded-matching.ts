@@ -1,8 +1,9 @@
 import { createContext, Script } from 'node:vm';
 
-// The engine of JavaScript checks for the end of the time while it backtracks.
-const context = createContext({ run: undefined as (() => unknown) | undefined });
-const script = new Script('run()');
+// The engine of JavaScript checks for the end of the time while it backtracks. Both are made at the first
+// search that is bounded.
+let context: { run: (() => unknown) | undefined } | undefined;
+let script: Script | undefined;
 
 /** The most that a search may take: milliseconds, and for each UTF-16 unit of the text. Tests lower it. */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
@@ -21,6 +22,8 @@ export class SlowPatternError extends Error {
  */
 export function runBounded<T>(text: string, search: () => T): T {
   const timeout = Math.ceil(searchLimits.start + searchLimits.perUnit * text.length);
+  context ??= createContext({ run: undefined }) as NonNullable<typeof context>;
+  script ??= new Script('run()');
   for (let isLast = false; ; isLast = true) {
     context.run = search;
     try {

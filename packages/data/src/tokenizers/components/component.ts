@@ -12,18 +12,14 @@ export class Component {
   readonly #file: string;
   readonly #where: string;
   readonly #fields: Readonly<Record<string, unknown>>;
-  /** Names the kind, as `NFC`; empty in a part that needs no type. */
+  /** Names the kind, as `NFC`. */
   readonly type: string;
 
   /**
-   * @param place the file, and where in it the part is, as `normalizer.normalizers[1]`; `type` where the file
-   *   need not say it
+   * @param place the file, and where in it the part is, as `normalizer.normalizers[1]`
    * @throws DataError MTL_DATA_TOKENIZER when it is not an object with a type
    */
-  constructor(
-    value: unknown,
-    place: { readonly file: string; readonly where: string; readonly type?: string },
-  ) {
+  constructor(value: unknown, place: { readonly file: string; readonly where: string }) {
     this.#file = place.file;
     this.#where = place.where;
     if (!isJsonObject(value)) {
@@ -32,15 +28,14 @@ export class Component {
       });
     }
     this.#fields = value;
-    this.type = place.type ?? '';
-    this.type ||= this.text('type');
+    this.type = this.text('type');
   }
 
   /** Throws an error about a field. */
   refuse(field: string, expected: string, options: { remedy?: string; cause?: unknown } = {}): never {
     const value = this.#fields[field];
     const what = value === undefined ? 'is missing' : `is ${shown(value)}`;
-    const of = this.type === '' ? '' : ` (a ${this.type})`;
+    const of = field === 'type' ? '' : ` (a ${this.type})`;
     throw tokenizerError(this.#file, `${this.#where}.${field} ${what}${of}`, {
       expected,
       ...options,

@@ -13,11 +13,11 @@ export function vocabularyOf({ vocab }: TokenizerJson['model']): Map<string, num
     : new Map(Object.entries(vocab as Readonly<Record<string, number>>));
 }
 
-/** Returns a checked model as tokenizers 0.23 has it. */
-export function makeModel(model: TokenizerJson['model']): Model {
-  if (model.type === 'Unigram') return unigramModel(model);
-  const ids = vocabularyOf(model);
+/** Returns a checked model, with the ids of its tokens, as tokenizers 0.23 has it. */
+export function makeModel(model: TokenizerJson['model'], ids: ReadonlyMap<string, number>): Model {
   switch (model.type) {
+    case 'Unigram':
+      return unigramModel(model, ids);
     case 'BPE':
       return bytePairModel(model, ids);
     case 'WordPiece': {

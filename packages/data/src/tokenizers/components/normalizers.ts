@@ -81,7 +81,8 @@ function unicodeForm(form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): (text: string) => s
 }
 
 /**
- * The lower case of each character alone: that of a capital sigma does not depend on its place in the word.
+ * Returns the lower case of each character alone: a capital sigma becomes the same letter wherever it is in
+ * the word.
  */
 function lowerCase(text: string): string {
   return text.replaceAll('Σ', 'σ').toLowerCase();
@@ -121,11 +122,11 @@ function bert(component: Component): Normalizer {
 }
 
 function strip(component: Component): Normalizer {
+  const isLeft = component.boolean('strip_left');
   const ends = [
-    ...(component.boolean('strip_left') ? ['^\\p{White_Space}+'] : []),
+    ...(isLeft ? ['^\\p{White_Space}+'] : []),
     ...(component.boolean('strip_right') ? ['(?<!\\p{White_Space})\\p{White_Space}+$'] : []),
   ];
-  const isLeft = component.boolean('strip_left');
   const pattern = new RegExp(ends.join('|'), 'gu');
   return tracedNormalizer(
     (text) => (ends.length === 0 ? text : text.replace(pattern, '')),

@@ -93,7 +93,8 @@ function costOf(node: AlternativeElementNode, around: Surroundings): Cost {
     case 'CapturingGroup':
       return alternatives(node.body, around);
     case 'LookaroundAssertion':
-      return alternatives(node.body, { ...around, canFail: false });
+      // The first match stays, but each start of a search looks around anew.
+      return alternatives(node.body, { ...around, canFail: true });
     case 'Quantifier':
       return quantified(node, around);
     default:
@@ -106,7 +107,9 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
   const { body, min, max } = node;
   const isEndless = !Number.isFinite(max);
   if (isOneCharacter(body)) {
-    if (node.kind === 'possessive' || max === min || !around.canFail) return free;
+    // A possessive loop does not go back, but each start of a search runs to its end.
+    const staysShort = node.kind === 'possessive' && !isEndless;
+    if (staysShort || max === min || !around.canFail) return free;
     return isEndless
       ? { ways: 1, depth: 1, loops: [charactersOf(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };

@@ -53,7 +53,7 @@ function* replacements(
 
 /**
  * The tokenizers library counts originals character by character: replacements that are longer or empty shift
- * those of all characters behind them.
+ * the originals of all characters behind them.
  */
 function frontOf(text: string, count: number, replacement: Replacement): number {
   let front = 0;

@@ -88,6 +88,12 @@ describe('patterns of a tokenizer.json', () => {
       expect(mayBacktrack(nested)('a')).toBe(true);
     expect(mayBacktrack('a*b')('a'.repeat(2000))).toBe(true);
     expect(mayBacktrack('a*b')('ab'.repeat(2000))).toBe(false);
+    for (const quadratic of ['a++b', '(?<=a*)[ab]c', '(?=a+)[ab]c', '(?!a*b)a|c'])
+      expect([quadratic, mayBacktrack(quadratic)('a'.repeat(2000))]).toEqual([quadratic, true]);
+    for (const fast of ['a++', '[ab]++', 'ba?+c', 'a*+b?+', '(?<=a)[ab]c'])
+      expect([fast, mayBacktrack(fast)('ba'.repeat(400))]).toEqual([fast, false]);
+    for (const expression of published.slice(0, 2))
+      expect(mayBacktrack(expression)('a'.repeat(5000))).toBe(false);
     expect(mayBacktrack('a*b*c')('a'.repeat(40))).toBe(true);
   });
 });

@@ -28,7 +28,7 @@ const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u0954', scripts.indexOf('Devanagari')],
   ['\u30fc', han],
 ]);
-/** For a space, and for what had no script in Unicode 9. */
+/** Stands for the script of a space, and of a character that had none in Unicode 9. */
 const anyScript = -1;
 
 const newer = new RegExp(`[${newerThanUnicode9} ]`, 'u');

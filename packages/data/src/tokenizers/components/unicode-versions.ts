@@ -51,9 +51,9 @@ function classOf(ranges: string): string {
     .join('');
 }
 
-/** Characters newer than Unicode 9, which normalization and scripts are of. */
+/** Characters newer than Unicode 9, the version of normalization and scripts in the tokenizers library. */
 export const newerThanUnicode9 = classOf(newerThan9);
-/** Characters newer than Unicode 16, which regular expressions are of. */
+/** Characters newer than Unicode 16, the version of its regular expressions. */
 export const newerThanUnicode16 = classOf(newerThan16);
 
 /** White space: Unicode's, which has U+0085 and not U+FEFF. */

@@ -7,16 +7,16 @@ const unitRadix = 2 ** 16;
 
 /**
  * Encodes words by the most likely sequence of tokens (Kudo 2018). Unknown neighbours are one; where the
- * model has `byte_fallback` and tokens for all bytes of them, these stand for them. Linear in the length of a
- * word, times that of the longest token.
+ * model has `byte_fallback` and tokens for all their bytes, the byte tokens stand for the unknown characters.
+ * Linear in the length of a word, times that of the longest token.
  *
  * @returns an encoder; an undefined id stands for what has no token, where none is for unknown characters
  */
 export function unigramModel(
   model: TokenizerJson['model'],
+  ids: ReadonlyMap<string, number>,
 ): (word: string) => readonly (number | undefined)[] {
   const vocabulary = model.vocab as readonly (readonly [string, number])[];
-  const ids = new Map(vocabulary.map(([token], id) => [token, id]));
   const scores = Float64Array.from(vocabulary, ([, score]) => score);
   const unknownId = model.unk_id ?? undefined;
   const bestPath = pathFinder(ids, scores);
