@@ -41,8 +41,8 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * All divisors of numbers up to 2^40 have been tried after so many; of a larger one, which is a mistake,
- * some.
+ * After this many trials all divisors of numbers up to 2^40 are known. A larger number is a mistake: some of
+ * its divisors are enough.
  */
 const mostTrials = 2 ** 20;
 

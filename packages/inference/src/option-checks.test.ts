@@ -41,6 +41,19 @@ const ofGenerate = {
   },
 } as const;
 
+/** Options of functions that score targets after contexts. */
+const ofScores = (list: string, others: ProbedOptions['accepts'] = {}) => ({
+  right: { model, [list]: [{ context: [1], target: [2] }] },
+  last: 'onProgress',
+  accepts: {
+    model: takes.nothing,
+    [list]: takes.emptyArray,
+    batchSize: five,
+    ...others,
+    onProgress: takes.function,
+  },
+});
+
 const probed: readonly ProbedOptions[] = [
   {
     name: 'generate',
@@ -77,27 +90,12 @@ const probed: readonly ProbedOptions[] = [
   {
     name: 'clozeAccuracy',
     call: (options) => clozeAccuracy(options as Parameters<typeof clozeAccuracy>[0]),
-    right: { model, examples: [{ context: [1], target: [2] }] },
-    last: 'onProgress',
-    accepts: {
-      model: takes.nothing,
-      examples: takes.emptyArray,
-      batchSize: five,
-      signal: takes.nothing,
-      onProgress: takes.function,
-    },
+    ...ofScores('examples', { signal: takes.nothing }),
   },
   {
     name: 'continuationScores',
     call: (options) => continuationScores(options as Parameters<typeof continuationScores>[0]),
-    right: { model, continuations: [{ context: [1], target: [2] }] },
-    last: 'onProgress',
-    accepts: {
-      model: takes.nothing,
-      continuations: takes.emptyArray,
-      batchSize: five,
-      onProgress: takes.function,
-    },
+    ...ofScores('continuations'),
   },
   {
     name: 'scoreTokens',

@@ -11,8 +11,13 @@ const probed: readonly ProbedOptions[] = [
   {
     name: 'dryRun',
     call: (options) => dryRun(configure(), options as Parameters<typeof dryRun>[1]),
-    last: 'listenerOf',
-    accepts: { isRun: takes.function, withUneven: takes.boolean, listenerOf: takes.function },
+    last: 'onRank',
+    accepts: {
+      isRun: takes.function,
+      withUneven: takes.boolean,
+      listenerOf: takes.function,
+      onRank: takes.function,
+    },
   },
   {
     name: 'planRun',
@@ -44,6 +49,21 @@ describe('options of any JavaScript type', () => {
       expect(await problemsOfOptions(each)).toEqual([]);
     },
   );
+
+  it('are refused where flags have no request, which a search adds flags to', async () => {
+    const { request, ...flags } = flagsOfOptions({});
+    const { given: _, ...withoutGiven } = request;
+    for (const [value, path] of [
+      [flags, 'flags.request'],
+      [{ ...flags, request: withoutGiven }, 'flags.request.given'],
+    ] as const) {
+      const options = { flags: value, numProcesses: 2, profile } as never;
+      expect(await errorOf(() => searchLayouts(options))).toMatchObject({
+        code: 'MTL_OPTION',
+        message: `${path} is missing`,
+      });
+    }
+  });
 
   it('are refused where they are configurations', async () => {
     for (const value of valuesOfAllTypes) {

@@ -155,7 +155,20 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
         writeFileSync(join(save, 'seed-1234'), '');
         return {};
       }),
-    /ENOTDIR|MTL_/,
+    /^MTL_FINE_TUNING_FOLDER --save: .*seed-1234/,
+  ],
+  [
+    'fineTune whose service cannot be opened',
+    () =>
+      fineTuned((save) => {
+        mkdirSync(join(save, 'seed-1234'));
+        writeFileSync(join(save, 'seed-1234/tracking.json'), '{');
+        return {
+          checkpoint: { ...tasks.configuration('qqp').checkpoint, save, resume: true },
+          tracking: { 'mlflow-tracking-uri': 'http://127.0.0.1:9' },
+        };
+      }),
+    'MTL_TRACKING_STATE',
   ],
   ['generate and perplexity', () => inference('saved')],
   ['generate that is left', () => inference('saved', { isLeft: true })],

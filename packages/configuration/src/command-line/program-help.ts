@@ -18,7 +18,6 @@ export interface FormatHelpOptions {
   readonly model?: ModelKind;
 }
 
-/** Columns of the text, so that it fits a common terminal. */
 /** The columns of a terminal that help uses at most, and those that it needs. */
 const mostColumns = 100;
 const leastColumns = 60;

@@ -16,7 +16,7 @@ export {
   modelKindOption,
   numProcessesOption,
   ofRun,
-  resolvedFlagsOption,
+  parsedFlagsOption,
   runOptionChecks,
 } from '../options/option-checks.js';
 export { inWordsOfOptions } from '../options/run-options.js';
@@ -71,7 +71,7 @@ export {
   meshOfRun,
   type PlannedGroup,
 } from '../strategies/strategies.js';
-export type { FlagFragment } from '../strategies/strategy.js';
+export { type FlagFragment, greatestCommonDivisor } from '../strategies/strategy.js';
 export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation/check-required-flags.js';
 export {
   conversationConfiguration,

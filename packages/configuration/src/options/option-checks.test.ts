@@ -84,7 +84,12 @@ const probed: readonly ProbedOptions[] = [
     call: (options) => formatHelp(options as Parameters<typeof formatHelp>[0]),
     right: { program: 'x', description: 'y' },
     last: 'model',
-    accepts: { program: takes.text, description: takes.text, model: takes.nothing },
+    accepts: {
+      program: takes.text,
+      columns: takes.number,
+      description: takes.text,
+      model: takes.nothing,
+    },
   },
 ];
 

@@ -103,13 +103,28 @@ export const ofRun = {
     nearestName(name, Object.keys(runOptionChecks)) === undefined ? optionElsewhere(name) : undefined,
 };
 
+const resolvedMembers = {
+  values: required(objectOption('flags that parseFlags or flagsOfOptions returned')),
+  given: required(optionThat('a set of flags', (value) => value instanceof Set)),
+  sources: required(optionThat('the sources of flags', (value) => value instanceof Map)),
+};
+
 /** Flags that `parseFlags` or `flagsOfOptions` has returned. */
 export const resolvedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',
+  resolvedMembers,
+);
+
+/** Flags as `resolvedFlagsOption`, with the request that they were resolved from: others can be added. */
+export const parsedFlagsOption: OptionCheck<false> = objectOption(
+  'flags that parseFlags or flagsOfOptions returned',
   {
-    values: required(objectOption('flags that parseFlags or flagsOfOptions returned')),
-    given: required(optionThat('a set of flags', (value) => value instanceof Set)),
-    sources: required(optionThat('the sources of flags', (value) => value instanceof Map)),
+    ...resolvedMembers,
+    request: required(
+      objectOption('the request that flags were resolved from', {
+        given: required(optionThat('the flags that were given', (value) => value instanceof Map)),
+      }),
+    ),
   },
 );
 

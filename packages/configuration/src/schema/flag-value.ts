@@ -49,7 +49,7 @@ export function readFlagValue(given: GivenValue): unknown {
 
 const wordsOf = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
-/** Numbers and texts have other spellings, and lists none that a program may use. */
+/** A program may write a number or a text in another spelling, but not a list. */
 const spelled = (given: GivenValue): unknown =>
   typeof given.value === 'object' ? given.value : canonical(given, given.value);
 

@@ -52,8 +52,8 @@ export function checkLayersOfPipeline(flags: FlagReader): void {
 }
 
 /**
- * Refuses more of what a run makes lists of: maxima are more than any run has, and few enough that a list
- * takes less than a second.
+ * Refuses more of what a run makes lists of. The maxima are more than any run has, and small enough to make
+ * lists of.
  */
 function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { worldSize } = parallel;

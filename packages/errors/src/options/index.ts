@@ -18,5 +18,4 @@ export {
   textOption,
   wholeNumberOption,
   wordsOption,
-  wrongOption,
 } from './option-checks.js';

@@ -1,6 +1,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { errorOf, problemsOfOptions, takes } from '../../test/support/index.js';
 import {
+  checkArgument,
   checkOptions,
   choiceOption,
   describeValue,
@@ -92,6 +93,17 @@ describe('checkOptions', () => {
   it('takes objects of another realm and without a prototype, and leaves out what is undefined', () => {
     call({ path: 'a', size: undefined, group: undefined });
     call(Object.assign(Object.create(null), { path: 'a' }));
+  });
+
+  it('tells that a choice is missing, as it does of other options', async () => {
+    const check = required(choiceOption(['small', 'large']));
+    expect(await errorOf(() => checkArgument(undefined, { name: 'kind', check }))).toMatchObject({
+      message: 'kind is missing',
+      expected: 'small, large',
+      details: { option: 'kind' },
+    });
+    const near = await errorOf(() => checkArgument('smal', { name: 'kind', check }));
+    expect(near).toMatchObject({ message: 'kind is "smal"', remedy: 'write small' });
   });
 
   it('has another code where a function asks for it', async () => {

@@ -50,19 +50,13 @@ function isPlainObject(value: unknown): value is Readonly<Record<string, unknown
 }
 
 /** Returns the error for a value that an option cannot have. */
-export function wrongOption(
+function wrongOption(
   value: unknown,
   { path, code }: OptionPlace,
-  expected: string,
+  { expected, meant }: { readonly expected: string; readonly meant?: string | undefined },
 ): ConfigurationError {
-  return new ConfigurationError(
-    code,
-    `${path} is ${value === undefined ? 'missing' : describeValue(value)}`,
-    {
-      expected,
-      details: { option: path },
-    },
-  );
+  const message = `${path} is ${value === undefined ? 'missing' : describeValue(value)}`;
+  return new ConfigurationError(code, message, { expected, ...remedyOf(meant), details: { option: path } });
 }
 
 /** Makes a check of values that a test accepts. */
@@ -70,7 +64,7 @@ export function optionThat(expected: string, accepts: (value: unknown) => boolea
   return {
     isRequired: false,
     check: (value, place) => {
-      if (!accepts(value)) throw wrongOption(value, place, expected);
+      if (!accepts(value)) throw wrongOption(value, place, { expected });
     },
   };
 }
@@ -108,10 +102,9 @@ export function choiceOption(names: readonly string[]): OptionCheck<false> {
     isRequired: false,
     check: (value, place) => {
       if (typeof value === 'string' && names.includes(value)) return;
-      throw new ConfigurationError(place.code, `${place.path} is ${describeValue(value)}`, {
+      throw wrongOption(value, place, {
         expected: names.join(', '),
-        ...remedyOf(typeof value === 'string' ? nearestName(value, names) : undefined),
-        details: { option: place.path },
+        meant: typeof value === 'string' ? nearestName(value, names) : undefined,
       });
     },
   };
@@ -129,7 +122,7 @@ export function listOption(
     isRequired: false,
     check: (value, place) => {
       if (!Array.isArray(value) || (value.length === 0 && !isEmptyRight))
-        throw wrongOption(value, place, what);
+        throw wrongOption(value, place, { expected: what });
       for (const [index, each] of value.entries()) check(each, { ...place, path: `${place.path}[${index}]` });
     },
   };
@@ -149,7 +142,7 @@ export function objectOption(
     isRequired: false,
     check: (value, place) => {
       if (typeof value !== 'object' || value === null || Array.isArray(value))
-        throw wrongOption(value, place, what);
+        throw wrongOption(value, place, { expected: what });
       checkMembers(value as Readonly<Record<string, unknown>>, members, place);
     },
   };
@@ -178,7 +171,7 @@ export function groupOption(
     isRequired: false,
     check: (value, place) => {
       if (!isPlainObject(value))
-        throw wrongOption(value, place, `an object of options: ${listedOptions(checks)}`);
+        throw wrongOption(value, place, { expected: `an object of options: ${listedOptions(checks)}` });
       for (const name of Object.keys(value))
         if (!Object.hasOwn(checks, name)) throw unknownOption(name, { place, checks, facts });
       checkMembers(value, checks, place);

@@ -97,7 +97,6 @@ export const takes = {
   text: (value: unknown) => typeof value === 'string' && value !== '',
   anyText: (value: unknown) => typeof value === 'string',
   number: (value: unknown) => typeof value === 'number' && !Number.isNaN(value),
-  wholeNumber: (value: unknown) => Number.isSafeInteger(value),
   boolean: (value: unknown) => typeof value === 'boolean',
   function: (value: unknown) => typeof value === 'function',
   nothing: () => false,

@@ -7,7 +7,7 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { layoutText, withLoadedFlags } from '@mtl/configuration/internal';
+import { greatestCommonDivisor, layoutText, withLoadedFlags } from '@mtl/configuration/internal';
 import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
@@ -54,11 +54,8 @@ function leastProcesses({
   'expert-tensor-parallel-size': sharing = tensor,
 }: Flags): number {
   const [copy, experts] = [tensor * context, expert * sharing];
-  return (copy / commonDivisor(copy, experts)) * experts * pipeline;
+  return (copy / greatestCommonDivisor(copy, experts)) * experts * pipeline;
 }
-
-const commonDivisor = (one: number, other: number): number =>
-  other === 0 ? one : commonDivisor(other, one % other);
 
 /** Datasets are not opened, and none needs to be named. */
 function withoutData(flags: ParsedFlags): ParsedFlags {

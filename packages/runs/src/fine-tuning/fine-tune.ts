@@ -29,12 +29,21 @@ import {
   type ThreadChoice,
   worldOption,
 } from '@mtl/run-parts/internal';
-import { readTrainingState, type TrainingReporter, type TrainingResult } from '@mtl/trainer';
+import {
+  type MetricsSink,
+  readTrainingState,
+  type TrainingReporter,
+  type TrainingResult,
+} from '@mtl/trainer';
 import { refuseAfterStopSignal } from '@mtl/trainer/internal';
-import { readRunRecord } from '../records/run-record.js';
+import { closeAfterError } from '../close-all.js';
+import { once } from '../once.js';
+import { lastStartOf, noteOfUnknownData } from '../records/data-changes.js';
+import type { RunStart } from '../records/run-record.js';
 import { SaveDirectory } from '../save-directory.js';
+import { signalOfRanks } from '../training/signal-of-ranks.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';
-import { type MetricsFiles, openMetricsFiles } from '../training/training-reporters.js';
+import { closeSinks, type MetricsFiles, openMetricsFiles } from '../training/training-reporters.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {
   type EpochResult,
@@ -48,6 +57,7 @@ import {
 import { HuggingFaceExports } from './hugging-face-exports.js';
 import { type BertStart, openBertStart } from './open-bert-start.js';
 import {
+  fingerprintsOfTask,
   notesOfTaskData,
   type OpenFineTuningOptions,
   type OpenReportersOptions,
@@ -103,8 +113,8 @@ export interface FineTuningReport {
  *
  * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
  *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*,
- *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL where a
- *   signal has ended a run in this process
+ *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError
+ *   MTL_STOP_SIGNAL where a signal has ended a run in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
@@ -177,11 +187,15 @@ async function fineTuneSeeds(
     });
   const results: SeedResult[] = [];
   let reason: TrainingResult['reason'] = 'done';
-  for (const seed of seeds) {
+  for (const [index, seed] of seeds.entries()) {
     const done = processes.agree(processes.isFirst ? finishedBefore(configuration, seed) : undefined);
     if (done !== undefined) {
       onMessage(`seed ${seed}: done before`);
-      for (const note of processes.isFirst ? notesOfDoneSeed(configuration, seed) : []) onMessage(note);
+      await processes.together(async () => {
+        if (!processes.isFirst) return;
+        for (const note of notesOfDoneSeed(configuration, { seed, fingerprints: setup.fingerprints }))
+          onMessage(note);
+      });
       results.push(done);
       await writeExport(seed);
       continue;
@@ -204,6 +218,8 @@ async function fineTuneSeeds(
     } finally {
       await training.close();
     }
+    // one that came after the last step of this seed means the process: no further seed begins
+    if (reason === 'done' && index < seeds.length - 1) reason = signalOfRanks(processes) ?? 'done';
     if (reason !== 'done') break;
   }
   const { optimizer, task, epochs, globalBatchSize } = configuration;
@@ -256,6 +272,8 @@ async function openStart(
 /** Setup that all seeds share. */
 interface Setup {
   readonly task: OpenedTask;
+  /** Returns checksums of the files of the task, which the first call reads. */
+  readonly fingerprints: () => RunStart['datasets'];
   readonly openReporters: OpenFineTuningOptions['openReporters'];
   readonly onEpoch: (result: EpochResult) => void;
 }
@@ -275,20 +293,23 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
   );
   return {
     task,
+    fingerprints: once(() => fingerprintsOfTask(configuration.data)),
     openReporters: async (run) => {
       if (!processes.isFirst) return { all: [], close: async () => [] };
       const { logInterval, epochs } = configuration;
       const lines = stepReporter({ stepsPerEpoch, logInterval, epochs, onMessage });
-      const metrics = await openMetrics(options, run);
-      const tracked = trackedSeed(configuration, { seed: run.seed, seeds: options.seeds });
-      const tracking = await openTracking({ configuration: tracked, log: run.log, onMessage });
+      const sinks: MetricsSink[] = [...(await openMetrics(options, run)).all];
+      try {
+        const tracked = trackedSeed(configuration, { seed: run.seed, seeds: options.seeds });
+        sinks.push(...(await openTracking({ configuration: tracked, log: run.log, onMessage })));
+      } catch (error) {
+        await closeAfterError(sinks.map((sink) => () => sink.close('failed')));
+        throw error;
+      }
       return {
-        all: [lines, ...metrics.all, ...tracking],
+        all: [lines, ...sinks],
         close: async (outcome) => {
-          metrics.close();
-          for (const sink of tracking) {
-            for (const [title, text] of (await sink.close(outcome)) ?? []) onMessage(`${title}: ${text}`);
-          }
+          for (const [title, text] of await closeSinks(sinks, outcome)) onMessage(`${title}: ${text}`);
           return [];
         },
       };
@@ -387,7 +408,7 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
   }
   for (const seed of seeds) {
     const directory = seedDirectory(save, seed);
-    if (!existsSync(directory) || readdirSync(directory).length === 0) continue;
+    if (!existsSync(directory) || namesIn(directory).length === 0) continue;
     if (!resume) {
       throw new ConfigurationError('MTL_FINE_TUNING_EXISTS', `${directory} holds a fine-tuning already`, {
         expected: 'a new or an empty directory for --save',
@@ -396,6 +417,23 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
     }
     await checkSameRun(configuration, directory);
     checkSameSets(configuration, directory);
+  }
+}
+
+/** Returns what the folder of a seed has. @throws ConfigurationError MTL_FINE_TUNING_FOLDER */
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    throw new ConfigurationError(
+      'MTL_FINE_TUNING_FOLDER',
+      `--save: cannot list ${directory}: ${(cause as Error).message}`,
+      {
+        expected: 'a directory, which the checkpoints and results of a seed are saved to',
+        remedy: 'move what is there, or name another place with --save',
+        cause,
+      },
+    );
   }
 }
 
@@ -444,10 +482,16 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
 }
 
 /** Returns what is to be told of a seed whose results are of other data; none where it keeps no record. */
-function notesOfDoneSeed(configuration: FineTuningConfiguration, seed: number): readonly string[] {
-  const path = seedDirectory(configuration.checkpoint.save!, seed);
-  const start = readRunRecord(path)?.starts.at(-1);
-  return start === undefined ? [] : notesOfTaskData(configuration, { start, path });
+function notesOfDoneSeed(
+  { checkpoint }: FineTuningConfiguration,
+  { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
+): readonly string[] {
+  const path = seedDirectory(checkpoint.save!, seed);
+  const before = lastStartOf(path);
+  if (before === undefined) return [];
+  const { start, why } = before;
+  if (start === undefined) return [noteOfUnknownData(why, path)];
+  return notesOfTaskData(fingerprints(), { start, path });
 }
 
 /** Tells of every so many steps in a line each. */

@@ -23,6 +23,7 @@ import {
 } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
+import { closeAfterError } from '../close-all.js';
 import {
   dataChanges,
   noteOfUnknownData,
@@ -57,6 +58,8 @@ export interface OpenFineTuningOptions {
   readonly bertTask: BertTask;
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
+  /** Returns checksums of the files of the task, as `fingerprintsOfTask`; all seeds share them. */
+  readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
   /** Threads of this rank's kernels. */
@@ -115,8 +118,12 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
         isCut: isCut(options),
       },
     });
-    for (const note of notesOfData(options, loaded)) onMessage(note);
-    log = processes.isFirst ? startLog(options, { directory, iteration, stepsPerEpoch }) : undefined;
+    // the first rank reads all data for their checksums
+    log = await processes.together(async () => {
+      if (!processes.isFirst) return undefined;
+      for (const note of notesOfData(options, loaded)) onMessage(note);
+      return startLog(options, { directory, iteration, stepsPerEpoch });
+    });
     batches = batchesOf(options, progress?.consumedSamples ?? 0);
     const parts = { part, optimizer, lossScaler, batches };
     const trainer = trainerOf(options, { ...parts, stepsPerEpoch, progress });
@@ -152,10 +159,12 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
     return { training, evaluations };
   } catch (error) {
     log?.fail(error, { iteration });
-    await batches?.close();
-    part.dispose();
-    optimizer.dispose();
-    await owner.release();
+    await closeAfterError([
+      () => owner.release(),
+      () => optimizer.dispose(),
+      () => part.dispose(),
+      () => batches?.close(),
+    ]);
     throw error;
   }
 }
@@ -245,21 +254,20 @@ function optimizerOfTask(
 
 /** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
 function notesOfData(
-  { configuration, processes }: OpenFineTuningOptions,
+  { fingerprints }: OpenFineTuningOptions,
   loaded: Checkpoint | undefined,
 ): readonly string[] {
-  if (loaded === undefined || !processes.isFirst) return [];
+  if (loaded === undefined) return [];
   const { start, why } = startOfCheckpoint(loaded);
   if (start === undefined) return [noteOfUnknownData(why, loaded.path)];
-  return notesOfTaskData(configuration, { start, path: loaded.path });
+  return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
 /** Returns what is to be told of the files of a task that are not those of an earlier start. */
 export function notesOfTaskData(
-  { data }: Pick<FineTuningConfiguration, 'data'>,
+  [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },
 ): readonly string[] {
-  const [train, ...others] = fingerprintsOfTask(data);
   const [before, ...othersBefore] = start.datasets;
   const { workingDirectory } = start;
   return notesOfDataChanges({
@@ -270,7 +278,7 @@ export function notesOfTaskData(
 }
 
 function startLog(
-  { configuration, seed, layout, threads, onMessage }: OpenFineTuningOptions,
+  { configuration, seed, layout, threads, fingerprints, onMessage }: OpenFineTuningOptions,
   at: {
     readonly directory: string | undefined;
     readonly iteration: number;
@@ -278,7 +286,7 @@ function startLog(
   },
 ): RunLog | undefined {
   const { directory, iteration, stepsPerEpoch } = at;
-  const { task, data, epochs } = configuration;
+  const { task, epochs } = configuration;
   return RunLog.start({
     directory,
     threads,
@@ -292,12 +300,16 @@ function startLog(
       parallel: layout.parallel,
       training: { trainIterations: epochs * stepsPerEpoch },
     },
-    datasets: () => fingerprintsOfTask(data),
+    datasets: fingerprints,
   });
 }
 
-/** Checksums of the files of a task, all of which are read whole. */
-const fingerprintsOfTask = ({ train, valid, test }: FineTuningConfiguration['data']) =>
+/** Returns checksums of the files of a task, the training data first; all of them are read whole. */
+export const fingerprintsOfTask = ({
+  train,
+  valid,
+  test,
+}: FineTuningConfiguration['data']): RunStart['datasets'] =>
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**

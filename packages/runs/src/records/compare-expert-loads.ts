@@ -51,10 +51,12 @@ export function compareExpertLoads(
   if (firstDifference === undefined) return { commonReports: pairs.length, firstDifference };
   const { report, layers } = firstDifference;
   const { firstStep, lastStep } = report;
-  const largest = (isOf: (iteration: number) => boolean): number | undefined => {
-    const chosen = losses.filter(({ iteration }) => isOf(iteration));
-    return chosen.length === 0 ? undefined : Math.max(...chosen.map(({ relative }) => relative));
-  };
+  const largest = (isOf: (iteration: number) => boolean): number | undefined =>
+    losses.reduce<number | undefined>(
+      (most, { iteration, relative }) =>
+        isOf(iteration) ? Math.max(most ?? Number.NEGATIVE_INFINITY, relative) : most,
+      undefined,
+    );
   return {
     commonReports: pairs.length,
     firstDifference: {

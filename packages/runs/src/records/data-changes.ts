@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import type { Checkpoint } from '@mtl/checkpoint';
 import { MtlError } from '@mtl/errors';
+import type { FileContents } from './contents-of-flags.js';
 import { type RunRecord, type RunStart, readRunRecord } from './run-record.js';
 
 type Datasets = RunStart['datasets'];
@@ -18,18 +19,30 @@ type DataBefore =
  */
 export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
   const directory = dirname(path);
-  let record: RunRecord | undefined;
-  try {
-    record = readRunRecord(directory);
-  } catch (error) {
-    if (!MtlError.isInstance(error)) throw error;
-    return { why: error.message };
-  }
+  const { record, why } = recordOf(directory);
+  if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
   // clocks of hosts differ: where none is early enough, the run had one start
   const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
   return { start };
+}
+
+/** Returns the last start in a run folder, as `startOfCheckpoint`; neither where it has no record. */
+export function lastStartOf(directory: string): DataBefore | undefined {
+  const { record, why } = recordOf(directory);
+  if (why !== undefined) return { why };
+  return record && { start: record.starts.at(-1)! };
+}
+
+/** Returns the record in a run folder, if there is one, or why it cannot be read. */
+function recordOf(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
+  try {
+    return { record: readRunRecord(directory) };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return { why: error.message };
+  }
 }
 
 /**
@@ -69,12 +82,14 @@ export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'c
 /** Names files of flags that have other contents at the same place. */
 export function changedFiles(
   names: readonly string[],
-  before: Pick<RunStart, 'contents' | 'resolved' | 'flags'>,
-  now: { readonly contents: Readonly<Record<string, string>>; readonly resolved: RunStart['flags'] },
+  before: Pick<RunStart, 'contents' | 'contentsSha256' | 'resolved' | 'flags'>,
+  now: FileContents & { readonly resolved: RunStart['flags'] },
 ): readonly string[] {
   const valuesBefore = before.resolved ?? before.flags;
   return names.flatMap((flag) => {
-    const [old, current] = [before.contents?.[flag], now.contents[flag]];
+    const whole = [before.contentsSha256?.[flag], now.contentsSha256[flag]];
+    // a record of an older version has samples only
+    const [old, current] = whole.includes(undefined) ? [before.contents?.[flag], now.contents[flag]] : whole;
     const [valueBefore, value] = [valuesBefore[flag], now.resolved[flag]].map((one) => JSON.stringify(one));
     const isChanged = old !== undefined && current !== undefined && old !== current && valueBefore === value;
     return isChanged ? [`--${flag} ${[now.resolved[flag]].flat().join(' ')}: other content`] : [];

@@ -10,7 +10,7 @@ import type { ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
 import type { TrackedRun } from '@mtl/tracking';
 import { libraryVersion } from '../library-version.js';
 import { comparedFlags } from './comparable-run.js';
-import { taskDataFingerprint } from './fingerprints.js';
+import { contentsOfFlags, type FileContents } from './contents-of-flags.js';
 import {
   type RunRecord,
   type RunStart,
@@ -36,6 +36,8 @@ export interface StartRunOptions {
   readonly configuration: RecordedConfiguration;
   /** Reads checksums of what it is trained on; called where the run has a folder. */
   readonly datasets: () => RunStart['datasets'];
+  /** Reads checksums of the files that flags name; likewise. Default: `contentsOfFlags`. */
+  readonly contents?: () => FileContents;
   readonly threads: ThreadChoice;
   /** The iteration that training goes on from. */
   readonly iteration: number;
@@ -145,8 +147,10 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
   }
 }
 
-function startOf({ configuration, datasets, threads, iteration }: StartRunOptions): RunStart {
+function startOf(options: StartRunOptions): RunStart {
+  const { configuration, datasets, threads, iteration } = options;
   const { parallel, training, kind, preset, flags, resolved = flags, task } = configuration;
+  const { contents = () => contentsOfFlags(resolved) } = options;
   const { instructionSet, onednnVersion } = hostInformation();
   return {
     time: new Date().toISOString(),
@@ -159,7 +163,7 @@ function startOf({ configuration, datasets, threads, iteration }: StartRunOption
     ...(task === undefined ? {} : { task }),
     flags: { ...flags },
     resolved: comparedFlags(resolved),
-    contents: contentsOfFlags(resolved),
+    ...contents(),
     iteration,
     trainIterations: training.trainIterations,
     commit: checkoutCommit(dirname(fileURLToPath(import.meta.url))),
@@ -192,34 +196,5 @@ function checkoutCommit(directory: string): string | null {
     return execFileSync('git', argv, { encoding: 'utf8', timeout: 5000, stdio: [...stdio] }).trim() || null;
   } catch {
     return null;
-  }
-}
-
-/** Flags whose values name files or folders to read. Those of datasets have checksums of their own. */
-const flagsOfFiles = [
-  ...['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'],
-  ...['validation-data', 'load-hf', 'load-lora', 'pipeline-schedule'],
-];
-
-/**
- * Checksums of what flags name, by flag, as those of datasets (see `taskDataFingerprint`). A value that names
- * nothing, such as the name of a schedule, has none.
- */
-export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    flagsOfFiles.flatMap((name) => {
-      const checksum = checksumOf([flags[name] ?? []].flat() as readonly unknown[]);
-      return checksum === undefined ? [] : [[name, checksum]];
-    }),
-  );
-}
-
-function checksumOf(paths: readonly unknown[]): string | undefined {
-  if (paths.length === 0 || !paths.every((path) => typeof path === 'string')) return undefined;
-  try {
-    return paths.map((path) => taskDataFingerprint(path).sampledSha256).join(' ');
-  } catch {
-    // no file, or one that was removed meanwhile: the value is compared
-    return undefined;
   }
 }

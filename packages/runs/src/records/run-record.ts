@@ -50,6 +50,8 @@ const startSchema = z.object({
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
   contents: z.record(text, text).optional(),
+  /** SHA-256 of all bytes of those that were read whole. Absent in records of older versions. */
+  contentsSha256: z.record(text, text).optional(),
   /** The iteration that it went on from; 0 for the first step. */
   iteration: count,
   trainIterations: count,

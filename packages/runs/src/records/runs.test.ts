@@ -16,6 +16,7 @@ import { mergeOptions, smallRun } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { resolvedFlags } from '../training/begin-reports.js';
+import { compareExpertLoads } from './compare-expert-loads.js';
 import { compareRuns } from './compare-runs.js';
 import { datasetFingerprint } from './fingerprints.js';
 import { listRuns, readRun, runDirectoryOf } from './read-run.js';
@@ -326,6 +327,16 @@ describe('compareRuns of mixtures of experts', () => {
         largestBefore: expect.closeTo(1e-6, 9) as number,
         largestAfter: expect.closeTo(1 / 3, 9) as number,
       },
+    });
+  });
+
+  it('compares the losses of more steps than a call has arguments', () => {
+    const run = (loads: readonly (readonly number[])[]) => [
+      { type: 'experts', iteration: 200_001, lm_loss: null, steps: 1, layers, loads },
+    ];
+    const losses = Array.from({ length: 400_000 }, (_, index) => ({ iteration: index + 1, relative: index }));
+    expect(compareExpertLoads([run(even), run(moved)], losses)).toMatchObject({
+      firstDifference: { firstStep: 200_001, largestBefore: 199_999, largestAfter: 399_999 },
     });
   });
 

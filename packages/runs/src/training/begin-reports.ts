@@ -12,6 +12,8 @@ import {
 } from '@mtl/run-parts/internal';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
+import { once } from '../once.js';
+import { contentsOfFlags, type FileContents } from '../records/contents-of-flags.js';
 import {
   changedFiles,
   dataChanges,
@@ -20,7 +22,7 @@ import {
   startOfCheckpoint,
   tokenizerFiles,
 } from '../records/data-changes.js';
-import { contentsOfFlags, RunLog } from '../records/run-log.js';
+import { RunLog } from '../records/run-log.js';
 import type { DataOfRun } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
@@ -74,32 +76,42 @@ export async function beginReports(
   });
   const resolved = resolvedFlags({ configuration, model, tokenizer: data.tokenizer });
   const flopsFormula = modelFlopsText(flopsShape);
-  if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula), threads };
-  for (const note of notesOfData(start, { data, resolved })) onMessage(note);
-  const log = RunLog.start({
-    directory: configuration.checkpoint.save,
-    configuration: {
-      ...run.configuration,
-      training: configuration.training,
-      resolved,
-    },
-    datasets: data.fingerprints,
-    threads,
-    iteration,
-    onMessage,
+  // the first rank reads files for their checksums
+  const begun = await processes.together(async () => {
+    if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula) };
+    const contents = once(() => contentsOfFlags(resolved));
+    for (const note of notesOfData(start, { data, resolved, contents })) onMessage(note);
+    const log = RunLog.start({
+      directory: configuration.checkpoint.save,
+      configuration: {
+        ...run.configuration,
+        training: configuration.training,
+        resolved,
+      },
+      contents,
+      datasets: data.fingerprints,
+      threads,
+      iteration,
+      onMessage,
+    });
+    const reporting = { configuration, stream, flopsFormula, resume: progress, log };
+    const reporters = await openTrainingReporters(reporting).catch((error: unknown) => {
+      log?.fail(error, { iteration });
+      throw error;
+    });
+    return { log, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
   });
-  const reporting = { configuration, stream, flopsFormula, resume: progress, log };
-  const reporters = await openTrainingReporters(reporting).catch((error: unknown) => {
-    log?.fail(error, { iteration });
-    throw error;
-  });
-  return { log, threads, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
+  return { ...begun, threads };
 }
 
 /** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
 function notesOfData(
   { resumed }: Pick<StartOfRun, 'resumed'>,
-  now: { readonly data: DataOfRun; readonly resolved: Readonly<Record<string, unknown>> },
+  now: {
+    readonly data: DataOfRun;
+    readonly resolved: Readonly<Record<string, unknown>>;
+    readonly contents: () => FileContents;
+  },
 ): readonly string[] {
   const saved = resumed?.state.configuration as Partial<SavedConfiguration> | undefined;
   // no training run has written it
@@ -107,7 +119,7 @@ function notesOfData(
   const { start, why } = startOfCheckpoint(resumed);
   if (start === undefined) return [noteOfUnknownData(why, resumed.path)];
   const { data, resolved } = now;
-  const files = { contents: contentsOfFlags(resolved), resolved };
+  const files = { ...now.contents(), resolved };
   return notesOfDataChanges({
     training: [...dataChanges(start, data.fingerprints()), ...changedFiles(tokenizerFiles, start, files)],
     evaluation: changedFiles(['validation-data'], start, files),

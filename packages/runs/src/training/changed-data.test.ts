@@ -1,9 +1,10 @@
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { IndexedDataset, IndexedDatasetWriter } from '@mtl/data';
 import { afterAll, describe, expect, it } from 'vitest';
-import { dataChanges } from '../records/data-changes.js';
+import { contentsOfFlags } from '../records/contents-of-flags.js';
+import { changedFiles, dataChanges } from '../records/data-changes.js';
 import { datasetFingerprint, datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
 import { type TrainOptions, train } from './train.js';
 
@@ -172,6 +173,40 @@ describe('fingerprints', () => {
     // a record of an older version tells what it knows
     const { sha256: _, ...older } = before;
     expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
+  });
+
+  it('notice one byte of a large file that a flag names, but read models in samples', () => {
+    const path = pathOf('tokenizer.json');
+    writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
+    mkdirSync(pathOf('model'), { recursive: true });
+    writeFileSync(pathOf('model/weights'), Buffer.alloc(2 ** 20, 'x'));
+    const resolved = {
+      'tokenizer-model': path,
+      'vocab-file': path,
+      'merge-file': path,
+      'chat-template': path,
+      'validation-data': [path, pathOf('model')],
+      'pipeline-schedule': path,
+      'load-hf': pathOf('model'),
+      'load-lora': pathOf('model'),
+    };
+    const files = Object.keys(resolved);
+    const before = { ...contentsOfFlags(resolved), resolved, flags: resolved };
+    for (const changed of [path, pathOf('model/weights')]) change(changed, 10_000);
+    const now = { ...contentsOfFlags(resolved), resolved };
+    expect(now.contents).toEqual(before.contents);
+    expect(changedFiles(files, before, now)).toEqual(
+      files
+        .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
+        .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
+    );
+    // a record of an older version tells what it knows
+    const { contentsSha256: _, ...older } = before;
+    expect(changedFiles(files, older, now)).toEqual([]);
+    change(path, 0);
+    expect(changedFiles(['vocab-file'], older, { ...contentsOfFlags(resolved), resolved })).toEqual([
+      `--vocab-file ${path}: other content`,
+    ]);
   });
 
   it('notice one token of small datasets, and do not read large ones whole', () => {

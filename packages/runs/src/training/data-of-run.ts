@@ -9,6 +9,7 @@ import type {
 import { ConfigurationError } from '@mtl/errors';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { dataOfConversations, openTrainingData, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
+import { once } from '../once.js';
 import { datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
 import type { RunStart } from '../records/run-record.js';
 import type { StartOfRun } from './load-start.js';
@@ -48,15 +49,6 @@ export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
 /** Closes the files of the datasets of a run. */
 export function closeDatasets({ train, valid, test }: DataOfRun['datasets']): void {
   for (const dataset of [train, valid, test]) dataset?.close();
-}
-
-/** Returns a function that computes its value when it is called first. */
-function once<Value>(compute: () => Value): () => Value {
-  let computed: { readonly value: Value } | undefined;
-  return () => {
-    computed ??= { value: compute() };
-    return computed.value;
-  };
 }
 
 async function documentsOfRun({

@@ -40,7 +40,7 @@ async function write(options: Partial<OpenMetricsFilesOptions>): Promise<string[
   };
   for (const reporter of files.all) reporter.step?.(step);
   for (const reporter of files.all) reporter.validation?.({ iteration: 1, loss: 2, consumedSamples: 4 });
-  files.close();
+  for (const sink of files.all) await sink.close('finished');
   return printed;
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
@@ -99,6 +99,24 @@ it('can be left, which its folder says; the steps are run once', async () => {
   // the folder is free again, and has the checkpoint of the second step
   await using training = await train({ ...tiny, checkpoint: { save, load: save } });
   expect(Object.keys(await lossesOf(training))).toEqual(['3', '4', '5', '6']);
+});
+
+it('lists the checkpoints of a run that goes back while all ranks wait', async () => {
+  const [save, moved] = [join(directory, 'listed'), join(directory, 'moved')];
+  {
+    const training = { ...tiny.training, exitInterval: 2 };
+    await using first = await train({ ...tiny, training, checkpoint: { save } });
+    await first.run();
+  }
+  await using training = await train({ ...tiny, checkpoint: { save, load: save, ckptStep: 2 } });
+  // what reads the folder fails from now on
+  renameSync(save, moved);
+  writeFileSync(save, '');
+  onTestFinished(() => void vi.restoreAllMocks());
+  vi.spyOn(training.processes, 'together').mockRejectedValueOnce(new Error('all ranks wait'));
+  await expect(training.run()).rejects.toThrow('all ranks wait');
+  rmSync(save);
+  renameSync(moved, save);
 });
 
 it('starts no further run after a signal, however many the program would train', async () => {

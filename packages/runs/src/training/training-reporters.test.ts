@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import type { MetricsSink } from '@mtl/trainer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openTrainingReporters } from './training-reporters.js';
+import { closeSinks, openTrainingReporters } from './training-reporters.js';
 
 let directory: string;
 beforeEach(() => {
@@ -74,6 +75,26 @@ describe('the lines of a run', () => {
     expect(short).toContain('iteration   1/100 | lm loss 3.0000 | ');
     const { printed } = await outputOf([3], { preset: 'gpt2-124m' });
     expect(printed).toContain(' iteration        1/     100 | consumed samples:            4 | ');
+  });
+});
+
+describe('the sinks of a run', () => {
+  it('are all closed, also after one that cannot be', async () => {
+    const closed: string[] = [];
+    const sink = (name: string, error?: Error): MetricsSink => ({
+      close: async (outcome) => {
+        closed.push(`${name} ${outcome}`);
+        if (error !== undefined) throw error;
+        return [[name, 'rows']];
+      },
+    });
+    const sinks = [sink('a'), sink('b', new Error('disk full')), sink('c', new Error('later')), sink('d')];
+    await expect(closeSinks(sinks, 'failed')).rejects.toThrow('disk full');
+    expect(closed).toEqual(['a failed', 'b failed', 'c failed', 'd failed']);
+    expect(await closeSinks([sink('a'), sink('d')], 'finished')).toEqual([
+      ['a', 'rows'],
+      ['d', 'rows'],
+    ]);
   });
 });
 

@@ -15,7 +15,7 @@ import {
   type TrainingReporter,
   TrainingSummary,
 } from '@mtl/trainer';
-import { closeAfterError } from '../close-all.js';
+import { closeAfterError, closeAll } from '../close-all.js';
 import { metricsPath, risingValidation } from '../records/metrics-records.js';
 import type { RunLog } from '../records/run-log.js';
 import type { PlanComparison } from './plan-comparison.js';
@@ -96,10 +96,23 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     close: async (outcome) => {
       const rising = risingValidation(evaluations);
       const rows: SummaryRow[] = rising === undefined ? [] : [['note', rising]];
-      for (const sink of sinks) rows.push(...((await sink.close(outcome)) ?? []));
-      return rows;
+      return [...rows, ...(await closeSinks(sinks, outcome))];
     },
   };
+}
+
+/** Closes all sinks, also after one that could not be closed, and returns what they add to a summary. */
+export async function closeSinks(
+  sinks: readonly MetricsSink[],
+  outcome: RunOutcome,
+): Promise<readonly SummaryRow[]> {
+  const rows: SummaryRow[] = [];
+  await closeAll(
+    sinks.map((sink) => async () => {
+      rows.push(...((await sink.close(outcome)) ?? []));
+    }),
+  );
+  return rows;
 }
 
 export interface OpenMetricsFilesOptions {
@@ -122,7 +135,6 @@ export interface MetricsFiles {
   readonly all: readonly MetricsSink[];
   /** Evaluations of the run before it was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
-  close(): void;
 }
 
 /**
@@ -136,13 +148,10 @@ export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promis
   const own = directory === undefined ? undefined : metricsPath(directory);
   const paths = [own, isSamePlace(own, copy) ? undefined : copy].filter((path) => path !== undefined);
   const writers: MetricsJsonlWriter[] = [];
-  const close = (): void => {
-    for (const writer of writers) writer.close();
-  };
   try {
     for (const path of paths) writers.push(await MetricsJsonlWriter.open({ path, resumeIteration }));
   } catch (error) {
-    close();
+    await closeAfterError(writers.map((writer) => () => writer.close()));
     throw error;
   }
   for (const { path, movedAside } of writers) {
@@ -157,6 +166,5 @@ export async function openMetricsFiles(options: OpenMetricsFilesOptions): Promis
       close: () => writer.close(),
     })),
     evaluations: writers[0]?.evaluations ?? [],
-    close,
   };
 }

@@ -258,16 +258,16 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     const { directory, owner, loaded, isStepChosen, configurationFor, ...settings } = this.#parts.save;
     if (directory === undefined) return undefined;
     const { processes, tokenizer } = this;
-    const { isFirst } = processes;
-    return {
-      ...settings,
-      directory,
-      owned: owner.owned,
-      run: isFirst && loaded !== undefined ? await continuedRun(loaded, { isStepChosen }) : undefined,
-      loadedFrom: loaded?.path,
-      configuration: await processes.together(async () => (isFirst ? await configurationFor(directory) : {})),
-      prepareDirectory: isFirst ? await keepTokenizer(directory, tokenizer) : undefined,
-    };
+    // the first rank lists and opens checkpoints, and copies files
+    const ofFirst = await processes.together(async () => {
+      if (!processes.isFirst) return { configuration: {} };
+      return {
+        run: loaded === undefined ? undefined : await continuedRun(loaded, { isStepChosen }),
+        configuration: await configurationFor(directory),
+        prepareDirectory: await keepTokenizer(directory, tokenizer),
+      };
+    });
+    return { ...settings, directory, owned: owner.owned, loadedFrom: loaded?.path, ...ofFirst };
   }
 }
 

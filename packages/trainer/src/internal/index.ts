@@ -10,5 +10,6 @@ export {
   rememberStopSignal,
   StopSignals,
   stopSignal,
+  stopSignalNames,
 } from '../stop-signals.js';
 export { gradientTensors, isOptimizerTensor, parameterNameOf } from '../training-state.js';

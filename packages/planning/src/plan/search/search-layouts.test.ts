@@ -337,8 +337,15 @@ describe('searchLayouts', () => {
     const { layouts } = await searchLayouts({ ...options, memoryBytes: 900 * mebibyte });
     expect(layouts.map(({ candidate }) => candidate.microBatch)).toEqual([4]);
     expect(layouts[0]!.estimatedBytes).toBeLessThan(300 * mebibyte);
-    const refused = searchLayouts({ ...options, memoryBytes: 700 * mebibyte });
+    const told: SearchProgress[] = [];
+    const refused = searchLayouts({
+      ...options,
+      memoryBytes: 700 * mebibyte,
+      onProgress: (progress) => told.push(progress),
+    });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
+    // 12 layouts until a rank does not fit, then the 3 with the smallest estimates whole
+    expect(told.at(-1)!.numPlanned + 1).toBe(12 + 3);
   });
 
   it.each<{ options: RunOptions; code: string; message: RegExp }>([

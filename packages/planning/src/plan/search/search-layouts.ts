@@ -8,7 +8,7 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { numProcessesOption, resolvedFlagsOption } from '@mtl/configuration/internal';
+import { numProcessesOption, parsedFlagsOption } from '@mtl/configuration/internal';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -50,7 +50,7 @@ export interface SearchLayoutsOptions {
 }
 
 const checks: OptionChecks<SearchLayoutsOptions> = {
-  flags: required(resolvedFlagsOption),
+  flags: required(parsedFlagsOption),
   numProcesses: required(numProcessesOption),
   profile: required(profileOption),
   memoryBytes: bytesOption,
@@ -58,7 +58,7 @@ const checks: OptionChecks<SearchLayoutsOptions> = {
   onProgress: functionOption,
 };
 
-/** The number of candidates that a search has estimated, and of those that it has planned whole. */
+/** The number of candidates that a search has estimated, and of the plans that it has made whole. */
 export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
@@ -124,12 +124,15 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   const tooLarge: Estimated[] = [];
   const kinds = new Set<string>();
   let numPlanned = 0;
+  const onPlan = (): void => {
+    const [numFound, numWanted] = [layouts.length, numBest];
+    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++, numFound, numWanted });
+  };
   for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
     const { candidate, ...estimate } = each;
     if (kinds.has(kindOf(candidate))) continue;
     if (layouts.length === numBest) break;
-    const [numFound, numWanted] = [layouts.length, numBest];
-    onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++, numFound, numWanted });
+    onPlan();
     const run = configured(candidate, context);
     if (run === undefined) continue;
     const plan = await planIfFits(run.configuration, { profile, memoryBytes });
@@ -143,7 +146,8 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   }
   if (layouts.length === 0) {
     // what libraries take is known of whole plans alone
-    const known = tooLarge.length > 0 ? await plannedWhole(tooLarge, context) : estimates;
+    const known =
+      tooLarge.length > 0 ? await plannedWhole(smallest(tooLarge), { ...context, onPlan }) : estimates;
     throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
   }
   layouts.sort((a, b) => a.plan.iterationSeconds - b.plan.iterationSeconds);
@@ -381,11 +385,21 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
   return { estimate, refine: estimate };
 }
 
+/** The number of layouts that are planned whole to tell what the least takes: estimates have their order. */
+const numSmallest = 3;
+
+const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
+  layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
+
 /** Layouts with the memory of their fullest rank, all ranks planned. */
-async function plannedWhole(layouts: readonly Estimated[], context: Context): Promise<Estimated[]> {
+async function plannedWhole(
+  layouts: readonly Estimated[],
+  { onPlan, ...context }: Context & { readonly onPlan: () => void },
+): Promise<Estimated[]> {
   const { profile } = context.options;
   const planned: Estimated[] = [];
   for (const each of layouts) {
+    onPlan();
     const { configuration } = configured(each.candidate, context)!;
     const { ranks } = await planRun(configuration, { profile });
     planned.push({ ...each, memoryBytes: Math.max(...ranks.map(wholeMemory)) });
