@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { loadAddon } from './addon.js';
+import { errorOf, loadAddon } from './addon.js';
 
 describe('loadAddon', () => {
   const { platform } = process;
@@ -29,5 +29,16 @@ describe('loadAddon', () => {
         remedy: expect.stringContaining('docker run'),
       }),
     );
+  });
+});
+
+describe('errorOf', () => {
+  it('says how to go on after a rank died, which other failures do not', () => {
+    const died = errorOf({ code: 'MTL_RANK_DIED', message: 'rank 3 died', rank: 3 });
+    expect(died).toMatchObject({ code: 'MTL_RANK_DIED', message: 'rank 3 died', details: { rank: 3 } });
+    for (const words of ['SIGKILL', 'newest checkpoint with --load', 'mtl run --max-restarts']) {
+      expect(died.remedy).toContain(words);
+    }
+    expect(errorOf({ code: 'MTL_TIMEOUT', message: 'no answer' }).remedy).toBeUndefined();
   });
 });

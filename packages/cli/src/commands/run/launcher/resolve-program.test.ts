@@ -20,6 +20,21 @@ describe('resolveProgram', () => {
     );
   });
 
+  it.each(['gpt', 'bert'])('names %s in place of its program that is not on the PATH', (name) => {
+    const path = process.env.PATH;
+    process.env.PATH = '/usr/bin:/bin';
+    try {
+      expect(() => resolveProgram(`${name}-train`)).toThrowError(
+        expect.objectContaining({
+          code: 'MTL_PROGRAM',
+          remedy: expect.stringContaining(`mtl run --nproc-per-node N ${name} -- FLAGS`),
+        }),
+      );
+    } finally {
+      process.env.PATH = path;
+    }
+  });
+
   it.each([
     ['pretrain_gpt.py', /gpt -- FLAGS/],
     ['Megatron-LM/pretrain_bert.py', /bert -- FLAGS/],

@@ -30,6 +30,7 @@ export function resolveProgram(program: string): string {
     throw new ConfigurationError(notFound, `program ${program} not found`, {
       expected:
         'a .js, .mjs, .ts or .mts file, a directory with a package.json, a JavaScript command on the PATH, gpt, bert or mtl',
+      ...remedyOf(program),
     });
   }
   const script = statSync(path).isDirectory() ? scriptOfPackage(path, program) : path;
@@ -59,6 +60,15 @@ export function loadersOf(script: string): string[] {
     `${script} is TypeScript, which Node.js ${process.versions.node} does not run`,
     { remedy: 'npm install --save-dev tsx, or use Node.js 22.18 or newer' },
   );
+}
+
+/** Says what to run in place of a training program that is not on the PATH. */
+function remedyOf(program: string): { readonly remedy?: string } {
+  const model = /^(gpt|bert)-train$/.exec(program)?.[1];
+  if (model === undefined) return {};
+  return {
+    remedy: `name it ${model}, which is the same program wherever mtl is installed: mtl run --nproc-per-node N ${model} -- FLAGS`,
+  };
 }
 
 /** The program here for each script of Megatron-LM. */
