@@ -1,10 +1,10 @@
 import { bundle, library } from '@mtl/tooling/tsup';
 
-/**
- * Commands that are not bundled with what they use of other packages, since they may load modules of a user,
- * who imports these packages too: there must be one copy of each.
- */
-const others = [
+/** Commands that are bundled with what they use of other packages. */
+const bundled = ['checkpoint', 'data/data', 'doctor', 'run/run', 'runs', 'watch'];
+
+/** Commands that load modules of a user, who imports the same packages: there must be one copy of each. */
+const linked = [
   'calibrate',
   'chat',
   'completion',
@@ -18,10 +18,14 @@ const others = [
   'train',
 ];
 
+const entryOf = (name: string) => ({ [`commands/${name}`]: `src/commands/${name}.ts` });
+
+// each bundle by itself: files shared by several would have all that is in the index of a package
 export default [
-  library({
-    index: 'src/index.ts',
-    ...Object.fromEntries(others.map((name) => [`commands/${name}`, `src/commands/${name}.ts`])),
+  library({ index: 'src/index.ts', ...Object.assign({}, ...linked.map(entryOf)) }),
+  bundle({
+    entry: { main: 'src/main.ts' },
+    external: [...bundled, ...linked].map((name) => `./commands/${name}.js`),
   }),
-  bundle({ entry: { main: 'src/main.ts' }, external: others.map((name) => `./commands/${name}.js`) }),
+  ...bundled.map((name) => bundle({ entry: entryOf(name) })),
 ];

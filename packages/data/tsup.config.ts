@@ -1,13 +1,6 @@
-import { copyFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-/** GPT-2's vocabulary is bundled, a fiftieth of the package that it comes from. */
-function copyLicenses(build: string): void {
-  copyFileSync('node_modules/gpt-tokenizer/LICENSE', join(build, 'LICENSE-gpt-tokenizer.txt'));
-}
-
-// Worker threads are files of their own.
+// Worker threads are files of their own. GPT-2's vocabulary is a fiftieth of the package that it comes from.
 export default library(
   [
     ...entryPoints(),
@@ -15,5 +8,5 @@ export default library(
     'src/corpora/parquet-worker.ts',
     'src/loading/batch-worker.ts',
   ],
-  { addFiles: copyLicenses },
+  { bundles: ['oniguruma-parser', 'oniguruma-to-es'] },
 );

@@ -38,6 +38,7 @@ export const addLicenses = (outDir) => ({
   name: 'licenses',
   setup(build) {
     build.onEnd(({ metafile }) => {
+      if (metafile === undefined) return; // the build failed
       const inputs = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
       const folders = new Set(inputs.map((path) => thirdPartyOf(join(process.cwd(), path))));
       for (const folder of folders) if (folder !== undefined) addLicense(folder, outDir);

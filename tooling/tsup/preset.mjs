@@ -8,15 +8,18 @@ export { entryPoints };
 /**
  * The build of every package: ESM for Node 20 from the named entry points. build-packages.mjs makes the
  * declarations. `addFiles(folder)` puts further files into the folder of the build, which build-packages.mjs
- * names.
+ * names. `bundles` names third parties whose code the build contains, with their licences: those of many
+ * small files, which take long to import one by one.
  */
-export function library(entry = entryPoints(), { addFiles } = {}) {
+export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
   return defineConfig({
     entry,
     ...(addFiles === undefined ? {} : { onSuccess: () => addFiles(outDir) }),
     ...common(outDir),
     treeshake: true,
+    noExternal: [...bundles],
+    esbuildPlugins: [addLicenses(outDir)],
   });
 }
 
@@ -30,7 +33,7 @@ const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
  * @param external modules, as imports name them, that are not bundled; nor are third parties that the program
  *   depends on itself, and packages that load native code
  */
-export function bundle({ entry, external }) {
+export function bundle({ entry, external = [] }) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
   const { dependencies = {} } = JSON.parse(readFileSync('package.json', 'utf8'));
   const thirdParties = Object.keys(dependencies).filter((name) => !name.startsWith('@mtl/'));
@@ -46,7 +49,6 @@ export function bundle({ entry, external }) {
     esbuildOptions: (options, context) => {
       shared.esbuildOptions(options, context);
       options.conditions = ['@mtl/source'];
-      options.metafile = true;
     },
   });
 }
@@ -63,5 +65,6 @@ const common = (outDir) => ({
   // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
   esbuildOptions: (options) => {
     options.absWorkingDir = process.cwd();
+    options.metafile = true; // which licences are named by
   },
 });

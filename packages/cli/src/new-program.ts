@@ -2,8 +2,8 @@ import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { newCommand } from './command-line/new-command.js';
 
-// this file stays directly in `src`: its build is directly in `dist`, at the same distance from package.json
-const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+// by the name of the package, since builds are at several depths
+const { version } = createRequire(import.meta.resolve('@mtl/cli'))('../package.json') as { version: string };
 
 /** Returns the command `mtl` without its subcommands. */
 export const newProgram = (): Command =>
