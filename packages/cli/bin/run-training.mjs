@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
+import * as module from 'node:module';
 
 /** Runs the training program of a model: what apps/gpt-train and apps/bert-train run in a checkout. */
 export async function runTraining(options) {
+  module.enableCompileCache?.(); // from Node.js 22.1 on
   if (existsSync(new URL('../dist/main.js', import.meta.url))) {
     const { runTrainingProgram } = await import('@mtl/runs');
     await runTrainingProgram({ ...options, argv: process.argv.slice(2) });
