@@ -66,8 +66,8 @@ beforeAll(async () => {
   const [[first]] = (await runs.run(2, [{ name: 'spread', options: saving }])) as [TrainGptResult[]];
   output = first!.output;
 });
-afterAll(async () => {
-  await runs.remove();
+afterAll(() => {
+  runs.remove();
   rmSync(directory, { recursive: true });
 });
 
