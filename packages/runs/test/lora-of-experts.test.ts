@@ -137,7 +137,7 @@ describe('layouts', () => {
   it('may have stages without adapters', async () => {
     const experts = mergeOptions(begin, { lora: { loraTargets: ['mlp.experts.down_proj'] } });
     await runs.run(1, [{ name: 'experts alone', options: experts }]);
-    for (const pipelineSchedule of ['zb-h1', ...inWholeRuns('1f1b')]) {
+    for (const pipelineSchedule of ['1f1b', 'zb-h1']) {
       const layout = { pipelineModelParallelSize: 2, pipelineSchedule };
       await runs.run(2, [{ name: pipelineSchedule, options: mergeOptions(experts, { layout }) }]);
       const { loss, norm } = runs.differences(pipelineSchedule, 'experts alone');
