@@ -16,8 +16,8 @@ import {
   type OpenGptWeightsOptions,
 } from '@mtl/saved-models';
 import { readLoadedFlags, savedWeights } from '@mtl/saved-models/internal';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';

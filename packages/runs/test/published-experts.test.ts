@@ -103,8 +103,8 @@ describe.each([
 });
 
 /**
- * The blocks of both at 1/64 of their width, with one layer of Qwen and a quarter of its experts on each stage in
- * fast runs, two layers otherwise; experts over both data-parallel ranks.
+ * The blocks of both at 1/64 of their width, with one layer of Qwen and a quarter of its experts on each
+ * stage in fast runs, two layers otherwise; experts over both data-parallel ranks.
  */
 const narrow = (own: RunOptions['model']): RunOptions => ({
   model: {

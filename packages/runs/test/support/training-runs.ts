@@ -140,8 +140,8 @@ export class TrainingRuns {
   }
 
   /**
-   * Largest relative differences of loss and gradient norm between two runs, step by step; or of the steps that
-   * a run took before it stopped.
+   * Largest relative differences of loss and gradient norm between two runs, step by step; or of the steps
+   * that a run took before it stopped.
    */
   differences(
     name: string,

@@ -7,8 +7,8 @@ import type { RankFailure, RankReply, RankRequest, RunOnRequestArgument } from '
 
 /**
  * In-memory ranks that wait for what to run: a rank's thread takes longer to start than a small model to
- * train. The first run in a world of a size starts its ranks, and one that fails ends them, unless it is of one
- * rank: it has left no other in the middle of a collective.
+ * train. The first run in a world of a size starts its ranks, and one that fails ends them, unless it is of
+ * one rank: it has left no other in the middle of a collective.
  */
 export class WaitingRanks<Argument, Result> {
   readonly #module: URL;
