@@ -118,12 +118,12 @@ it('moves every adapter of every expert from where it began', async () => {
 });
 
 describe('layouts', () => {
-  const two = {
+  const two: Readonly<Record<string, RunOptions>> = {
     // experts over its ranks are in the run `spread`
-    ...Object.fromEntries(inWholeRuns(['dp 2, distributed optimizer', sharded])),
+    ...Object.fromEntries(inWholeRuns<[string, RunOptions][]>(['dp 2, distributed optimizer', sharded])),
     'tp 2, sequence parallel': tensor,
     'pp 2, zb-h1': { layout: { pipelineModelParallelSize: 2, pipelineSchedule: 'zb-h1' } },
-  } satisfies Readonly<Record<string, RunOptions>>;
+  };
 
   it('have the curve of one process', async () => {
     const trainings = Object.entries(two).map(([name, layout]) => ({

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ModelKind, RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { preparedCorpus } from './prepared-corpus.js';
@@ -30,7 +31,14 @@ const small: RunOptions = {
     hiddenDropout: 0.1,
   },
   data: { seqLength: 32, split: '90,10,0' },
-  training: { microBatchSize: 2, globalBatchSize: 8, trainIters: 24, evalIters: 1, evalInterval: 8 },
+  training: {
+    // half of the passes of a step; layouts of whole runs need as many as there are
+    microBatchSize: numberInRuns({ whole: 1, fast: 2 }),
+    globalBatchSize: 8,
+    trainIters: 24,
+    evalIters: 1,
+    evalInterval: 8,
+  },
   optimizer: { lr: 5e-3, lrDecayStyle: 'cosine', lrDecayIters: 24, clipGrad: 1 },
   logging: { logInterval: 1, noEvalSamples: true },
   layout: { threads: 1 },
