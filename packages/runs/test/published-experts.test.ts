@@ -31,6 +31,7 @@ const qwen3 = `
   --moe-router-dtype fp32 --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 1e-3
   --moe-grouped-gemm --moe-token-dispatcher-type alltoall --moe-permute-fusion
   --micro-batch-size 1 --global-batch-size 256 --lr 1e-4 --train-iters 1000 --bf16
+  --pipeline-model-parallel-size ${numberInRuns({ whole: 2, fast: 1 })}
   --expert-model-parallel-size 8 --use-distributed-optimizer
   --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
   --device cuda --vocab-size 151936 --make-vocab-size-divisible-by 128`;
