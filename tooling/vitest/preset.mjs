@@ -16,6 +16,19 @@ export const waiting = { maxWorkers: 3 };
  */
 export const shared = { isolate: false };
 
+/**
+ * For packages of which some test files count tensors or memory: each of these has a process of its own, and
+ * the others are as with `shared`.
+ *
+ * @param {readonly string[]} counting patterns of the files that have a process of their own
+ */
+export const sharedBut = (counting) => ({
+  projects: [
+    library({ name: 'own process', include: [...counting] }),
+    library({ ...shared, name: 'shared', exclude: [...configDefaults.exclude, ...counting] }),
+  ],
+});
+
 /** For packages whose tests use all cores, or measure how long something takes: one file at a time. */
 export const alone = { fileParallelism: false };
 

@@ -1,5 +1,6 @@
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
@@ -58,8 +59,17 @@ describe('sequences that two ranks share', () => {
 
   it.each<[string, number, RunOptions]>([
     ['whole', 1, {}],
-    ['over four ranks', 4, { layout: { contextParallelSize: 4, cpCommType: ['all_gather'] } }],
-    ['in another way for each layer', 2, { layout: { contextParallelSize: 2, cpCommType: ['a2a', 'p2p'] } }],
+    // p2p is how the run before was divided
+    [
+      'in another way for each layer',
+      2,
+      { layout: { contextParallelSize: 2, cpCommType: ['a2a', 'all_gather'] } },
+    ],
+    ...inWholeRuns<[string, number, RunOptions][]>([
+      'over four ranks',
+      4,
+      { layout: { contextParallelSize: 4, cpCommType: ['all_gather'] } },
+    ]),
   ])('go on in another layout, since no file knows of it: %s', async (layout, worldSize, options) => {
     const load: RunOptions = { checkpoint: { load: runs.pathOf('divided'), ckptStep: 4 } };
     const name = `from divided ${layout}`;

@@ -4,6 +4,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { scoreTokens } from '@mtl/inference';
 import { loadGptForInference } from '@mtl/saved-models';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
@@ -80,6 +81,9 @@ describe('fine-tuning on conversations', () => {
     expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 45\+3\?\nassistant: /);
   });
 
+  /** The number of steps of one epoch, and two of the next. */
+  const stepsInSecondEpoch = (): number => runs.metricsOf('whole').length / 3 + 2;
+
   it('trains epochs of all conversations, and evaluates after each', () => {
     expect(output).toMatch(/45 to train on, 15 to evaluate on\n/);
     const [, rows] = /in (\d+) samples of 32/.exec(output)!;
@@ -116,7 +120,7 @@ describe('fine-tuning on conversations', () => {
   });
 
   it('goes on in the middle of an epoch to the bit, from what is saved alone', async () => {
-    const interval = runs.metricsOf('whole').length / 3 + 2;
+    const interval = stepsInSecondEpoch();
     const data = readFileSync(runs.pathOf('chat.jinja'));
     await runs.run(1, [run('stopped', { training: { exitInterval: interval } })]);
     expect(runs.metricsOf('stopped').length).toBe(interval);
@@ -146,14 +150,21 @@ describe('fine-tuning on conversations', () => {
     // every conversation is divided over both
     ['context-parallel', { layout: { contextParallelSize: 2 } }],
   ])('has the curve of one process on two %s ranks', async (name, layout) => {
-    const first = (await runs.run(2, [run(name, layout)]))[0]![0]!;
-    const { loss, norm } = runs.differences(name, 'whole');
+    const exitInterval = stepsInSecondEpoch();
+    const first = (
+      await runs.run(2, [run(name, mergeOptions(layout, { training: { exitInterval } }))])
+    )[0]![0]!;
+    expect(runs.metricsOf(name).length).toBe(exitInterval);
+    const { loss, norm } = runs.differences(name, 'whole', { stopped: true });
     expect(loss).toBeLessThan(tolerances.fp32.loss);
     expect(norm).toBeLessThan(tolerances.fp32.norm);
-    expect(validationDifference(first.output, output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
+    const ofFirstEpoch = output.slice(0, output.indexOf('\n', output.indexOf('validation loss')));
+    expect(validationDifference(first.output, ofFirstEpoch)).toBeLessThan(
+      tolerances.fp32.loss + printedTwice,
+    );
   });
 
-  it('trains low-rank adapters alone, on four ranks as in one process', async () => {
+  it('trains low-rank adapters alone, on several ranks as in one process', async () => {
     const adapters: RunOptions = {
       checkpoint: { load: runs.pathOf('whole'), finetune: true },
       lora: { loraRank: 4, loraDropout: 0.1 },
@@ -161,13 +172,17 @@ describe('fine-tuning on conversations', () => {
     const options = mergeOptions(adapters, { data: { epochs: 1 } });
     const { output: alone } = (await runs.run(1, [run('adapted', options)]))[0]![0]!;
     expect(alone).toMatch(/adapters of [\d,]+ parameters are trained/);
-    const layout: RunOptions = {
-      layout: { tensorModelParallelSize: 2, sequenceParallel: true, contextParallelSize: 2 },
-    };
-    await runs.run(4, [run('adapted on four', mergeOptions(options, layout))]);
-    const { loss, norm } = runs.differences('adapted on four', 'adapted');
-    expect(loss).toBeLessThan(tolerances.fp32.loss);
-    expect(norm).toBeLessThan(tolerances.fp32.norm);
+    const context: RunOptions = { layout: { contextParallelSize: 2 } };
+    // adapters of tensor-parallel ranks are tested in lora.test.ts, too
+    const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
+    const layouts = [[2, context] as const, ...inWholeRuns([4, mergeOptions(tensor, context)] as const)];
+    for (const [worldSize, layout] of layouts) {
+      const name = `adapted on ${worldSize}`;
+      await runs.run(worldSize, [run(name, mergeOptions(options, layout))]);
+      const { loss, norm } = runs.differences(name, 'adapted');
+      expect(loss, name).toBeLessThan(tolerances.fp32.loss);
+      expect(norm, name).toBeLessThan(tolerances.fp32.norm);
+    }
   });
 
   it('ends early when the validation loss has stopped falling, and remembers that', async () => {

@@ -9,6 +9,8 @@ import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
+/** For runs of which only the checkpoint counts. */
+const short: RunOptions = { training: { trainIters: 2 } };
 const onNotice = (): void => {};
 
 let runs: TrainingRuns;
@@ -19,11 +21,11 @@ beforeAll(async () => {
       name: 'whole',
       options: mergeOptions(post, { checkpoint: { saveHf: runs.pathOf('written-by-training') } }),
     },
-    { name: 'pre' },
+    { name: 'pre', options: short },
   ]);
   await runs.run(2, [
-    { name: 'cut', options: mergeOptions(post, { layout: { tensorModelParallelSize: 2 } }) },
-    { name: 'staged', options: mergeOptions(post, { layout: { pipelineModelParallelSize: 2 } }) },
+    { name: 'cut', options: mergeOptions(post, short, { layout: { tensorModelParallelSize: 2 } }) },
+    { name: 'staged', options: mergeOptions(post, short, { layout: { pipelineModelParallelSize: 2 } }) },
   ]);
 }, processTestMs);
 afterAll(() => runs.remove());
@@ -97,7 +99,9 @@ describe('a BERT between checkpoints and directories of transformers', () => {
       layer_norm_eps: 1e-12,
       hidden_act: 'gelu_new',
     });
-    await runs.run(1, [{ name: 'on-other', options: { checkpoint: { load: directory } } }]);
+    await runs.run(1, [
+      { name: 'on-other', options: mergeOptions(short, { checkpoint: { load: directory } }) },
+    ]);
     const erf: RunOptions = { model: { normEpsilon: 1e-5, gelu: 'erf' } };
     await expect(
       runs.run(1, [{ name: 'never', options: mergeOptions(erf, { checkpoint: { load: directory } }) }]),

@@ -45,7 +45,7 @@ beforeAll(async () => {
   huggingFace = runs.pathOf('llama');
   await writeTinyLlama({ directory: huggingFace });
 });
-afterAll(async () => await runs.remove());
+afterAll(() => runs.remove());
 
 const checkpointOf = (name: string): string => join(runs.pathOf(name), `iter_000000${numSteps}`);
 

@@ -1,7 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
@@ -88,7 +89,11 @@ describe('experts on two ranks', () => {
     const all = await runs.run(2, [
       { name: 'spread', options: spread },
       { name: 'stopped', options: mergeOptions(spread, { training: { exitInterval: 3 } }) },
-      { name: 'async', options: mergeOptions(spread, { checkpoint: { asyncSave: true } }) },
+      {
+        // a step more than what is saved in the background meanwhile
+        name: 'async',
+        options: mergeOptions(spread, { checkpoint: { asyncSave: true }, training: { exitInterval: 5 } }),
+      },
     ]);
     two = all[0]![0]!;
   });
@@ -113,11 +118,11 @@ describe('experts on two ranks', () => {
 
   it('are saved in the background as in the foreground', () => {
     expectSameBits('async', 'spread', 4);
-    expectSameBits('async', 'spread', 8);
+    expect(existsSync(at('async', 5))).toBe(true);
   });
 
   it.each<[string, number, RunOptions]>([
-    ['alone', 1, {}],
+    ...inWholeRuns<[string, number, RunOptions][]>(['alone', 1, {}]),
     ['shared by tensor-parallel ranks', 2, shared],
     ['divided over tensor-parallel ranks', 2, folded],
     ['shared by data-parallel ranks', 2, { layout: { expertTensorParallelSize: 2 } }],
@@ -140,7 +145,7 @@ describe('experts on two ranks', () => {
   });
 
   it('are updated by Muon one by one, wherever they are', async () => {
-    const load = mergeOptions(muon, { training: { evalIters: 0 } });
+    const load = mergeOptions(muon, { training: { evalIters: 0, exitInterval: 4 } });
     await runs.run(1, [{ name: 'muon alone', options: load }]);
     await runs.run(2, [
       { name: 'muon spread', options: mergeOptions(load, spread) },

@@ -9,7 +9,7 @@ import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;
 beforeAll(() => {
-  tasks = new SmallTasks();
+  tasks = new SmallTasks({ microBatchSize: 4 });
 });
 afterAll(() => tasks.remove());
 

@@ -9,7 +9,7 @@ import { stepsOf } from './support/task-steps.js';
 
 let tasks: SmallTasks;
 beforeAll(() => {
-  tasks = new SmallTasks();
+  tasks = new SmallTasks({ microBatchSize: 4 });
 });
 afterAll(() => tasks.remove());
 

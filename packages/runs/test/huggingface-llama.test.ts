@@ -70,8 +70,8 @@ beforeAll(async () => {
   };
   runs = await TrainingRuns.create(recipe);
 });
-afterAll(async () => {
-  await runs.remove();
+afterAll(() => {
+  runs.remove();
   rmSync(directory, { recursive: true });
 });
 

@@ -52,8 +52,8 @@ beforeAll(async () => {
   });
   await runs.run(1, [{ name: 'alone', options }]);
 });
-afterAll(async () => {
-  await runs.remove();
+afterAll(() => {
+  runs.remove();
   rmSync(directory, { recursive: true });
 });
 

@@ -13,7 +13,7 @@ import { SmallTasks } from './support/small-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
 const pathOf = (name: string): string => join(directory, name);
-const tasks = new SmallTasks();
+const tasks = new SmallTasks({ microBatchSize: 4 });
 const onNotice = (): void => {};
 
 const tiny = {

@@ -3,8 +3,10 @@ import { openTrainingData } from '@mtl/run-parts/internal';
 import { expect, it } from 'vitest';
 import { datasetFingerprints } from '../src/records/fingerprints.js';
 
+/** The made-up documents are 200 million tokens: sequences as short as those of other tests are millions. */
+const seqLength = 1024;
 const run: RunOptions = {
-  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
+  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: seqLength },
   training: { microBatchSize: 2, trainIters: 4, evalIters: 1 },
   optimizer: { lr: 1e-3 },
 };
@@ -13,7 +15,7 @@ it.each<RunOptions['data']>([
   { tokenizerType: 'NullTokenizer', vocabSize: 128 },
   { tokenizerType: 'ByteLevelTokenizer' },
 ])('opens made-up data without files, with a $tokenizerType', async (tokenizer) => {
-  const configuration = configure({ ...run, data: { seqLength: 16, mockData: true, ...tokenizer } });
+  const configuration = configure({ ...run, data: { seqLength, mockData: true, ...tokenizer } });
   const messages: string[] = [];
   const { datasets, dataPath, ...data } = await openTrainingData(configuration, {
     // nothing is prepared there

@@ -1,5 +1,6 @@
 import { BroadcastChannel } from 'node:worker_threads';
 import type { World } from '@mtl/comm';
+import { MtlError } from '@mtl/errors';
 
 export interface RunOnRequestArgument {
   /** The name of the broadcast channel. */
@@ -15,25 +16,37 @@ export type RankRequest = { readonly argument: unknown } | 'end';
 export interface RankReply {
   readonly rank: number;
   readonly result?: unknown;
+  /** The request failed on a rank without others, which goes on listening. */
+  readonly failure?: RankFailure;
+}
+
+/** An error, whose clone would lose its code and its details. */
+export interface RankFailure {
+  readonly error: unknown;
+  readonly known: Pick<MtlError, 'code' | 'details'> | undefined;
 }
 
 /**
- * Runs a module for every request on a broadcast channel until it is told to end; the first failure ends it,
- * too.
+ * Runs a module for every request on a broadcast channel until it is told to end. The first failure of a rank
+ * that others wait for ends it, too.
  */
 export default async (world: World, { channel: name, module }: RunOnRequestArgument): Promise<void> => {
   const { default: run } = (await import(module)) as {
     default: (world: World, argument: unknown) => Promise<unknown>;
   };
   const channel = new BroadcastChannel(name);
-  const reply = (result?: unknown): void =>
-    channel.postMessage({ rank: world.rank, result } satisfies RankReply);
+  const send = (reply: Omit<RankReply, 'rank'>): void => channel.postMessage({ rank: world.rank, ...reply });
+  const reply = (result?: unknown): void => send({ result });
+  const fail = (error: unknown): void => {
+    const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : undefined;
+    send({ failure: { error, known } });
+  };
   try {
     await new Promise<void>((resolve, reject) => {
       channel.onmessage = (event) => {
         const { data } = event as { data: RankRequest | RankReply };
         if (data === 'end') resolve();
-        else if ('argument' in data) run(world, data.argument).then(reply, reject);
+        else if ('argument' in data) run(world, data.argument).then(reply, world.size === 1 ? fail : reject);
         // else another rank's reply
       };
       reply();

@@ -1,4 +1,5 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SeamsLayout } from './ranks/seams-on-ranks.js';
@@ -6,10 +7,12 @@ import { type SeamsCurve, trainWithSeams } from './train-with-seams.js';
 
 const layouts: readonly SeamsLayout[] = [
   { dp: 4, ep: 2, store: 'replicated' },
-  { dp: 4, ep: 4, store: 'zero1', splitAndRecomputed: true },
-  { cp: 2, dp: 2, ep: 2, store: 'replicated', communication: 'all_gather' },
   { cp: 2, dp: 2, ep: 2, store: 'zero1', splitAndRecomputed: true },
-  { cp: 4, ep: 4, store: 'zero1' },
+  ...inWholeRuns<SeamsLayout[]>(
+    { dp: 4, ep: 4, store: 'zero1', splitAndRecomputed: true },
+    { cp: 2, dp: 2, ep: 2, store: 'replicated', communication: 'all_gather' },
+    { cp: 4, ep: 4, store: 'zero1' },
+  ),
   { cp: 4, ep: 2, store: 'zero1', communication: 'a2a' },
   { tp: 2, cp: 2, ep: 2, store: 'zero1', communication: 'all_gather' },
   { tp: 2, dp: 2, ep: 4, store: 'replicated', splitAndRecomputed: true },

@@ -12,7 +12,11 @@ const words = ['red', 'blue', 'green', 'one', 'two', 'three', 'cat', 'dog', 'bir
 export class SmallTasks {
   readonly directory = mkdtempSync(join(tmpdir(), 'mtl-fine-tuning-'));
 
-  constructor() {
+  readonly #microBatchSize: number;
+
+  /** @param options a step is of 8 samples: of four micro-batches, unless these are larger */
+  constructor({ microBatchSize = 2 } = {}) {
+    this.#microBatchSize = microBatchSize;
     this.write('vocab.txt', `${['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '_', ...words].join('\n')}\n`);
     const qqp = (count: number): string =>
       Array.from({ length: count }, (_, index) => {
@@ -86,7 +90,7 @@ export class SmallTasks {
       spans: { documentStride: 8, maximumQueryLength: 12, maximumAnswerLength: 4 },
       epochs: 3,
       globalBatchSize: 8,
-      microBatchSize: 2,
+      microBatchSize: this.#microBatchSize,
       optimizer: {
         learningRate: 5e-3,
         minLearningRate: 0,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ModelKind, RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { expect } from 'vitest';
 import type { TrainGptArgument, TrainGptResult } from '../ranks/train-gpt.js';
 import { preparedCorpus } from './prepared-corpus.js';
@@ -11,6 +12,12 @@ import { runProcesses } from './run-processes.js';
 import { WaitingRanks } from './waiting-ranks.js';
 
 const rankProgram = new URL('../ranks/train-gpt.ts', import.meta.url);
+
+/**
+ * The ranks of every test file of this process, which ends them: they start once, and run compiled code from
+ * the second file on. They keep nothing of a training run.
+ */
+const ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
 
 /** A model with dropout 0.1 that learns in 24 steps of 8 samples. */
 const small: RunOptions = {
@@ -24,7 +31,14 @@ const small: RunOptions = {
     hiddenDropout: 0.1,
   },
   data: { seqLength: 32, split: '90,10,0' },
-  training: { microBatchSize: 1, globalBatchSize: 8, trainIters: 24, evalIters: 1, evalInterval: 8 },
+  training: {
+    // half of the passes of a step; layouts of whole runs need as many as there are
+    microBatchSize: numberInRuns({ whole: 1, fast: 2 }),
+    globalBatchSize: 8,
+    trainIters: 24,
+    evalIters: 1,
+    evalInterval: 8,
+  },
   optimizer: { lr: 5e-3, lrDecayStyle: 'cosine', lrDecayIters: 24, clipGrad: 1 },
   logging: { logInterval: 1, noEvalSamples: true },
   layout: { threads: 1 },
@@ -87,7 +101,6 @@ export const printedTwice = 1e-6;
 export class TrainingRuns {
   readonly #directory: string;
   readonly #recipe: RunOptions;
-  readonly #ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
 
   private constructor(directory: string, recipe: RunOptions) {
     this.#directory = directory;
@@ -107,18 +120,18 @@ export class TrainingRuns {
 
   /** Trains one after the other on the same ranks; results by training run, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const ranks = await this.#ranks.run(worldSize, this.#argumentsOf(trainings));
-    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+    const results = await ranks.run(worldSize, this.#argumentsOf(trainings));
+    return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
   /** As `run`, with processes in place of threads and shared memory in place of messages. */
   async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
-    const ranks = await runProcesses<TrainGptResult[]>({
+    const results = await runProcesses<TrainGptResult[]>({
       worldSize,
       module: rankProgram,
       argument: this.#argumentsOf(trainings),
     });
-    return trainings.map((_, index) => ranks.map((results) => results[index]!));
+    return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
   /** All records of a run. */
@@ -134,17 +147,24 @@ export class TrainingRuns {
     return this.recordsOf(name).filter(({ type }) => type === undefined);
   }
 
-  /** Largest relative differences of loss and gradient norm between two runs, step by step. */
-  differences(name: string, expected: string): { readonly loss: number; readonly norm: number } {
-    const [actual, reference] = [this.metricsOf(name), this.metricsOf(expected)];
+  /**
+   * Largest relative differences of loss and gradient norm between two runs, step by step; or of the steps
+   * that a run took before it stopped.
+   */
+  differences(
+    name: string,
+    expected: string,
+    { stopped = false } = {},
+  ): { readonly loss: number; readonly norm: number } {
+    const [actual, whole] = [this.metricsOf(name), this.metricsOf(expected)];
+    const reference = stopped ? whole.slice(0, actual.length) : whole;
     expect(actual.map(({ iteration }) => iteration)).toEqual(reference.map(({ iteration }) => iteration));
     const largest = (key: 'lm_loss' | 'grad_norm'): number =>
       Math.max(...actual.map((line, index) => Math.abs(line[key] / reference[index]![key] - 1)));
     return { loss: largest('lm_loss'), norm: largest('grad_norm') };
   }
 
-  async remove(): Promise<void> {
-    await this.#ranks.close();
+  remove(): void {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { BroadcastChannel } from 'node:worker_threads';
 import { runInMemoryRanks } from '@mtl/comm/testing';
+import { MtlError } from '@mtl/errors';
 import { rankModule, rankThreads } from '@mtl/tooling/typescript-threads';
-import type { RankReply, RankRequest, RunOnRequestArgument } from '../ranks/run-on-request.js';
+import type { RankFailure, RankReply, RankRequest, RunOnRequestArgument } from '../ranks/run-on-request.js';
 
 /**
  * In-memory ranks that wait for what to run: a rank's thread takes longer to start than a small model to
- * train. The first run in a world of a size starts its ranks, and one that fails ends them.
+ * train. The first run in a world of a size starts its ranks, and one that fails ends them, unless it is of
+ * one rank: it has left no other in the middle of a collective.
  */
 export class WaitingRanks<Argument, Result> {
   readonly #module: URL;
@@ -22,19 +24,26 @@ export class WaitingRanks<Argument, Result> {
   async run(worldSize: number, argument: Argument): Promise<Result[]> {
     const world = this.#worlds.get(worldSize) ?? new WaitingWorld(worldSize, this.#module);
     this.#worlds.set(worldSize, world);
-    try {
-      return (await world.run(argument)) as Result[];
-    } catch (error) {
+    const replies = await world.run(argument).catch(async (error: unknown) => {
       this.#worlds.delete(worldSize);
       await world.close();
       throw error;
-    }
+    });
+    return replies.map(({ result, failure }) => {
+      if (failure !== undefined) throw errorOf(failure);
+      return result as Result;
+    });
   }
 
   /** Ends the threads. */
   async close(): Promise<void> {
     await Promise.all([...this.#worlds.values()].map((world) => world.close()));
   }
+}
+
+function errorOf({ error, known }: RankFailure): unknown {
+  if (known === undefined) return error;
+  return new MtlError(known.code, (error as Error).message, { details: known.details, cause: error });
 }
 
 class WaitingWorld {
@@ -64,12 +73,12 @@ class WaitingWorld {
     this.#ended.catch(() => {}); // callers that wait for replies get the error
   }
 
-  async run(argument: unknown): Promise<unknown[]> {
+  async run(argument: unknown): Promise<RankReply[]> {
     if (this.#replies.size < this.#worldSize) await this.#allReplies();
     this.#replies.clear();
     this.#channel.postMessage({ argument } satisfies RankRequest);
     await this.#allReplies();
-    return Array.from({ length: this.#worldSize }, (_, rank) => this.#replies.get(rank)!.result);
+    return Array.from({ length: this.#worldSize }, (_, rank) => this.#replies.get(rank)!);
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { loadProfile } from '@mtl/planner';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { describe, expect, it } from 'vitest';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
 import { planRun, wholeMemory } from '../plan-run.js';
@@ -16,7 +17,7 @@ const meshOf = ({ candidate: { tensor, pipeline, data } }: FoundLayout): readonl
 ];
 
 describe('searchLayouts', () => {
-  it.each(['175 B of 2022', '530 B of 2022', '76.1 B of 2021'])(
+  it.each(['175 B of 2022', '76.1 B of 2021', ...inWholeRuns('530 B of 2022')])(
     'has the published layout of %s among the best',
     async (wanted) => {
       const model = papers.find(({ name }) => name === wanted)!;
@@ -238,11 +239,17 @@ describe('searchLayouts', () => {
 
   it('estimates layers with experts and dense ones apart, and gradients by who reduces them', async () => {
     const profile = loadProfile('h100-80gb');
-    for (const layout of [
-      { tensorModelParallelSize: 1, pipelineModelParallelSize: 1, expertModelParallelSize: 4 },
+    const spread: RunOptions['layout'][] = [
       { tensorModelParallelSize: 2, pipelineModelParallelSize: 2, expertModelParallelSize: 2 },
       { pipelineModelParallelSize: 2, expertModelParallelSize: 1, expertTensorParallelSize: 1 },
-    ]) {
+      // experts without a pipeline are also in the search below
+      ...inWholeRuns({
+        tensorModelParallelSize: 1,
+        pipelineModelParallelSize: 1,
+        expertModelParallelSize: 4,
+      }),
+    ];
+    for (const layout of spread) {
       const options = mergeOptions(gptOptions(8, 512, 8, 32), experts, {
         training: { microBatchSize: 1, recomputeGranularity: 'selective' },
         layout: { ...layout, useDistributedOptimizer: true, sequenceParallel: true },
