@@ -1,4 +1,4 @@
-import { type Device, type DType, Tensor } from '../../src/index.js';
+import { type Device, type DType, Tensor, type TypedArray } from '../../src/index.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
 /** Deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
@@ -30,17 +30,35 @@ let last: {
   readonly specs: Readonly<Record<string, TensorSpec>>;
   readonly seed: number;
   readonly values: Map<string, readonly number[]>;
-} = { specs: {}, seed: 0, values: new Map() };
+  /** The same in a dtype: what takes most of the time is to round them to 16 bits. */
+  readonly elements: Map<string, TypedArray>;
+} = { specs: {}, seed: 0, values: new Map(), elements: new Map() };
 
 function knownValues(
   { specs, name, size }: { specs: Readonly<Record<string, TensorSpec>>; name: string; size: number },
   seed: number,
 ): readonly number[] {
-  if (last.specs !== specs || last.seed !== seed) last = { specs, seed, values: new Map() };
   const position = Object.keys(specs).indexOf(name);
   const values = last.values.get(name) ?? valuesOf(specs[name]!, size, seed * 1009 + position);
   last.values.set(name, values);
   return values;
+}
+
+/** A tensor of the values of a spec, which are converted to its dtype once. */
+function filledTensor(
+  { specs, name, seed }: { specs: Readonly<Record<string, TensorSpec>>; name: string; seed: number },
+  options: { shape: readonly number[]; dtype: DType; device: Device },
+): Tensor {
+  if (last.specs !== specs || last.seed !== seed) {
+    last = { specs, seed, values: new Map(), elements: new Map() };
+  }
+  const key = `${name} ${options.dtype}`;
+  const elements = last.elements.get(key);
+  if (elements !== undefined) return Tensor.from(elements, options);
+  const size = options.shape.reduce((product, dim) => product * dim, 1);
+  const tensor = Tensor.from(knownValues({ specs, name, size }, seed), options);
+  last.elements.set(key, tensor.read());
+  return tensor;
 }
 
 /** The tensors of a case on a device. The same seed gives the same values on every device. */
@@ -51,11 +69,8 @@ export function makeTensors(
   const tensors: Record<string, Tensor> = {};
   for (const [name, spec] of Object.entries(specs)) {
     const options = { shape: spec.shape, dtype: spec.dtype ?? dtype, device };
-    const size = spec.shape.reduce((product, dim) => product * dim, 1);
     const untouched = spec.output === true && spec.accumulated !== true;
-    tensors[name] = untouched
-      ? Tensor.empty(options)
-      : Tensor.from(knownValues({ specs, name, size }, seed), options);
+    tensors[name] = untouched ? Tensor.empty(options) : filledTensor({ specs, name, seed }, options);
   }
   return tensors;
 }
