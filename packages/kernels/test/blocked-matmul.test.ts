@@ -74,7 +74,7 @@ function choicesOf({ inner, numColumns, dtype, transposed }: Case): Tensor {
 
 /** output + left x right + bias, where each row of left is a one among zeros. */
 function chooseRows(sizes: Case): ArrayLike<number | bigint> {
-  const { inner, numColumns, outputDtype, transposed, accumulate } = sizes;
+  const { numColumns, outputDtype, transposed, accumulate } = sizes;
   return tidy(() => {
     const before = new Float32Array(numRows * numColumns).fill(outputBefore);
     const output = tensorOf(before, [numRows, numColumns], outputDtype);
