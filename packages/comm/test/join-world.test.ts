@@ -44,7 +44,7 @@ const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
 };
 
 describe('joinWorld', () => {
-  // waits for 7 seconds beside the other tests
+  // waits for 7 seconds while the other tests run
   let waitsForRank0: Promise<FinishedRank[]>;
   beforeAll(async () => {
     const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });

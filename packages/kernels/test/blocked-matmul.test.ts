@@ -9,8 +9,8 @@ import {
   setMatmulLibrary,
   setNumThreads,
   Tensor,
-  tidy,
   type TypedArray,
+  tidy,
 } from '../src/index.js';
 
 const { numThreads, detectedInstructionSet } = hostInformation();
@@ -132,7 +132,10 @@ describe.each(supported.flatMap((instructionSet) => cases.map((sizes) => ({ ...s
 );
 
 /** Numbers whose sums depend on their order. */
-const unevenNumbers = Float32Array.from({ length: 900 * 1700 }, (_, index) => Math.sin(index * 12.9898) * 1.7);
+const unevenNumbers = Float32Array.from(
+  { length: 900 * 1700 },
+  (_, index) => Math.sin(index * 12.9898) * 1.7,
+);
 const uneven = (size: number): Float32Array => unevenNumbers.subarray(0, size);
 
 describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s matmul', (dtype) => {

@@ -56,14 +56,14 @@ const isMatmul = ({ operation }: OpCase): boolean => operation === 'matmul' || o
 /** Cases whose reference takes seconds in all: attention, and matmuls of hundreds of rows. */
 const isSlow = ({ operation, tensors }: OpCase): boolean =>
   /^attention_(forward|backward)$/.test(operation) ||
-  (operation === 'grouped_matmul' && sizeOf(tensors['output']!.shape) > 20_000);
+  (operation === 'grouped_matmul' && sizeOf(tensors.output!.shape) > 20_000);
 const withoutDirection = ({ name }: OpCase): string => name.replace(/^attention_(forward|backward) /, '');
 const slowNames = [...new Set(parityCases.filter(isSlow).map(withoutDirection))];
 
 /**
- * The dtypes of a case in this run. `npm test` takes float32 and, of bfloat16 and float16, one for the forward
- * pass of attention, the other for its backward pass, which runs the forward pass first; slow matmuls leave
- * out float16, which the reference converts in software.
+ * The dtypes of a case in this run. `npm test` takes float32 and, of bfloat16 and float16, one for the
+ * forward pass of attention, the other for its backward pass, which runs the forward pass first; slow matmuls
+ * leave out float16, which the reference converts in software.
  */
 function dtypesOfRun(opCase: OpCase): readonly DType[] {
   const dtypes = dtypesOf(opCase);

@@ -77,13 +77,13 @@ function casesByChance(numStages: number, numReplicas: number): ChainCase[] {
 
 describe('a chain of known gradients', () => {
   // one start of the ranks for all schedules: it takes longer than they do
-  it.each([
+  it.each<readonly [number, number]>([
     [1, 1],
     [2, 2],
     [3, 2],
     [4, 1],
-    ...inWholeRuns([1, 2], [2, 1], [3, 1], [4, 2]),
-  ] as const)(
+    ...inWholeRuns<readonly (readonly [number, number])[]>([1, 2], [2, 1], [3, 1], [4, 2]),
+  ])(
     'is exact in every schedule, and in some by chance, over %d stages times %d replicas',
     async (numStages, numReplicas) => {
       const cases = [...casesOf(numStages, numReplicas), ...casesByChance(numStages, numReplicas)];

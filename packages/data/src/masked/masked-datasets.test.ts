@@ -160,7 +160,10 @@ describe('BertDataset', () => {
     const wrong: string[] = [];
     const check = (isRight: boolean, what: string): void => void (isRight || wrong.push(what));
     for (let i = 0; i < numMasked; i++) {
-      check(i === 0 || maskedPositions[i]! > maskedPositions[i - 1]!, `masked position ${i} is not ascending`);
+      check(
+        i === 0 || maskedPositions[i]! > maskedPositions[i - 1]!,
+        `masked position ${i} is not ascending`,
+      );
       original[maskedPositions[i]!] = maskedLabels[i]!;
       isMasked[maskedPositions[i]!] = 1;
     }

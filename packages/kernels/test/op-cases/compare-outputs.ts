@@ -6,8 +6,10 @@ import { defaultTolerances } from './tolerances.js';
 /** The numbers of all bits of a 16-bit float, which are looked up in less time than they are computed. */
 const tables: Partial<Record<DType, Float32Array>> = {};
 
-function tableOf(dtype: DType, valueOf: (bits: number) => number): Float32Array {
-  return (tables[dtype] ??= Float32Array.from({ length: 65536 }, (_, bits) => valueOf(bits)));
+function tableOf(dtype: DType, numberOf: (bits: number) => number): Float32Array {
+  const table = tables[dtype] ?? Float32Array.from({ length: 65536 }, (_, bits) => numberOf(bits));
+  tables[dtype] = table;
+  return table;
 }
 
 /** The elements of a tensor, without an array of numbers: benchmarks compare tens of millions. */
