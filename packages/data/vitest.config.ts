@@ -1,3 +1,4 @@
 import { library, shared } from '@mtl/tooling/vitest';
+import { mergeConfig } from 'vitest/config';
 
-export default library(shared);
+export default mergeConfig(library(shared), { test: { setupFiles: ['./test/support/skip-fsync.ts'] } });

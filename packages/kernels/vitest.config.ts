@@ -1,6 +1,33 @@
+import { existsSync } from 'node:fs';
 import { alone, library } from '@mtl/tooling/vitest';
+
+/** Files of GPUs only skip where there is none, nor an emulation. */
+const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
+
+/**
+ * Files that count tensors or memory, mock modules or change their environment have a process each. To start
+ * one for each of the others took more time than their tests.
+ */
+const ofOwnProcess = [
+  'test/{grouped-attention,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
+  'test/{philox,pytorch-parity,rotary-embedding}.test.ts',
+  'test/cuda/{meta-cuda,matmul-choices,open-cuda}.test.ts',
+  ...(hasGpu ? ['test/cuda/**/*.test.ts'] : []),
+];
 
 export default library({
   ...alone,
-  include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'],
+  include: [],
+  projects: [
+    { extends: true, test: { name: 'own process', include: ofOwnProcess } },
+    {
+      extends: true,
+      test: {
+        name: 'shared process',
+        isolate: false,
+        include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'],
+        exclude: ofOwnProcess,
+      },
+    },
+  ],
 });

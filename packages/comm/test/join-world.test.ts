@@ -4,7 +4,7 @@ import { glooProblem } from '@mtl/comm';
 import { freePort } from '@mtl/tooling/free-port';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { until } from '@mtl/tooling/until';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { expectOnceWithinASecond } from './support/expect-once-within-a-second.js';
 import { type FinishedRank, startJoiningRanks } from './support/start-joining-ranks.js';
 
@@ -44,6 +44,13 @@ const printed = ({ stdout, stderr }: FinishedRank): Record<string, unknown> => {
 };
 
 describe('joinWorld', () => {
+  // waits for 7 seconds while the other tests run
+  let waitsForRank0: Promise<FinishedRank[]>;
+  beforeAll(async () => {
+    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
+    waitsForRank0 = startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
+  });
+
   it('brings processes together that only know their ranks', async () => {
     const ranks = await startJoiningRanks('join-and-sum.ts', await variablesOf(3)).finished;
     for (const [rank, each] of ranks.entries()) {
@@ -80,18 +87,6 @@ describe('joinWorld', () => {
     expect(ranks[1]!.stderr).not.toContain('has waited');
     // the first whose time was over tells the others
     expect(ranks.map(({ stderr }) => stderr).join('')).toContain('MTL_JOIN_TIMEOUT=SECONDS waits longer');
-  });
-
-  it('names rank 0 when it is the one that never comes', async () => {
-    const variables = await variablesOf(2, { more: { MTL_JOIN_TIMEOUT: '7', SAY_WAITS: '' } });
-    const [rank] = await startJoiningRanks('join-and-sum.ts', variables.slice(1)).finished;
-    expect(rank!.stderr).toMatch(
-      /error\[MTL_TIMEOUT\]: rank 0, which holds the store of the job, never came: rank 1 waited [67]\.\d s; /,
-    );
-    expect(rank!.stderr).toMatch(
-      /^rank 1 has waited \d+ s for rank 0, which holds the store of the job: 127\.0\.0\.1, port \d+: /,
-    );
-    expect(rank!.status).toBe(1);
   });
 
   it('refuses a rank with another secret, and two processes of one number', async () => {
@@ -195,5 +190,16 @@ describe('joinWorld', () => {
     expect(rank!.stderr).toContain(`error[${code}]`);
     expect(rank!.stderr).toContain('remedy:');
     expect(rank!.status).toBe(2);
+  });
+
+  it('names rank 0 when it is the one that never comes', async () => {
+    const [rank] = await waitsForRank0;
+    expect(rank!.stderr).toMatch(
+      /error\[MTL_TIMEOUT\]: rank 0, which holds the store of the job, never came: rank 1 waited [67]\.\d s; /,
+    );
+    expect(rank!.stderr).toMatch(
+      /^rank 1 has waited \d+ s for rank 0, which holds the store of the job: 127\.0\.0\.1, port \d+: /,
+    );
+    expect(rank!.status).toBe(1);
   });
 });

@@ -1,3 +1,4 @@
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   type AttentionOptions,
@@ -246,8 +247,10 @@ describe.each([2, 4])('the chunks of %i ranks are together the whole sequence', 
     'in float32 on %s: %s',
     (level, _, masks) => {
       setInstructionSet(level);
+      // chunks of whole tiles, of 4 ranks in whole runs: they are 8 chunks of 512 positions
+      const wholeTiles = [[64, 1]] as const;
       for (const [chunk, groups] of [
-        [64, 1],
+        ...(numRanks === 2 ? wholeTiles : inWholeRuns(...wholeTiles)),
         [27, 4],
       ] as const) {
         const { sizes, probability, ...rest } = runOf(masks, 2 * numRanks, { chunk, groups });

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import fc from 'fast-check';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -144,42 +145,48 @@ describe('prepareDataset', () => {
     i % 50 === 7 ? '' : `Document ${i}: ${'word '.repeat(i % 90)}é✓`,
   );
 
-  it.each([0, 1, 3])('writes the same bytes as a writer fed by hand, with %i threads', async (workers) => {
-    const tokenizer = await createTokenizer({ type: 'GPT2BPETokenizer' });
-    const byHand = new IndexedDatasetWriter({ prefix: join(directory, 'hand'), dtype: 'uint16' });
-    for (const text of documents) {
-      if (text !== '') byHand.addSequence([...tokenizer.encode(text), tokenizer.eod]);
-      byHand.endDocument();
-    }
-    byHand.finish();
-    const progress: PrepareProgress[] = [];
-    const summary = await prepareDataset({
-      inputs: [file('a.jsonl', lines(documents.slice(0, 150))), file('b.jsonl', lines(documents.slice(150)))],
-      outputPrefix: join(directory, 'out'),
-      tokenizer: { type: 'GPT2BPETokenizer' },
-      appendEod: true,
-      workers,
-      onProgress: (state) => progress.push(state),
-    });
-    for (const extension of ['bin', 'idx']) {
-      expect(readFileSync(join(directory, `out_text_document.${extension}`))).toEqual(
-        readFileSync(join(directory, `hand.${extension}`)),
-      );
-    }
-    expect(summary).toMatchObject({
-      numDocuments: 400,
-      numSequences: 392,
-      numEmptyDocuments: 8,
-      dtype: 'uint16',
-    });
-    const last = progress.at(-1)!;
-    expect(last).toEqual({
-      documents: 400,
-      tokens: summary.numTokens,
-      bytes: last.totalBytes,
-      totalBytes: last.totalBytes,
-    });
-  });
+  it.each([0, 3, ...inWholeRuns(1)])(
+    'writes the same bytes as a writer fed by hand, with %i threads',
+    async (workers) => {
+      const tokenizer = await createTokenizer({ type: 'GPT2BPETokenizer' });
+      const byHand = new IndexedDatasetWriter({ prefix: join(directory, 'hand'), dtype: 'uint16' });
+      for (const text of documents) {
+        if (text !== '') byHand.addSequence([...tokenizer.encode(text), tokenizer.eod]);
+        byHand.endDocument();
+      }
+      byHand.finish();
+      const progress: PrepareProgress[] = [];
+      const summary = await prepareDataset({
+        inputs: [
+          file('a.jsonl', lines(documents.slice(0, 150))),
+          file('b.jsonl', lines(documents.slice(150))),
+        ],
+        outputPrefix: join(directory, 'out'),
+        tokenizer: { type: 'GPT2BPETokenizer' },
+        appendEod: true,
+        workers,
+        onProgress: (state) => progress.push(state),
+      });
+      for (const extension of ['bin', 'idx']) {
+        expect(readFileSync(join(directory, `out_text_document.${extension}`))).toEqual(
+          readFileSync(join(directory, `hand.${extension}`)),
+        );
+      }
+      expect(summary).toMatchObject({
+        numDocuments: 400,
+        numSequences: 392,
+        numEmptyDocuments: 8,
+        dtype: 'uint16',
+      });
+      const last = progress.at(-1)!;
+      expect(last).toEqual({
+        documents: 400,
+        tokens: summary.numTokens,
+        bytes: last.totalBytes,
+        totalBytes: last.totalBytes,
+      });
+    },
+  );
 
   it('keeps the order of a corpus of many batches whatever finishes first', async () => {
     const many = Array.from({ length: 60 }, (_, i) => `${i} `.repeat(i % 2 === 0 ? 60_000 : 5));

@@ -3,10 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { buildGptDatasets, createBatchLoader, mockDataBlend } from '../index.js';
 import { createMockIndex, MockSequences } from './mock-sequences.js';
 
+// An epoch of the made-up documents is 205 million tokens: 6 million samples of 32 take seconds to shuffle.
+const sequenceLength = 2048;
 const build = (options: { readonly vocabularySize: number; readonly splitWeights?: string }) =>
   buildGptDatasets({
     blend: mockDataBlend,
-    sequenceLength: 32,
+    sequenceLength,
     seed: 1234,
     numSamples: { train: 8, valid: 4, test: 0 },
     endOfDocument: options.vocabularySize - 1,
@@ -41,7 +43,7 @@ describe('mock data', () => {
     expect(train!.length).toBeGreaterThanOrEqual(8);
     expect(valid!.length).toBeGreaterThanOrEqual(4);
     const { tokens, labels } = train!.sample(0);
-    for (let i = 0; i < 32; i++) {
+    for (let i = 0; i < sequenceLength; i++) {
       const [token, label] = [tokens[i]!, labels[i]!];
       const follows =
         label === vocabularySize - 1 || token === vocabularySize - 1 ? label : (token + 1) % vocabularySize;

@@ -1,4 +1,4 @@
-import { type Device, type DType, Tensor } from '../../src/index.js';
+import { type Device, type DType, sizeOf, Tensor, type TypedArray } from '../../src/index.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
 /** Deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
@@ -17,30 +17,56 @@ function normalStream(seed: number): () => number {
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-function valuesOf(spec: TensorSpec, size: number, seed: number): number[] {
-  const { values = 'normal', scale = 1 } = spec;
-  if (Array.isArray(values)) return [...values];
-  if (typeof values === 'function') return Array.from({ length: size }, (_, index) => values(index));
-  const next = values === 'uniform' ? uniformStream(seed) : normalStream(seed);
-  return Array.from({ length: size }, () => next() * scale);
+/** More elements are of a benchmark, and would take memory for the rest of the run. */
+const mostKept = 2 ** 20;
+
+/** Random numbers by kind and seed. Tensors at the same place of their cases begin with the same numbers. */
+const streams = new Map<string, { readonly next: () => number; readonly numbers: number[] }>();
+
+function randomNumbers(
+  { values = 'normal', scale = 1 }: TensorSpec,
+  { size, seed }: { size: number; seed: number },
+): number[] {
+  const begin = () => (values === 'uniform' ? uniformStream(seed) : normalStream(seed));
+  if (size > mostKept) {
+    const next = begin();
+    return Array.from({ length: size }, () => next() * scale);
+  }
+  const key = `${String(values)} ${seed}`;
+  const stream = streams.get(key) ?? { next: begin(), numbers: [] };
+  streams.set(key, stream);
+  while (stream.numbers.length < size) stream.numbers.push(stream.next());
+  return Array.from({ length: size }, (_, index) => stream.numbers[index]! * scale);
 }
 
-/** The values of the case before: it is run on several devices and in several dtypes, one after the other. */
-let last: {
-  readonly specs: Readonly<Record<string, TensorSpec>>;
-  readonly seed: number;
-  readonly values: Map<string, readonly number[]>;
-} = { specs: {}, seed: 0, values: new Map() };
+/** Random numbers in a dtype, of as many as were asked for: to round them to 16 bits takes the time. */
+const elements = new Map<string, TypedArray>();
 
-function knownValues(
-  { specs, name, size }: { specs: Readonly<Record<string, TensorSpec>>; name: string; size: number },
-  seed: number,
-): readonly number[] {
-  if (last.specs !== specs || last.seed !== seed) last = { specs, seed, values: new Map() };
-  const position = Object.keys(specs).indexOf(name);
-  const values = last.values.get(name) ?? valuesOf(specs[name]!, size, seed * 1009 + position);
-  last.values.set(name, values);
-  return values;
+interface Place {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  readonly device: Device;
+}
+
+function randomTensor(spec: TensorSpec, seed: number, place: Place): Tensor {
+  const size = sizeOf(place.shape);
+  const key = `${String(spec.values)} ${spec.scale} ${seed} ${place.dtype}`;
+  const known = elements.get(key);
+  if (known !== undefined && known.length >= size) return Tensor.from(known.subarray(0, size), place);
+  const tensor = Tensor.from(randomNumbers(spec, { size, seed }), place);
+  if (size <= mostKept) elements.set(key, tensor.read());
+  return tensor;
+}
+
+function filledTensor(spec: TensorSpec, seed: number, place: Place): Tensor {
+  const { values } = spec;
+  if (typeof values === 'function') {
+    return Tensor.from(
+      Array.from({ length: sizeOf(place.shape) }, (_, index) => values(index)),
+      place,
+    );
+  }
+  return Array.isArray(values) ? Tensor.from(values, place) : randomTensor(spec, seed, place);
 }
 
 /** The tensors of a case on a device. The same seed gives the same values on every device. */
@@ -49,13 +75,10 @@ export function makeTensors(
   { device, dtype, seed }: { device: Device; dtype: DType; seed: number },
 ): Tensors {
   const tensors: Record<string, Tensor> = {};
-  for (const [name, spec] of Object.entries(specs)) {
+  for (const [position, [name, spec]] of Object.entries(specs).entries()) {
     const options = { shape: spec.shape, dtype: spec.dtype ?? dtype, device };
-    const size = spec.shape.reduce((product, dim) => product * dim, 1);
     const untouched = spec.output === true && spec.accumulated !== true;
-    tensors[name] = untouched
-      ? Tensor.empty(options)
-      : Tensor.from(knownValues({ specs, name, size }, seed), options);
+    tensors[name] = untouched ? Tensor.empty(options) : filledTensor(spec, seed * 1009 + position, options);
   }
   return tensors;
 }

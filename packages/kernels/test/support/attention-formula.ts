@@ -45,7 +45,9 @@ export function attentionValues(sizes: AttentionSizes): AttentionValues {
 }
 
 function dot(left: Float64Array, right: Float64Array): number {
-  return left.reduce((sum, value, index) => sum + value * right[index]!, 0);
+  let sum = 0;
+  for (let index = 0; index < left.length; index++) sum += left[index]! * right[index]!;
+  return sum;
 }
 
 function add(to: Float64Array, factor: number, from: Float64Array): void {
@@ -62,7 +64,7 @@ export function attentionFormula(
   values: AttentionValues,
   { scale, isVisible }: { scale: number; isVisible: (sample: number, query: number, key: number) => boolean },
 ): AttentionResults {
-  const { queries, keys, batch, heads, groups, size } = sizes;
+  const { queries, keys: numKeys, batch, heads, groups, size } = sizes;
   const results = {
     output: new Float64Array(values.query.length),
     query: new Float64Array(values.query.length),
@@ -71,7 +73,7 @@ export function attentionFormula(
   };
   for (let s = 0; s < queries; s++) {
     for (let b = 0; b < batch; b++) {
-      const seen = Array.from({ length: keys }, (_, key) => key).filter((key) => isVisible(b, s, key));
+      const seen = Array.from({ length: numKeys }, (_, key) => key).filter((key) => isVisible(b, s, key));
       for (let a = 0; a < heads; a++) {
         const group = Math.floor(a / (heads / groups));
         const ofHead = (array: Float64Array) =>
@@ -81,7 +83,9 @@ export function attentionFormula(
           return array.subarray(row * size, (row + 1) * size);
         };
         const query = ofHead(values.query);
-        const weights = seen.map((key) => Math.exp(scale * dot(query, ofKey(values.key, key))));
+        const [output, queryGradient] = [ofHead(results.output), ofHead(results.query)];
+        const keys = seen.map((key) => ofKey(values.key, key));
+        const weights = keys.map((key) => Math.exp(scale * dot(query, key)));
         const total = weights.reduce((sum, weight) => sum + weight, 0);
         const gradient = ofHead(values.outputGradient);
         const probabilityGradients = seen.map((key) => dot(gradient, ofKey(values.value, key)));
@@ -89,8 +93,8 @@ export function attentionFormula(
         seen.forEach((key, index) => {
           const probability = weights[index]! / total;
           const ofScore = scale * probability * (probabilityGradients[index]! - mean / total);
-          add(ofHead(results.output), probability, ofKey(values.value, key));
-          add(ofHead(results.query), ofScore, ofKey(values.key, key));
+          add(output, probability, ofKey(values.value, key));
+          add(queryGradient, ofScore, keys[index]!);
           add(ofKey(results.key, key), ofScore, query);
           add(ofKey(results.value, key), probability, gradient);
         });
