@@ -1,13 +1,10 @@
 import { existsSync } from 'node:fs';
-import { alone, library } from '@mtl/tooling/vitest';
+import { alone, library, sharedBut } from '@mtl/tooling/vitest';
 
 /** Files of GPUs only skip where there is none, nor an emulation. */
 const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
 
-/**
- * Files that count tensors or memory, mock modules or change their environment have a process each. To start
- * one for each of the others took more time than their tests.
- */
+/** Starting a process for each of the others took more time than their tests. */
 const ofOwnProcess = [
   'test/{grouped-attention,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
   'test/{philox,pytorch-parity,rotary-embedding}.test.ts',
@@ -15,19 +12,9 @@ const ofOwnProcess = [
   ...(hasGpu ? ['test/cuda/**/*.test.ts'] : []),
 ];
 
-export default library({
-  ...alone,
-  include: [],
-  projects: [
-    { extends: true, test: { name: 'own process', include: ofOwnProcess } },
-    {
-      extends: true,
-      test: {
-        name: 'shared process',
-        isolate: false,
-        include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'],
-        exclude: ofOwnProcess,
-      },
-    },
-  ],
-});
+export default library(
+  sharedBut(ofOwnProcess, {
+    ...alone,
+    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'bench/**/*.test.mjs'],
+  }),
+);

@@ -17,15 +17,17 @@ export const waiting = { maxWorkers: 3 };
 export const shared = { isolate: false };
 
 /**
- * For packages of which some test files count tensors or memory: each of these has a process of its own, and
- * the others are as with `shared`.
+ * For packages of which some test files count tensors or memory, stub modules or change their environment:
+ * each of these has a process of its own, and the others are as with `shared`.
  *
  * @param {readonly string[]} counting patterns of the files that have a process of their own
+ * @param {object} test what else the package's tests have, as for `library`
  */
-export const sharedBut = (counting) => ({
+export const sharedBut = (counting, test = {}) => ({
+  ...test,
   projects: [
-    library({ name: 'own process', include: [...counting] }),
-    library({ ...shared, name: 'shared', exclude: [...configDefaults.exclude, ...counting] }),
+    library({ ...test, name: 'own process', include: [...counting] }),
+    library({ ...test, ...shared, name: 'shared', exclude: [...configDefaults.exclude, ...counting] }),
   ],
 });
 
