@@ -49,7 +49,10 @@ function baseOf(node) {
 }
 
 function errorsOfSource(path) {
-  const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true);
+  const text = readFileSync(path, 'utf8');
+  // half of the sources: parsing takes most of the time
+  if (!text.includes('MTL_')) return [];
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const errors = [];
   const visit = (node) => {
     const isSuper = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.SuperKeyword;

@@ -1,11 +1,51 @@
 import { Console } from 'node:console';
 import { pathToFileURL } from 'node:url';
 
-/** Thrown in place of an end of this process. */
-class ProgramEnd extends Error {
-  constructor(code) {
-    super(`the program ends with ${code}`);
-    this.code = code;
+/**
+ * Does in this process what a program does in one of its own: what it prints goes to `onWrite`, an end of the
+ * process ends `work` alone, and what it left to listen to the streams is taken away. One after the other,
+ * since all this is the process's.
+ *
+ * @template T
+ * @param {() => Promise<T>} work
+ * @param {(stream: 'stdout' | 'stderr', text: string) => void} onWrite
+ * @returns {Promise<T | number>} what `work` returns, or the status that it ended the process with
+ */
+export async function asProgram(work, onWrite) {
+  const { exit } = process;
+  const ownConsole = globalThis.console;
+  let ended;
+  const taken = ['stdout', 'stderr'].map((name) => {
+    const stream = process[name];
+    const { write } = stream;
+    const listeners = stream.listeners('error');
+    stream.write = (text, ...rest) => {
+      if (ended === undefined) onWrite(name, String(text));
+      const written = rest.at(-1);
+      if (typeof written === 'function') process.nextTick(written);
+      return true;
+    };
+    return () => {
+      stream.write = write;
+      for (const each of stream.listeners('error')) if (!listeners.includes(each)) stream.off('error', each);
+    };
+  });
+  process.exit = (code) => {
+    ended ??= Number(code ?? process.exitCode ?? 0);
+    throw new Error(`the program ends with ${ended}`);
+  };
+  // that of a test runner has streams of its own
+  globalThis.console = new Console(process.stdout, process.stderr);
+  try {
+    const result = await work();
+    return ended ?? result;
+  } catch (error) {
+    if (ended === undefined) throw error;
+    return ended;
+  } finally {
+    globalThis.console = ownConsole;
+    process.exit = exit;
+    for (const restore of taken) restore();
   }
 }
 
@@ -13,50 +53,30 @@ let numRuns = 0;
 
 /**
  * Runs a built program in this process, as `runProgram` does in one of its own, which takes half a second
- * more: one after the other, since directory, output and listeners are those of the process. A program that
- * ends the process is over; what it left to listen to signals and streams is taken away.
+ * more. Signals, streams that fail and an end without help are for that one.
  *
- * @param {import('./run-program.mjs').RunProgramOptions} options signals reach this process, too
+ * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
  * @returns {Promise<import('./run-program.mjs').ProgramRun>}
  */
-export async function runProgramHere({ program, flags, directory, onOutput }) {
-  const { argv, exit, exitCode } = process;
-  const [before, ownConsole] = [process.cwd(), globalThis.console];
-  const streams = [process.stdout, process.stderr];
-  const writes = streams.map(({ write }) => write);
-  const listeners = streams.map((stream) => stream.listeners('error'));
+export async function runProgramHere({ program, flags, directory }) {
+  const { argv, exitCode } = process;
+  const before = process.cwd();
   let output = '';
-  for (const stream of streams) {
-    stream.write = (text, ...rest) => {
-      output += text;
-      onOutput?.(output, (signal) => process.kill(process.pid, signal));
-      const written = rest.at(-1);
-      if (typeof written === 'function') process.nextTick(written);
-      return true;
-    };
-  }
+  const collect = (_, text) => {
+    output += text;
+  };
   process.chdir(directory);
   process.argv = [process.execPath, program, ...flags];
-  process.exit = (code) => {
-    throw new ProgramEnd(code ?? process.exitCode ?? 0);
-  };
-  // that of a test runner has streams of its own
-  globalThis.console = new Console(...streams);
   try {
-    // a module runs once for each of its addresses
-    await import(/* @vite-ignore */ `${pathToFileURL(program)}?run=${++numRuns}`);
-    return { code: Number(process.exitCode ?? 0), output };
-  } catch (error) {
-    if (error instanceof ProgramEnd) return { code: Number(error.code), output };
-    throw error;
+    const ended = await asProgram(async () => {
+      // a module runs once for each of its addresses
+      await import(/* @vite-ignore */ `${pathToFileURL(program)}?run=${++numRuns}`);
+      return undefined;
+    }, collect);
+    return { code: ended ?? Number(process.exitCode ?? 0), output };
   } finally {
-    globalThis.console = ownConsole;
-    Object.assign(process, { argv, exit, exitCode });
     process.chdir(before);
-    streams.forEach((stream, index) => {
-      stream.write = writes[index];
-      for (const listener of stream.listeners('error'))
-        if (!listeners[index].includes(listener)) stream.off('error', listener);
-    });
+    process.argv = argv;
+    process.exitCode = exitCode;
   }
 }
