@@ -154,7 +154,7 @@ describe('resuming', () => {
     expect(child.status).toBe(1);
   });
 
-  it.each(['SIGTERM', ...inWholeRuns('SIGINT', 'SIGHUP')] as const)(
+  it.each(['SIGTERM' as const, ...inWholeRuns('SIGINT' as const, 'SIGHUP' as const)])(
     '%s saves after the running step, and the run goes on from there',
     async (signal) => {
       const save = join(directory, signal);
