@@ -14,8 +14,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkpointBytes, prepareCorpus, withoutFlags } from '@mtl/runs/testing';
+import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { gptTrain, readMetrics, runGptTrain } from './run-gpt-train.js';
+import { gptTrain, readMetrics, runGptTrain, runGptTrainHere } from './run-gpt-train.js';
 
 let directory: string;
 let data: readonly string[];
@@ -51,8 +52,7 @@ const tiny = [
 /** The tiny recipe with some flags in place of its own. */
 const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...data], given), ...given];
 
-const train = (given: readonly string[], onOutput?: Parameters<typeof runGptTrain>[0]['onOutput']) =>
-  runGptTrain({ flags: recipeWith(given), directory, ...(onOutput === undefined ? {} : { onOutput }) });
+const train = (given: readonly string[]) => runGptTrainHere({ flags: recipeWith(given), directory });
 
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-train-'));
@@ -154,19 +154,20 @@ describe('resuming', () => {
     expect(child.status).toBe(1);
   });
 
-  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  it.each(['SIGTERM' as const, ...inWholeRuns('SIGINT' as const, 'SIGHUP' as const)])(
     '%s saves after the running step, and the run goes on from there',
     async (signal) => {
       const save = join(directory, signal);
       let sent = false;
-      const stopped = await train(
-        ['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save],
-        (output, kill) => {
+      const stopped = await runGptTrain({
+        flags: recipeWith(['--train-iters', '100000', '--lr-decay-iters', '100000', '--save', save]),
+        directory,
+        onOutput: (output, kill) => {
           if (sent || !output.includes('iteration        3/')) return;
           sent = true;
           kill(signal);
         },
-      );
+      });
       expect(stopped.code).toBe(0);
       expect(stopped.output).toContain(`stopped (${signal})`);
       const [checkpoint] = readdirSync(save).filter((name) => name.startsWith('iter_'));
@@ -245,7 +246,7 @@ describe('Hugging Face directories', () => {
     const save = `${directoryOfModel}-more`;
     const ofRun = [...data.slice(0, 2), '--micro-batch-size', '2', '--lr', '1e-3', '--eval-iters', '0'];
     const from = ['--load-hf', directoryOfModel, '--train-iters', '2', '--threads', '1', '--verbose'];
-    const again = await runGptTrain({
+    const again = await runGptTrainHere({
       flags: [...from, ...ofRun, ...data.slice(2), '--save', save, '--metrics-jsonl', metrics],
       directory,
     });
@@ -254,7 +255,7 @@ describe('Hugging Face directories', () => {
     expect(again.code).toBe(0);
     expect(readMetrics(metrics)[0]!.lm_loss).toBeLessThan(5.3); // ln 257 is 5.55: it goes on from what it learnt
     // and from the checkpoint with its flags alone
-    const resumed = await runGptTrain({
+    const resumed = await runGptTrainHere({
       flags: ['--load', save, '--train-iters', '3', '--lr-decay-iters', '2', '--threads', '1', '--verbose'],
       directory,
     });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Parameter } from '@mtl/autograd';
-import type { Device } from '@mtl/kernels';
+import { type Device, setNumThreads } from '@mtl/kernels';
 import {
   type GptModelConfiguration,
   GptStage,
@@ -185,6 +185,8 @@ export type Tamper = (run: Run) => void;
 /** The curve of a run; `tamper` runs before each step's update. */
 export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
   const { dtype, device = 'cpu' } = where;
+  // more threads wait for each other, in a model of 32 channels
+  setNumThreads(1);
   const run = build(where);
   const schedule = new LearningRateSchedule({
     maxLearningRate: recipe.learningRate,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 import { trainTinyGpt } from './support/train-tiny-gpt.js';
@@ -25,7 +26,7 @@ describe('a model with experts', () => {
     const own = ['eval', '--json', '--load', 'run', '--threads', '1', '--max-tokens', '400', ...words];
     const argv =
       numProcesses === 1 ? own : ['run', '--nproc-per-node', `${numProcesses}`, 'mtl', '--', ...own];
-    const { status, stdout, stderr } = await spawnMtl(argv, { cwd });
+    const { status, stdout, stderr } = await (numProcesses === 1 ? runMtlIn : spawnMtl)(argv, { cwd });
     expect(status, stderr).toBe(0);
     const report = stdout.split('\n').find((line) => line.includes('"numScored"'))!;
     return (JSON.parse(report.slice(report.indexOf('{'))) as { total: { numScored: number; loss: number } })
@@ -48,7 +49,7 @@ describe('a model with experts', () => {
   }, 60_000);
 
   it('refuses experts that are divided further than layers', async () => {
-    const { status, stderr } = await spawnMtl(
+    const { status, stderr } = await runMtlIn(
       ['eval', '--load', 'run', '--tensor-model-parallel-size', '4', '--expert-model-parallel-size', '3'],
       { cwd },
     );

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 import { trainTinyGpt } from './support/train-tiny-gpt.js';
@@ -18,8 +19,8 @@ const turn = (index: number, role = 'user') => [
 const line = (index: number, role?: string): string =>
   JSON.stringify({ messages: [...turn(index, role), ...turn(index + Math.floor(index / 3))] });
 
-const mtl = (argv: readonly string[], input?: string) =>
-  spawnMtl(argv, { cwd: directory.path, ...(input === undefined ? {} : { input }) });
+const cwd = directory.path;
+const mtl = (argv: readonly string[]) => runMtlIn(argv, { cwd });
 const sft = ['sft', '--model', 'run', '--chat-template', 'chat.jinja', '--threads', '1'];
 
 beforeAll(async () => {
@@ -55,7 +56,10 @@ describe('mtl sft', () => {
     // the template goes with the model
     expect(readFileSync(join(directory.path, 'chat-hf/chat_template.jinja'), 'utf8')).toBe(template);
     expect(existsSync(join(directory.path, 'chat/tokenizer/chat_template.jinja'))).toBe(true);
-    const chat = await mtl(['chat', 'chat-hf', '--temperature', '0', '--threads', '1'], '0?\n2?\n');
+    const chat = await spawnMtl(['chat', 'chat-hf', '--temperature', '0', '--threads', '1'], {
+      cwd,
+      input: '0?\n2?\n',
+    });
     expect(chat).toMatchObject({ status: 0, stdout: 'the cat sat\nthe cat sat\n' });
   });
 

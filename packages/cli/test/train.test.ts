@@ -4,6 +4,7 @@ import { prepareCorpus, prepareSentences } from '@mtl/runs/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { appCommand } from './support/mtl-command.js';
+import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
@@ -40,7 +41,8 @@ const train = async (model: 'gpt' | 'bert', save: string, { numProcesses }: { nu
     numProcesses === 1
       ? ['train', model, ...flags]
       : ['run', '--nproc-per-node', String(numProcesses), model, '--', ...flags];
-  const { status, stdout, stderr } = await spawnMtl(words, { cwd: directory.path });
+  const mtl = numProcesses === 1 ? runMtlIn : spawnMtl;
+  const { status, stdout, stderr } = await mtl(words, { cwd: directory.path });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return stdout;
 };

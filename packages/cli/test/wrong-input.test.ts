@@ -35,8 +35,6 @@ function ownDirectory(): string {
   return path;
 }
 
-/** Commands that end their process themselves, as ranks of a training run do. */
-const endingTheProcess = new Set(['train', 'sft']);
 const bytes = ['--tokenizer-type', 'ByteLevelTokenizer'];
 const pipeline = ['--stages', '2', '--micro-batches', '4'];
 const prepare = ['data', 'prepare', '--output-prefix', 'out', ...bytes];
@@ -273,8 +271,7 @@ describe('wrong input', () => {
     const before = filesUnder(cwd);
     // whatever this machine has: no CUDA
     const env = { MTL_CUDA_LIBRARY: 'nowhere' };
-    const run = endingTheProcess.has(argv[0]!) ? spawnMtl : runMtlIn;
-    const { status, stdout, stderr } = await run(argv, { cwd, env });
+    const { status, stdout, stderr } = await runMtlIn(argv, { cwd, env });
     expect(stderr).toContain(`error[${code}]`);
     expect(stderr).toContain(says);
     expect(stderr.match(/error\[/g)).toHaveLength(1);
@@ -298,12 +295,12 @@ describe('wrong input', () => {
 
 describe('help and version', () => {
   it('are printed to standard output', async () => {
-    const help = await spawnMtl(['--help'], { cwd: template });
+    const help = await runMtlIn(['--help'], { cwd: template });
     expect(help).toMatchObject({ status: 0, stderr: '' });
     for (const name of ['data', 'eval', 'generate', 'convert', 'checkpoint', 'schedule', 'doctor']) {
       expect(help.stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
     }
-    expect(await spawnMtl(['--version'], { cwd: template })).toMatchObject({
+    expect(await runMtlIn(['--version'], { cwd: template })).toMatchObject({
       status: 0,
       stdout: `${version}\n`,
       stderr: '',

@@ -134,7 +134,11 @@ function flagProblems(path, text, isKnown) {
  * The texts of a source: string literals, joined where they are added up, with a placeholder for each value.
  */
 function textsOf(path, text) {
-  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const how = {
+    languageVersion: ts.ScriptTarget.Latest,
+    jsDocParsingMode: ts.JSDocParsingMode.ParseNone,
+  };
+  const source = ts.createSourceFile(path, text, how, true);
   const texts = [];
   const writtenText = (node) => {
     if (ts.isStringLiteralLike(node)) return node.text;

@@ -4,12 +4,15 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '@mtl/tooling/free-port';
 import { until } from '@mtl/tooling/until';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { mtlCommand } from '../support/mtl-command.js';
+import { runMtlHere } from '../support/run-mtl-here.js';
 import { isRunning, printedRanks, rankProgram, startProcess } from '../support/start-process.js';
 import { testDirectory } from '../support/test-directory.js';
 
 const run = (...words: string[]) => startProcess([...mtlCommand, 'run', ...words]);
+/** A job that is refused before it starts anything, in this process. */
+const refused = (...words: string[]) => runMtlHere('run', ...words);
 const two = ['--nproc-per-node', '2'];
 
 /** The processes of a `wait` job, when all of them are there. */
@@ -43,7 +46,7 @@ describe('mtl run', () => {
     await once(server, 'listening');
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
-    const { status, stderr } = await run('--master-port', String(port), rankProgram).finished;
+    const { status, stderr } = await refused('--master-port', String(port), rankProgram);
     expect(stderr).toMatch(
       new RegExp(
         `^error\\[MTL_STORE_ADDRESS\\]: .*port ${port}: Address already in use.*\\n {2}remedy: leave --master-port out`,
@@ -240,10 +243,9 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
   });
 
   it('asks for a secret that several hosts have in common', async () => {
-    const hosts = ['--nnodes', '2', '--master-addr', '127.0.0.1'];
-    const without = await startProcess([...mtlCommand, 'run', ...hosts, rankProgram], {
-      MTL_JOB_SECRET: undefined,
-    }).finished;
+    vi.stubEnv('MTL_JOB_SECRET', undefined);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const without = await refused('--nnodes', '2', '--master-addr', '127.0.0.1', rankProgram);
     expect(without.stderr).toContain('error[MTL_JOB_SECRET]');
     expect(without.status).toBe(2);
   });
@@ -279,13 +281,13 @@ setInterval(() => console.log('rank ' + RANK), 5);\n`,
     ['--nnodes', '2'],
     ['--max-restart', '1'],
   ])('refuses %s %s', async (...flags) => {
-    const { status, stderr } = await run(...flags, rankProgram).finished;
+    const { status, stderr } = await refused(...flags, rankProgram);
     expect(stderr).toMatch(/^error\[MTL_FLAG_/);
     expect(status).toBe(2);
   });
 
   it.each(['nowhere.mjs', 'README.md', 'src'])('refuses the program %s', async (program) => {
-    const { status, stderr } = await run(program).finished;
+    const { status, stderr } = await refused(program);
     expect(stderr).toContain('error[MTL_PROGRAM]');
     expect(status).toBe(2);
   });

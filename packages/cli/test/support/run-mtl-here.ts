@@ -1,4 +1,4 @@
-import { vi } from 'vitest';
+import { asProgram } from '@mtl/tooling/run-program-here';
 import { runMtl } from '../../src/index.js';
 
 /** The output of a command line. */
@@ -14,17 +14,12 @@ export interface FinishedMtlHere {
 export async function runMtlHere(...argv: readonly string[]): Promise<FinishedMtlHere> {
   const written = { stdout: '', stderr: '' };
   let numWrites = 0;
-  const spies = (['stdout', 'stderr'] as const).map((stream) =>
-    vi.spyOn(process[stream], 'write').mockImplementation((text) => {
-      written[stream] += String(text);
+  const status = await asProgram(
+    () => runMtl(argv),
+    (stream, text) => {
+      written[stream] += text;
       if (stream === 'stdout') numWrites += 1;
-      return true;
-    }),
+    },
   );
-  try {
-    const status = await runMtl(argv);
-    return { status, ...written, numWrites };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
+  return { status, ...written, numWrites };
 }

@@ -1,0 +1,82 @@
+import { Console } from 'node:console';
+import { pathToFileURL } from 'node:url';
+
+/**
+ * Does in this process what a program does in one of its own: what it prints goes to `onWrite`, an end of the
+ * process ends `work` alone, and what it left to listen to the streams is taken away. One after the other,
+ * since all this is the process's.
+ *
+ * @template T
+ * @param {() => Promise<T>} work
+ * @param {(stream: 'stdout' | 'stderr', text: string) => void} onWrite
+ * @returns {Promise<T | number>} what `work` returns, or the status that it ended the process with
+ */
+export async function asProgram(work, onWrite) {
+  const { exit } = process;
+  const ownConsole = globalThis.console;
+  let ended;
+  const taken = ['stdout', 'stderr'].map((name) => {
+    const stream = process[name];
+    const { write } = stream;
+    const listeners = stream.listeners('error');
+    stream.write = (text, ...rest) => {
+      if (ended === undefined) onWrite(name, String(text));
+      const written = rest.at(-1);
+      if (typeof written === 'function') process.nextTick(written);
+      return true;
+    };
+    return () => {
+      stream.write = write;
+      for (const each of stream.listeners('error')) if (!listeners.includes(each)) stream.off('error', each);
+    };
+  });
+  process.exit = (code) => {
+    ended ??= Number(code ?? process.exitCode ?? 0);
+    throw new Error(`the program ends with ${ended}`);
+  };
+  // that of a test runner has streams of its own
+  globalThis.console = new Console(process.stdout, process.stderr);
+  try {
+    const result = await work();
+    return ended ?? result;
+  } catch (error) {
+    if (ended === undefined) throw error;
+    return ended;
+  } finally {
+    globalThis.console = ownConsole;
+    process.exit = exit;
+    for (const restore of taken) restore();
+  }
+}
+
+let numRuns = 0;
+
+/**
+ * Runs a built program in this process, as `runProgram` does in one of its own, which takes half a second
+ * more. Signals, streams that fail and an end without help are for that one.
+ *
+ * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
+ * @returns {Promise<import('./run-program.mjs').ProgramRun>}
+ */
+export async function runProgramHere({ program, flags, directory }) {
+  const { argv, exitCode } = process;
+  const before = process.cwd();
+  let output = '';
+  const collect = (_, text) => {
+    output += text;
+  };
+  process.chdir(directory);
+  process.argv = [process.execPath, program, ...flags];
+  try {
+    const ended = await asProgram(async () => {
+      // a module runs once for each of its addresses
+      await import(/* @vite-ignore */ `${pathToFileURL(program)}?run=${++numRuns}`);
+      return undefined;
+    }, collect);
+    return { code: ended ?? Number(process.exitCode ?? 0), output };
+  } finally {
+    process.chdir(before);
+    process.argv = argv;
+    process.exitCode = exitCode;
+  }
+}
