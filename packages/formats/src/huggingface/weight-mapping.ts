@@ -158,47 +158,40 @@ export function transposedWeight(
   options: { globalShape?: readonly number[]; columnOf?: Int32Array } = {},
 ): WeightMapping {
   const [inputs, outputs] = source.shape as [number, number];
-  const columnOf = options.columnOf ?? Int32Array.from({ length: outputs }, (_, row) => row);
+  const { columnOf } = options;
+  const copy = (move: (ours: number, theirs: number) => void): void => {
+    // in tiles, so that the strided side stays in the cache
+    const tile = 32;
+    for (let firstRow = 0; firstRow < outputs; firstRow += tile) {
+      const lastRow = Math.min(firstRow + tile, outputs);
+      for (let first = 0; first < inputs; first += tile) {
+        const last = Math.min(first + tile, inputs);
+        for (let row = firstRow; row < lastRow; row++) {
+          const column = columnOf === undefined ? row : columnOf[row]!;
+          for (let input = first; input < last; input++) move(row * inputs + input, input * outputs + column);
+        }
+      }
+    }
+  };
   return {
     name,
     globalShape: options.globalShape ?? [outputs, inputs],
     sources: [source],
     toLogical: ([values], allocate) => {
       const logical = allocate(values!.length);
-      forEachTile(inputs, outputs, (input, first, last) => {
-        const start = input * outputs;
-        let at = first * inputs + input;
-        for (let row = first; row < last; row++, at += inputs) logical[at] = values![start + columnOf[row]!]!;
+      copy((ours, theirs) => {
+        logical[ours] = values![theirs]!;
       });
       return logical;
     },
     toSources: (logical, allocate) => {
       const values = allocate(logical.length);
-      forEachTile(inputs, outputs, (input, first, last) => {
-        const start = input * outputs;
-        let at = first * inputs + input;
-        for (let row = first; row < last; row++, at += inputs) values[start + columnOf[row]!] = logical[at]!;
+      copy((ours, theirs) => {
+        values[theirs] = logical[ours]!;
       });
       return [values];
     },
   };
-}
-
-/**
- * Calls `move` with parts of the rows of a matrix [inputs, outputs], in the order in which its transposition
- * keeps 64 rows of the other side in the cache.
- */
-function forEachTile(
-  inputs: number,
-  outputs: number,
-  move: (input: number, first: number, last: number) => void,
-): void {
-  for (let start = 0; start < inputs; start += 16) {
-    for (let first = 0; first < outputs; first += 64) {
-      const last = Math.min(first + 64, outputs);
-      for (let input = start; input < Math.min(start + 16, inputs); input++) move(input, first, last);
-    }
-  }
 }
 
 /** Maps a vector [V] that we hold with zeros after it, up to `paddedSize`. */
