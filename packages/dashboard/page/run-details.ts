@@ -149,21 +149,16 @@ function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly stri
 }
 
 /** Returns how a run goes on: with its own weights in place of those that it began with. */
-function goingOn({ checkpoints, directory, flags, command }: RunDetails): string {
+function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   const newest = checkpoints.at(-1);
   if (newest === undefined) {
     return 'No checkpoint is saved: the same command begins anew. With --save-interval a run goes on from where it was.';
   }
   const from = `To go on from step ${formatNumber(newest.iteration)}`;
   const load = `--load ${quoted(directory)}`;
-  const given = ['load-hf', 'load', 'finetune', 'load-lora'].filter(
-    (name) => (flags[name] ?? false) !== false,
-  );
-  if (given.length === 0) return `${from}, add this to the same command: ${load}`;
-  // mtl sft writes --model out as these flags
-  const isOfModel = / --model[ =]/.test(command ?? '');
-  const replaced = isOfModel ? ['model', ...given.filter((name) => name === 'load-lora')] : given;
-  return `${from}, start the same command with ${load} in place of ${replaced.map((name) => `--${name}`).join(' and ')}`;
+  if (flagsOfStart.length === 0) return `${from}, add this to the same command: ${load}`;
+  const replaced = flagsOfStart.map((name) => `--${name}`).join(' and ');
+  return `${from}, start the same command with ${load} in place of ${replaced}`;
 }
 
 /** Quotes a path for a shell where it needs that. */

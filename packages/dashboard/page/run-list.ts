@@ -44,7 +44,7 @@ export class RunList {
   }
 
   #update(): void {
-    // read once: each of them sorts all runs
+    // read once, since reading sorts all runs
     const { runs, listed, focus, directory, isConnected, view } = this.#state;
     const shown = new Set(this.#state.shown);
     this.#folder.textContent = directory.split('/').at(-1) ?? '';

@@ -5,6 +5,7 @@ import { MtlError } from '@mtl/errors';
 import {
   comparableRun,
   conditionsOf,
+  flagsOfStartOf,
   lastMetricsIn,
   metricsPath,
   parseRunRecord,
@@ -96,6 +97,7 @@ export class RunFolder {
       conditions: last === undefined ? {} : conditionsOf(last),
       comparable: this.#record === undefined ? null : comparableRun(this.#record),
       command: last?.command.join(' ') ?? null,
+      flagsOfStart: last === undefined ? [] : flagsOfStartOf(last),
       starts: (this.#record?.starts ?? []).map(({ time, host, pid, iteration, end }) => ({
         time,
         host,

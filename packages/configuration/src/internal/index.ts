@@ -31,6 +31,7 @@ export {
   type KindOfModel,
   withAskedPositions,
 } from '../saved/flags-of-model.js';
+export { flagsOfStart } from '../saved/flags-of-start.js';
 export {
   decidesLearning,
   type LearningDifference,

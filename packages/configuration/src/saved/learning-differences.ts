@@ -2,6 +2,7 @@ import type { ArchitectureField } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type FlagName, factsOf, flagGroups, flagNames, isFlagName } from '../schema/flag-schema.js';
+import { flagsOfStart } from './flags-of-start.js';
 import type { ConfigurationJson } from './saved-configuration.js';
 
 /** The part of a run, or of a checkpoint, that has its settings. */
@@ -52,12 +53,10 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/** Topics whose flags all decide how a model learns; a resumed run refuses another schedule. */
-const learningTopics: ReadonlySet<string | undefined> = new Set(['optimizer', 'spikes', 'lora']);
-/** Further flags of the schedule, and of the weights that a run begins with. */
+/** Flags of the schedule, and of the weights that a run begins with; a run that goes on loads its own. */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
-  ...['load-hf', 'load-lora', 'finetune'],
+  ...flagsOfStart.filter((name) => name !== 'load'),
 ]);
 
 /**
@@ -67,7 +66,7 @@ const ofScheduleAndStart: ReadonlySet<string> = new Set([
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;
   if (ofScheduleAndStart.has(name) || comparedValue(name) !== undefined) return true;
-  return flagGroups.some((group) => learningTopics.has(group.topic) && Object.hasOwn(group.flags, name));
+  return flagGroups.some((group) => 'decidesLearning' in group && Object.hasOwn(group.flags, name));
 }
 
 /**

@@ -59,17 +59,17 @@ const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
 
 /**
- * The groups of flags, in the order of help and of the printed configuration, and the topics that they are of
- * in `RunOptions`.
+ * The groups of flags, in the order of help and of the printed configuration, the topics that they are of in
+ * `RunOptions`, and whether all flags of the group decide how a model learns.
  */
 export const flagGroups = [
   { title: 'Model', topic: 'model', flags: modelFlags },
   { title: 'Experts', topic: 'model', flags: expertFlags },
   { title: 'BERT', topic: 'model', flags: bertFlags },
   { title: 'Training', topic: 'training', flags: trainingFlags },
-  { title: 'Optimizer', topic: 'optimizer', flags: optimizerFlags },
-  { title: 'Loss spikes', topic: 'spikes', flags: spikeFlags },
-  { title: 'LoRA', topic: 'lora', flags: loraFlags },
+  { title: 'Optimizer', topic: 'optimizer', decidesLearning: true, flags: optimizerFlags },
+  { title: 'Loss spikes', topic: 'spikes', decidesLearning: true, flags: spikeFlags },
+  { title: 'LoRA', topic: 'lora', decidesLearning: true, flags: loraFlags },
   { title: 'Data', topic: 'data', flags: dataFlags },
   { title: 'Conversations', topic: 'data', flags: conversationFlags },
   { title: 'Device and parallelism', topic: 'layout', flags: parallelFlags },

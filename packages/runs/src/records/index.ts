@@ -1,4 +1,5 @@
 export { type ComparableRun, type ComparableValue, comparableRun, conditionsOf } from './comparable-run.js';
+export { flagsOfStartOf } from './flags-of-start-of.js';
 export {
   type LastMetrics,
   lastMetricsIn,

@@ -1,3 +1,4 @@
+import { flagsOfStart } from '@mtl/configuration/internal';
 import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
 
@@ -205,7 +206,7 @@ function remedyOf(
 
 /** Returns how a command is changed to load `save`: a run begins with one set of weights only. */
 function loadOf(save: string, args: readonly string[]): string {
-  const given = ['model', 'load-hf', 'load', 'finetune', 'load-lora'].filter((name) =>
+  const given = ['model', ...flagsOfStart].filter((name) =>
     args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),
   );
   if (given.join() === 'load' && valueOfFlag(args, '--load') === save) return '';

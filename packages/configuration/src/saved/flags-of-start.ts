@@ -1,0 +1,5 @@
+/**
+ * Flags of the weights that a run begins with. `--load` of the run's own folder takes the place of all these
+ * flags.
+ */
+export const flagsOfStart: readonly string[] = ['load-hf', 'load', 'finetune', 'load-lora'];
