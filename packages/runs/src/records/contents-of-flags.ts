@@ -1,10 +1,12 @@
 import { taskDataFingerprint } from './fingerprints.js';
 
-/** Flags of files that a run reads whole. Those of datasets have checksums of their own. */
-const flagsOfFiles = [
-  ...['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'],
-  ...['validation-data', 'pipeline-schedule'],
-];
+/** Flags of files that decide which tokens a run gets. */
+export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
+
+/**
+ * Flags of files that a run reads whole. Flags of datasets are not among them: datasets have own checksums.
+ */
+const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
 /** Flags of models, which are told apart by samples of their files. */
 const flagsOfModels = ['load-hf', 'load-lora'];

@@ -76,9 +76,6 @@ export function dataChanges(
     : [`the files are read in another order: ${now.map(nameOf).join(', ')}`];
 }
 
-/** Flags of files that decide which tokens a run gets. */
-export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
-
 /** Names files of flags that have other contents at the same place. */
 export function changedFiles(
   names: readonly string[],

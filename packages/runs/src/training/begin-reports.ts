@@ -13,14 +13,13 @@ import {
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
 import { once } from '../once.js';
-import { contentsOfFlags, type FileContents } from '../records/contents-of-flags.js';
+import { contentsOfFlags, type FileContents, tokenizerFiles } from '../records/contents-of-flags.js';
 import {
   changedFiles,
   dataChanges,
   noteOfUnknownData,
   notesOfDataChanges,
   startOfCheckpoint,
-  tokenizerFiles,
 } from '../records/data-changes.js';
 import { RunLog } from '../records/run-log.js';
 import type { DataOfRun } from './data-of-run.js';
