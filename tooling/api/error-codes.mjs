@@ -5,6 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
+import { parseSource } from '../checks/parse-source.mjs';
 
 const codePattern = /^MTL_[A-Z0-9_]+$/;
 /** Functions of native sources that make an error of a code and a format. */
@@ -50,13 +51,9 @@ function baseOf(node) {
 
 function errorsOfSource(path) {
   const text = readFileSync(path, 'utf8');
-  // half of the sources: parsing takes most of the time, and that of docstrings much of it
+  // half of the sources: parsing takes most of the time
   if (!text.includes('MTL_')) return [];
-  const how = {
-    languageVersion: ts.ScriptTarget.Latest,
-    jsDocParsingMode: ts.JSDocParsingMode.ParseNone,
-  };
-  const source = ts.createSourceFile(path, text, how, true);
+  const source = parseSource(path, text);
   const errors = [];
   const visit = (node) => {
     const isSuper = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.SuperKeyword;

@@ -3,6 +3,7 @@
  * parsers of the commands.
  */
 import ts from 'typescript';
+import { parseSource } from '../parse-source.mjs';
 import { npmProblems } from './npm-scripts.mjs';
 import { ownCommand, shellCommands, withoutUsageMarks } from './shell-commands.mjs';
 
@@ -134,11 +135,7 @@ function flagProblems(path, text, isKnown) {
  * The texts of a source: string literals, joined where they are added up, with a placeholder for each value.
  */
 function textsOf(path, text) {
-  const how = {
-    languageVersion: ts.ScriptTarget.Latest,
-    jsDocParsingMode: ts.JSDocParsingMode.ParseNone,
-  };
-  const source = ts.createSourceFile(path, text, how, true);
+  const source = parseSource(path, text);
   const texts = [];
   const writtenText = (node) => {
     if (ts.isStringLiteralLike(node)) return node.text;
