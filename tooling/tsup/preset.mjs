@@ -49,7 +49,6 @@ export function bundle({ entry, external = [] }) {
     esbuildOptions: (options, context) => {
       shared.esbuildOptions(options, context);
       options.conditions = ['@mtl/source'];
-      options.minifyWhitespace = options.minifySyntax = true; // a third of the time is compiling
     },
   });
 }
