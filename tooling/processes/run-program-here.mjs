@@ -3,8 +3,8 @@ import { pathToFileURL } from 'node:url';
 
 /**
  * Does in this process what a program does in one of its own: what it prints goes to `onWrite`, an end of the
- * process ends `work` alone, and what it left to listen to the streams is taken away. One after the other,
- * since all this is the process's.
+ * process ends `work` alone, and listeners that `work` left on the streams are removed. Calls run one after
+ * the other, since streams and console belong to the process.
  *
  * @template T
  * @param {() => Promise<T>} work
@@ -34,7 +34,7 @@ export async function asProgram(work, onWrite) {
     ended ??= Number(code ?? process.exitCode ?? 0);
     throw new Error(`the program ends with ${ended}`);
   };
-  // that of a test runner has streams of its own
+  // the console of a test runner writes to streams of the runner
   globalThis.console = new Console(process.stdout, process.stderr);
   try {
     const result = await work();

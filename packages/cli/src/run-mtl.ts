@@ -9,7 +9,7 @@ import { statusOfInterruption } from './terminal/interruption.js';
 /**
  * Runs one command line to its end. Results go to standard output; an error goes to standard error, as one
  * coded message, and decides the exit status. The exit status of this process stays as it was. Command lines
- * run one after the other: output and exit status are those of the process.
+ * run one after the other, since they share the output and the exit status of the process.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that

@@ -154,7 +154,7 @@ describe('mtl plan', () => {
     expect(await status('--memory', '1GiB')).toBe(0);
     const before = process.exitCode;
     expect(await status('--check', '--memory', '1GiB')).toBe(1);
-    // that of the program which runs the command
+    // the exit code of the program which runs the command
     expect(process.exitCode).toBe(before);
     const machine = [
       'plan',

@@ -302,7 +302,7 @@ function expectNear(fixture: FixtureCase, name: string, actual: Tensor): void {
   expect(left.length).toBe(right.length);
   const largest = right.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const { ofLargest, relative } = boundOf(fixture);
-  // one expectation for all elements: one for each of them would take most of the time
+  // one expectation for all elements, since an expectation for each element would take most of the time
   const wrong = right.findIndex((value, index) => {
     const difference = Math.abs(left[index]! - value);
     return !(difference <= ofLargest * largest + relative * Math.abs(value)); // NaN is wrong, too

@@ -156,7 +156,7 @@ describe('BertDataset', () => {
     const length = lengths[0]!;
     const original = tokens.slice();
     const isMasked = new Uint8Array(tokens.length);
-    // one expectation for all places: one for each of them would take most of the time
+    // one expectation for all places, since an expectation for each place would take most of the time
     const wrong: string[] = [];
     const check = (isRight: boolean, what: string): void => void (isRight || wrong.push(what));
     for (let i = 0; i < numMasked; i++) {

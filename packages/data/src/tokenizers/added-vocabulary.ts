@@ -20,8 +20,8 @@ export class AddedVocabulary {
   #next: number;
 
   /**
-   * @param modelIds those of the model's tokens
-   * @param of.numEntries tokens of the model, of which those of Unigram may be equal
+   * @param modelIds ids of the model's tokens
+   * @param of.numEntries number of the model's tokens; tokens of Unigram may be equal
    */
   constructor(modelIds: ReadonlyMap<string, number>, of: { readonly numEntries: number }) {
     this.#modelIds = modelIds;

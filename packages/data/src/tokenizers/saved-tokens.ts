@@ -66,7 +66,7 @@ export interface CompleteTokenizer {
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
  * takes the components of the class that loads it. Files that are undefined are not there; `modelIds` are
- * those of the model's tokens.
+ * ids of the model's tokens.
  *
  * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for settings
  *   that change ids and are not known

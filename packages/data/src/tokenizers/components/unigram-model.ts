@@ -8,7 +8,7 @@ const unitRadix = 2 ** 16;
 /**
  * Encodes words by the most likely sequence of tokens (Kudo 2018). Unknown neighbours are one; where the
  * model has `byte_fallback` and tokens for all their bytes, the byte tokens stand for the unknown characters.
- * Linear in the length of a word, times that of the longest token.
+ * Linear in the length of a word, times the length of the longest token.
  *
  * @returns an encoder; an undefined id stands for what has no token, where none is for unknown characters
  */
