@@ -155,9 +155,7 @@ export interface RunDetails {
   /** The values that tell it from other runs; null without a record. */
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
-  /**
-   * Flags, without dashes, of the weights that it began with: to go on, it loads its own in place of these.
-   */
+  /** Flags of its command, without dashes, that `--load` of its own folder takes the place of. */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
   /** Oldest first. */

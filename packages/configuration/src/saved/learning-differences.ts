@@ -53,7 +53,9 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/** Flags of the schedule, and of the weights that a run begins with; a run that goes on loads its own. */
+/**
+ * Flags of the schedule, and of the weights that a run begins with; not the folder that a run goes on from.
+ */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
   ...flagsOfStart.filter((name) => name !== 'load'),
