@@ -1,9 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareCorpus, prepareSentences } from '@mtl/runs/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { appCommand } from './support/mtl-command.js';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { appCommand, mtlCommand } from './support/mtl-command.js';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -74,3 +75,15 @@ describe.each([['gpt', /A sample:\n/] as const, ...inWholeRuns(['bert', /^Masks 
     });
   },
 );
+
+it('ends with one error when its output cannot be written, also before a training starts', () => {
+  const full = openSync('/dev/full', 'w');
+  onTestFinished(() => closeSync(full));
+  const [command, ...words] = mtlCommand;
+  const { status, stderr } = spawnSync(command!, [...words, 'train', 'gpt', ...tiny, '--dry-run'], {
+    encoding: 'utf8',
+    stdio: ['ignore', full, 'pipe'],
+  });
+  expect(stderr).toMatch(/^error\[MTL_OUTPUT\]: standard output cannot be written: ENOSPC/);
+  expect(status).toBe(1);
+});

@@ -1,22 +1,41 @@
+import type { WriteStream } from 'node:tty';
 import { formatError, MtlError } from '@mtl/errors';
+
+/** A listener to errors of an output stream that `endWithoutOutput` added. */
+interface EndingListener {
+  (error: NodeJS.ErrnoException): void;
+  readonly [mark]: true;
+}
+
+// known to all copies of this file: that of a bundled command as well
+const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**
  * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
  * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
- * at that moment, as a training run or a launcher does, ends in its own way instead.
+ * at that moment, as a training run or a launcher does, ends in its own way instead. The last call in a
+ * process decides: a command calls it at its start, and the training program that the command becomes again.
  */
 export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
   for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (stream.listenerCount('error') > 1) return;
-      if (error.code === 'EPIPE' || error.code === 'EIO') process.exit(exitCode);
-      if (stream === process.stdout) {
-        const lost = new MtlError('MTL_OUTPUT', `standard output cannot be written: ${error.message}`, {
-          remedy: 'free space where it goes, or send it elsewhere',
-        });
-        process.stderr.write(`${formatError(lost)}\n`);
-      }
-      process.exit(1);
-    });
+    for (const listener of stream.listeners('error')) {
+      if (mark in listener) stream.off('error', listener as EndingListener);
+    }
+    stream.on('error', endingListener(stream, exitCode));
   }
+}
+
+function endingListener(stream: WriteStream, exitCode: number): EndingListener {
+  const end = (error: NodeJS.ErrnoException): void => {
+    if (stream.listenerCount('error') > 1) return;
+    if (error.code === 'EPIPE' || error.code === 'EIO') process.exit(exitCode);
+    if (stream === process.stdout) {
+      const lost = new MtlError('MTL_OUTPUT', `standard output cannot be written: ${error.message}`, {
+        remedy: 'free space where it goes, or send it elsewhere',
+      });
+      process.stderr.write(`${formatError(lost)}\n`);
+    }
+    process.exit(1);
+  };
+  return Object.assign(end, { [mark]: true as const });
 }
