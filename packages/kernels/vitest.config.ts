@@ -6,7 +6,7 @@ const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== 
 
 /** Starting a process for each of the others took more time than their tests. */
 const ofOwnProcess = [
-  'test/{grouped-attention,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
+  'test/{grouped-attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
   'test/{philox,pytorch-parity,rotary-embedding}.test.ts',
   'test/cuda/{meta-cuda,matmul-choices,open-cuda}.test.ts',
   ...(hasGpu ? ['test/cuda/**/*.test.ts'] : []),

@@ -7,16 +7,23 @@ export interface ParameterStorage {
 }
 
 /**
- * Gives every parameter zero-filled storage of its own, with float32 main gradients when asked for, except
+ * Gives every parameter storage of its own, of zeros (unless `zeroed` is false: of undefined values), with float32 main gradients when asked for, except
  * for those that are frozen. Buffers are in float32.
  */
 export function allocateParameters(
   parameters: readonly Parameter[],
-  { device, dtype, mainGradients = false }: { device: Device; dtype: DType; mainGradients?: boolean },
+  options: {
+    readonly device: Device;
+    readonly dtype: DType;
+    readonly mainGradients?: boolean;
+    readonly zeroed?: boolean;
+  },
 ): ParameterStorage {
+  const { device, dtype, mainGradients = false, zeroed = true } = options;
   const tensors: Tensor[] = [];
   const allocate = (parameter: Parameter, itsDtype: DType): Tensor => {
-    const tensor = Tensor.zeros({ shape: parameter.shape, dtype: itsDtype, device });
+    const tensor = Tensor.empty({ shape: parameter.shape, dtype: itsDtype, device });
+    if (zeroed) tensor.zero();
     tensors.push(tensor);
     return tensor;
   };

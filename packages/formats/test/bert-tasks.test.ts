@@ -91,12 +91,11 @@ async function gradientsOf(name: string, stage: BertTaskStage): Promise<Map<stri
   const directory = fixturePath(`huggingface-bert-${name}/gradients`);
   const source = await readHuggingFaceBertForTask({ directory, task, makeVocabularySizeDivisibleBy: 16 });
   const values = new Map<string, Float32Array>();
-  const tensors = stage.parameters.map(
-    (parameter): LogicalTensor => ({
-      ...parameterTensors([parameter])[0]!,
-      write: (bytes) => void values.set(parameter.name, new Float32Array(Uint8Array.from(bytes).buffer)),
-    }),
-  );
+  const tensors = parameterTensors(stage.parameters).map(({ withMemory, ...tensor }): LogicalTensor => {
+    const write = (bytes: Uint8Array) =>
+      void values.set(tensor.name, new Float32Array(Uint8Array.from(bytes).buffer));
+    return { ...tensor, write };
+  });
   await source.load(tensors);
   return values;
 }

@@ -30,16 +30,17 @@ export function sizeOf(shape: readonly number[]): number {
 }
 
 /**
- * Leaves a shape where the next native call reads it; one of too many dimensions is refused there by its
+ * Leaves a shape where the next native call reads it, and returns its number of dimensions; one of too many dimensions is refused there by its
  * length.
  */
-function passShape(shape: readonly number[]): void {
+function passShape(shape: readonly number[]): number {
   const { callNumbers } = addon();
   if (!Array.isArray(shape) || shape.some((size) => typeof size !== 'number')) {
     const given = Array.isArray(shape) ? shape.map(describeOperand).join(', ') : describeOperand(shape);
     throw new UsageError('MTL_ARGUMENT', `a shape is ${given}`, { expected: 'an array of numbers' });
   }
   for (let dim = 0; dim < shape.length; dim++) callNumbers[dim] = shape[dim]!;
+  return shape.length;
 }
 
 /**
@@ -71,8 +72,8 @@ export class Tensor {
     }
     const { shape, dtype, device = 'cpu' } = options;
     const [onDevice, ofType] = [deviceNumber(device), dtypeNumber(dtype)];
-    passShape(shape);
-    const handle = callNative(() => addon().createTensor(onDevice, ofType, shape.length));
+    const rank = passShape(shape);
+    const handle = callNative(() => addon().createTensor(onDevice, ofType, rank));
     return new Tensor(handle, { shape: [...shape], dtype, device });
   }
 
@@ -131,8 +132,8 @@ export class Tensor {
 
   /** A view of the elements from `offset` on with another shape, sharing memory. */
   view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
-    passShape(shape);
-    const handle = callNative(() => addon().createView(this.handle, offset, shape.length));
+    const rank = passShape(shape);
+    const handle = callNative(() => addon().createView(this.handle, offset, rank));
     return new Tensor(handle, { shape: [...shape], dtype: this.dtype, device: this.device });
   }
 
@@ -178,6 +179,27 @@ export class Tensor {
   write(values: TypedArray): void {
     checkTypedArray(values, this);
     callNative(() => addon().write(this.handle, values));
+  }
+
+  /**
+   * Lends the memory of a tensor on the CPU, so that a file is read into it without a copy: its bytes are the
+   * tensor's own, until `use` has settled. Operations on the tensor wait until then.
+   *
+   * @throws KernelError `MTL_DEVICE` for a tensor of another device
+   */
+  async withMemory<Result>(use: (memory: Uint8Array) => Promise<Result>): Promise<Result> {
+    // memory is kept although this tensor may be disposed of meanwhile
+    const kept = callNative(() => addon().createView(this.handle, 0, passShape([this.size])));
+    try {
+      const memory = callNative(() => addon().lend(kept));
+      try {
+        return await use(new Uint8Array(memory));
+      } finally {
+        callNative(() => addon().takeBack(memory));
+      }
+    } finally {
+      callNative(() => addon().release(kept));
+    }
   }
 
   /** Copies the elements to the host, waiting for the device; 16-bit floats come as bits (see `toArray`). */
@@ -235,6 +257,16 @@ export class Tensor {
     const lifetime = this.isDisposed ? ', disposed' : '';
     return `Tensor ${this.dtype} [${this.shape.join(', ')}] on ${this.device}${lifetime}`;
   }
+}
+
+/**
+ * Returns what a tensor adds to an object that is loaded from a file: `withMemory` where its memory can be
+ * lent, on the CPU.
+ */
+export function lentMemory(tensor: Tensor): {
+  readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;
+} {
+  return tensor.device === 'cpu' ? { withMemory: (fill) => tensor.withMemory(fill) } : {};
 }
 
 const float32 = new Float32Array(1);

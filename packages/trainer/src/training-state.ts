@@ -48,10 +48,17 @@ interface HeldPart extends FlatRange {
 /** The tensor of a checkpoint that is a box of a parameter, whose values lie together. */
 function logicalTensor({
   view,
+  device,
   ...box
 }: Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape' | 'limit'> &
-  Pick<HeldPart, 'view'>): LogicalTensor {
+  Pick<HeldPart, 'view'> &
+  Pick<ParameterStore, 'device'>): LogicalTensor {
+  const withMemory: LogicalTensor['withMemory'] = async (fill) => {
+    using tensor = view();
+    await tensor.withMemory(fill);
+  };
   return {
+    ...(device === 'cpu' ? { withMemory } : {}),
     ...box,
     dtype: 'F32',
     read: () => {
@@ -95,6 +102,7 @@ function heldTensors(
     const box = {
       name: prefix + parameter.name,
       globalShape,
+      device: store.device,
       replica: replicas.get(parameter)!,
       ...(limit === undefined ? {} : { limit }),
     };
@@ -201,6 +209,7 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
         logicalTensor({
           name: `${optimizerPrefix}${name}.${parameter.name}`,
           globalShape: tensor.shape,
+          device: tensor.device,
           slices: tensor.shape.map((size) => ({ start: 0, end: size })),
           replica: replicaOfWhole(parameter, { groups, group }),
           view: () => tensor.view({ shape: tensor.shape }),

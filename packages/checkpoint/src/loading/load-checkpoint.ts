@@ -4,7 +4,13 @@ import { RunReader } from '../files/run-reader.js';
 import { planRuns } from '../tensors/box-runs.js';
 import { intersectSlices, slicesFromStored } from '../tensors/boxes.js';
 import { dtypeBytes } from '../tensors/dtype.js';
-import { bytesOfSlices, checkLogicalTensors, type LogicalTensor } from '../tensors/logical-tensor.js';
+import {
+  bytesOfSlices,
+  checkLogicalTensors,
+  fillTensor,
+  hasOwnMemory,
+  type LogicalTensor,
+} from '../tensors/logical-tensor.js';
 import { ShardCache } from './shard-cache.js';
 
 /** The result of a load. */
@@ -54,15 +60,17 @@ export async function loadCheckpoint(options: {
   let bytesLoaded = 0;
   const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
   // One buffer for all, as large as the largest: fresh ones would wait for the garbage collector.
-  const copied = sorted.filter(({ memory }) => memory === undefined);
+  const copied = sorted.filter((tensor) => !hasOwnMemory(tensor));
   const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
   try {
     for (const tensor of sorted) {
       const bytes = bytesOf(tensor);
       if (bytes === 0) continue;
-      const target = tensor.memory ?? scratch.subarray(0, bytes);
-      await fillTensor({ checkpoint, tensor, target, shards, reader, verify, requireFinite });
-      if (tensor.memory === undefined) await tensor.write(target);
+      await fillTensor(
+        tensor,
+        () => scratch.subarray(0, bytes),
+        (target) => readPieces({ checkpoint, tensor, target, shards, reader, verify, requireFinite }),
+      );
       bytesLoaded += bytes;
     }
   } finally {
@@ -71,7 +79,7 @@ export async function loadCheckpoint(options: {
   return { bytesLoaded, bytesRead: reader.bytesRead };
 }
 
-async function fillTensor(options: {
+async function readPieces(options: {
   readonly checkpoint: Checkpoint;
   readonly tensor: LogicalTensor;
   readonly target: Uint8Array;

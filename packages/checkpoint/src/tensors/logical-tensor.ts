@@ -34,7 +34,34 @@ export interface LogicalTensor {
   readonly limit?: ValueLimit;
   /** Host memory of the box, if there is: a load then fills it directly and does not call `write`. */
   readonly memory?: Uint8Array;
+  /**
+   * Lends host memory of the box while `fill` runs, where it cannot be had for longer: a load then fills it
+   * directly and does not call `write`. A tensor with another `write` leaves it out.
+   */
+  withMemory?(fill: (memory: Uint8Array) => Promise<void>): Promise<void>;
 }
+
+/**
+ * Has the bytes of a tensor filled in: its own memory, where there is, or `spare`, which is written to it
+ * afterwards.
+ *
+ * @param spare gives memory for the bytes of the box
+ */
+export async function fillTensor(
+  tensor: LogicalTensor,
+  spare: () => Uint8Array,
+  fill: (memory: Uint8Array) => Promise<void>,
+): Promise<void> {
+  if (tensor.memory !== undefined) return await fill(tensor.memory);
+  if (tensor.withMemory !== undefined) return await tensor.withMemory(fill);
+  const memory = spare();
+  await fill(memory);
+  await tensor.write(memory);
+}
+
+/** Tells whether a load fills memory of the tensor's own. */
+export const hasOwnMemory = ({ memory, withMemory }: LogicalTensor): boolean =>
+  memory !== undefined || withMemory !== undefined;
 
 /** Returns the number of bytes of the box that a rank holds. */
 export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {

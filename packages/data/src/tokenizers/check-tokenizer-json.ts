@@ -1,6 +1,6 @@
 import { isJsonObject } from '../python/json.js';
 import { shown } from './components/component.js';
-import { tokenizerError } from './tokenizer-files.js';
+import { type Fail, failOf } from './tokenizer-files.js';
 
 // Ids index arrays: a wild one must not make an array of that length.
 const maximumId = 1 << 24;
@@ -45,11 +45,17 @@ export interface TokenizerJson {
 const isId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < maximumId;
 
-/** Checks the structure of a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` naming what is wrong. */
-export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
-  const fail = (what: string, expected?: string): never => {
-    throw tokenizerError(path, what, expected === undefined ? {} : { expected });
-  };
+/**
+ * Checks the structure of a parsed tokenizer.json, but for its merges, which `readMerges` checks; throws
+ * `MTL_DATA_TOKENIZER` naming what is wrong.
+ *
+ * @returns the file, and the ids of its model's tokens; of equal tokens of Unigram the last one counts
+ */
+export function checkTokenizerJson(
+  json: unknown,
+  path: string,
+): { readonly json: TokenizerJson; readonly modelIds: ReadonlyMap<string, number> } {
+  const fail: Fail = failOf(path);
   if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
@@ -57,9 +63,8 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
   const type = modelTypes.find((known) => known === (model.type ?? untypedModel(model)));
   if (type === undefined)
     return fail(`has a model of type ${JSON.stringify(model.type)}`, modelTypes.join(', '));
-  if (type === 'Unigram') checkUnigram(model, fail);
-  else checkVocabulary({ ...model, type }, fail);
-  if (type === 'BPE') checkMerges(model, fail);
+  const modelIds = type === 'Unigram' ? checkUnigram(model, fail) : checkVocabulary({ ...model, type }, fail);
+  if (type === 'BPE') checkMergeList(model, fail);
   const addedTokens = json.added_tokens ?? [];
   if (!Array.isArray(addedTokens)) return fail(`has "added_tokens" that are ${shown(addedTokens)}`, 'a list');
   for (const [i, token] of addedTokens.entries()) {
@@ -77,7 +82,7 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
         fail(`has the added token ${shown(token.content)} with ${flag}: ${shown(value)}`, 'true or false');
     }
   }
-  return {
+  const checked = {
     normalizer: null,
     pre_tokenizer: null,
     post_processor: null,
@@ -86,6 +91,7 @@ export function checkTokenizerJson(json: unknown, path: string): TokenizerJson {
     model: { ...model, type } as unknown as TokenizerJson['model'],
     added_tokens: addedTokens as unknown as TokenizerJson['added_tokens'],
   };
+  return { json: checked, modelIds };
 }
 
 /** The type of a model whose file does not say it. */
@@ -97,19 +103,24 @@ function untypedModel(model: Record<string, unknown>): ModelType {
   return isWordPiece ? 'WordPiece' : 'WordLevel';
 }
 
-type Fail = (what: string, expected?: string) => never;
-
-function checkVocabulary(model: Record<string, unknown>, fail: Fail): void {
-  if (!isJsonObject(model.vocab)) fail('has no vocabulary', 'an object from tokens to ids');
-  const seen = new Set<number>();
-  for (const [token, id] of Object.entries(model.vocab as Record<string, unknown>)) {
+function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string, number> {
+  const { vocab } = model;
+  if (!isJsonObject(vocab)) return fail('has no vocabulary', 'an object from tokens to ids');
+  const ids = new Map<string, number>();
+  const seen = new Uint8Array(maximumId);
+  // its own keys only: JSON has no others
+  for (const token in vocab) {
+    const id = vocab[token];
     if (!isId(id))
-      fail(`gives the token ${JSON.stringify(token)} the id ${JSON.stringify(id)}`, `0 to ${maximumId - 1}`);
-    if (seen.has(id as number))
-      fail(`gives the id ${id} to two tokens, one of them ${JSON.stringify(token)}`);
-    seen.add(id as number);
+      return fail(
+        `gives the token ${JSON.stringify(token)} the id ${JSON.stringify(id)}`,
+        `0 to ${maximumId - 1}`,
+      );
+    if (seen[id] === 1) fail(`gives the id ${id} to two tokens, one of them ${JSON.stringify(token)}`);
+    seen[id] = 1;
+    ids.set(token, id);
   }
-  if (seen.size === 0) fail('has an empty vocabulary');
+  if (ids.size === 0) fail('has an empty vocabulary');
   for (const key of ['unk_token', 'continuing_subword_prefix', 'end_of_word_suffix']) {
     const value = model[key] ?? null;
     if (value !== null && typeof value !== 'string')
@@ -123,10 +134,10 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): void {
     }
     if ((model.dropout ?? 0) !== 0)
       fail(`has the model.dropout ${shown(model.dropout)}`, 'null or 0: ids must not depend on chance');
-    return;
+    return ids;
   }
   const unknown = model.unk_token;
-  if (typeof unknown !== 'string' || !Object.hasOwn(model.vocab as object, unknown)) {
+  if (typeof unknown !== 'string' || !ids.has(unknown)) {
     fail(`has the unknown token ${JSON.stringify(unknown)}, which is not in its vocabulary`);
   }
   if (model.type === 'WordPiece') {
@@ -134,43 +145,26 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): void {
     if (!isId(longest))
       fail(`has the model.max_input_chars_per_word ${shown(longest)}`, 'a non-negative integer');
   }
+  return ids;
 }
 
-function checkMerges(model: Record<string, unknown>, fail: Fail): void {
-  const vocabulary = model.vocab as Record<string, unknown>;
-  const prefix = typeof model.continuing_subword_prefix === 'string' ? model.continuing_subword_prefix : '';
-  if (!Array.isArray(model.merges)) fail('has no merges', 'a list of pairs');
-  if ((model.merges as unknown[]).length > maximumMerges)
-    fail(`has ${(model.merges as unknown[]).length} merges`, `at most ${maximumMerges}`);
-  for (const [i, merge] of (model.merges as unknown[]).entries()) {
-    const parts: unknown = typeof merge === 'string' ? merge.split(' ') : merge;
-    if (!Array.isArray(parts) || parts.length !== 2 || !parts.every((part) => typeof part === 'string')) {
-      fail(`has a malformed merge (number ${i}): ${JSON.stringify(merge)}`, 'a pair of tokens');
-    }
-    const [left, right] = parts as [string, string];
-    if (!right.startsWith(prefix)) {
-      fail(
-        `merge number ${i} has the right token ${JSON.stringify(right)}`,
-        `one that begins with the model.continuing_subword_prefix ${JSON.stringify(prefix)}`,
-      );
-    }
-    const tail = right.slice(prefix.length);
-    const missing = [left, right, left + tail].find((token) => !Object.hasOwn(vocabulary, token));
-    if (missing !== undefined)
-      fail(`merge number ${i} needs the token ${JSON.stringify(missing)}, which has no id`);
-  }
+function checkMergeList({ merges }: Record<string, unknown>, fail: Fail): void {
+  if (!Array.isArray(merges)) fail('has no merges', 'a list of pairs');
+  else if (merges.length > maximumMerges) fail(`has ${merges.length} merges`, `at most ${maximumMerges}`);
 }
 
-function checkUnigram(model: Record<string, unknown>, fail: Fail): void {
+function checkUnigram(model: Record<string, unknown>, fail: Fail): Map<string, number> {
   const { vocab, unk_id: unknown, byte_fallback: fallsBack = false } = model;
   if (typeof fallsBack !== 'boolean')
     fail(`has the model.byte_fallback ${shown(fallsBack)}`, 'true or false');
   if (!Array.isArray(vocab) || vocab.length === 0 || vocab.length > maximumId)
-    fail('has no vocabulary', 'a list of pairs');
+    return fail('has no vocabulary', 'a list of pairs');
+  const ids = new Map<string, number>();
   for (const [i, entry] of (vocab as unknown[]).entries()) {
     if (!Array.isArray(entry) || typeof entry[0] !== 'string' || typeof entry[1] !== 'number') {
-      fail(`has a malformed vocabulary entry (number ${i})`, 'a token and its score');
+      return fail(`has a malformed vocabulary entry (number ${i})`, 'a token and its score');
     }
+    ids.set(entry[0], i);
   }
   if (
     unknown !== undefined &&
@@ -179,4 +173,5 @@ function checkUnigram(model: Record<string, unknown>, fail: Fail): void {
   ) {
     fail(`has the unknown token ${JSON.stringify(unknown)}, which is not in its vocabulary`);
   }
+  return ids;
 }

@@ -103,7 +103,7 @@ function settingsOf(
   const ids = tokenizer.tokenIds!;
   const tokens = new Map(Array.from(ids, ([token, id]) => [id, token]));
   const start = tokenizer.startIds?.[0];
-  const { model } = checkTokenizerJson(readJsonFile(path), path);
+  const { model } = checkTokenizerJson(readJsonFile(path), path).json;
   const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
   // special_tokens_map.json stays next to it, and must not be contradicted
   const { bos_token, eos_token, unk_token, pad_token } = tokenizer.specialTokens ?? {};

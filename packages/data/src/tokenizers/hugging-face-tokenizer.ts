@@ -4,13 +4,13 @@ import { DataError } from '@mtl/errors';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { componentOf } from './components/component.js';
 import { makeDecoder } from './components/decoders.js';
-import { makeModel, vocabularyOf } from './components/models.js';
+import { makeModel } from './components/models.js';
 import { makeNormalizer } from './components/normalizers.js';
 import { startIdsOf } from './components/post-processors.js';
 import { makePreTokenizer, refuseUnknownFront } from './components/pre-tokenizers.js';
 import { readSavedFiles, type SavedFiles, withSavedTokens } from './saved-tokens.js';
 import type { Tokenizer, TokenizerOptions } from './tokenizer.js';
-import { readJsonFile, tokenizerError } from './tokenizer-files.js';
+import { failOf, readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
@@ -64,13 +64,11 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
 /** Wraps a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` when it cannot work. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
-  const checked = guarded(path, () => checkTokenizerJson(options.json, path));
-  const modelIds = vocabularyOf(checked.model);
+  const { json: checked, modelIds } = guarded(path, () => checkTokenizerJson(options.json, path));
   const { json, specialTokens } = guarded(path, () =>
     withSavedTokens(checked, { path, files: options.files, modelIds }),
   );
-  const ids = new Map(modelIds);
-  for (const { content, id } of json.added_tokens) ids.set(content, id);
+  const ids = withAddedTokens(modelIds, json.added_tokens);
   const parts = guarded(path, () => makeParts(json, { file: path, modelIds }));
   const { encodeText, decodeIds } = parts;
   const eod = endOfDocument({ ids, eosToken: specialTokens.eos_token, path, eodToken: options.eodToken });
@@ -96,6 +94,18 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   };
 }
 
+/** Returns the ids of a model's tokens and of added ones. */
+function withAddedTokens(
+  modelIds: ReadonlyMap<string, number>,
+  added: TokenizerJson['added_tokens'],
+): ReadonlyMap<string, number> {
+  // most models have them in their vocabulary
+  if (added.every(({ content, id }) => modelIds.get(content) === id)) return modelIds;
+  const ids = new Map(modelIds);
+  for (const { content, id } of added) ids.set(content, id);
+  return ids;
+}
+
 /** Makes what a checked tokenizer.json describes; its components are checked meanwhile. */
 function makeParts(
   json: TokenizerJson,
@@ -109,7 +119,8 @@ function makeParts(
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
   refuseUnknownFront(normalizerPart, preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
-  const tokens = new Map(Array.from(modelIds, ([token, id]) => [id, token]));
+  const tokens: string[] = [];
+  for (const [token, id] of modelIds) tokens[id] = token;
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
   // The tokenizers library gives back what it looks for in normalized texts.
   for (const token of json.added_tokens) {
@@ -121,19 +132,19 @@ function makeParts(
         { expected: 'one with "normalized": false, or a normalizer that keeps it' },
       );
     }
-    tokens.set(token.id, content);
+    tokens[token.id] = content;
   }
   return {
     normalize,
     encodeText: tokenizerJsonEncoder({
       normalizer,
       preTokenizer,
-      model: makeModel(json.model, modelIds),
+      model: makeModel(json.model, modelIds, failOf(file)),
       addedTokens: json.added_tokens,
     }),
     /** Leaves out ids without a token, as the tokenizers library does. */
     decodeIds: (ids: readonly number[]): string => {
-      const found = ids.flatMap((id) => tokens.get(id) ?? []);
+      const found = ids.flatMap((id) => tokens[id] ?? []);
       if (found.length === 0) return '';
       return decode === undefined ? found.join(' ') : decode(found).join('');
     },

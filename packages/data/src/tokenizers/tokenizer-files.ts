@@ -54,3 +54,13 @@ export function tokenizerError(
     ...options,
   });
 }
+
+/** Throws the error of a tokenizer file. */
+export type Fail = (what: string, expected?: string) => never;
+
+/** Returns a function that throws `MTL_DATA_TOKENIZER` with what is wrong with a file. */
+export const failOf =
+  (path: string): Fail =>
+  (what, expected) => {
+    throw tokenizerError(path, what, expected === undefined ? {} : { expected });
+  };

@@ -1,5 +1,5 @@
 import type { LogicalTensor, TensorSource } from '@mtl/checkpoint';
-import { checkValues, copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
+import { checkValues, copyBox, dtypeBytes, fillTensor, hasOwnMemory } from '@mtl/checkpoint/internal';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   type AllocateFloats,
@@ -211,40 +211,51 @@ interface Reading {
   readonly weights: WeightFiles;
   readonly fileNames: ReadonlyMap<string, string>;
   readonly scratch: ScratchMemory;
+  readonly mapping: WeightMapping;
+  readonly dtype: WritableDtype;
 }
 
-/** Returns the bytes of our box of a part, which the next call overwrites. */
+const isSameMemory = (one: Uint8Array, other: Uint8Array): boolean =>
+  one.buffer === other.buffer && one.byteOffset === other.byteOffset;
+
+/**
+ * Fills `target` with our box of a part. What is float32 in the file and here is read into it, or put into it
+ * from what was read, without a further copy.
+ */
 async function readPart(
   { globalShape, slices, sources }: Part,
-  {
-    weights,
-    fileNames,
-    scratch,
-    mapping,
-    dtype,
-  }: Reading & { readonly mapping: WeightMapping; readonly dtype: WritableDtype },
-): Promise<Uint8Array> {
-  const read: Float32Array[] = [];
+  target: Uint8Array,
+  { weights, fileNames, scratch, mapping, dtype }: Reading,
+): Promise<void> {
   scratch.reset();
+  const floats: AllocateFloats = (length) =>
+    dtype === 'F32' && 4 * length === target.length
+      ? new Float32Array(target.buffer, target.byteOffset, length)
+      : scratch.floats(length);
+  const isWhole = slices.every(({ start, end }, dim) => start === 0 && end === globalShape[dim]);
+  const read: Float32Array[] = [];
   for (const { name } of sources) {
     const fileName = fileNames.get(name)!;
     const { dtype: stored, bytes } = weights.tensors.get(fileName)!;
     // resolveNames has refused all others
     if (!isReadableDtype(stored)) continue;
-    const own = await weights.read({ name: fileName, target: scratch.bytes(bytes), requireFinite: true });
+    const isInPlace = isWhole && mapping.startsWithSource === true && stored === 'F32' && dtype === 'F32';
+    const memory = isInPlace ? target.subarray(0, bytes) : scratch.bytes(bytes);
+    const own = await weights.read({ name: fileName, target: memory, requireFinite: true });
     const values = decodeFloats(own, stored, scratch.floats);
     read.push(values);
     // what is finite in the file may overflow here
     if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
   }
-  const logical = mapping.toLogical(read, scratch.floats);
-  return encodeFloats(boxOf(logical, { globalShape, slices }, scratch.floats), dtype);
+  const logical = mapping.toLogical(read, isWhole ? floats : scratch.floats);
+  const filled = encodeFloats(boxOf(logical, { globalShape, slices }, floats), dtype);
+  if (!isSameMemory(filled, target)) target.set(filled);
 }
 
 /**
  * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
- * tensor, in float32, its bytes in the file, a copy in our layout where that differs, and the box that is
- * held; of tensors whose entries are stored apart, of one entry and the box.
+ * tensor, its bytes in the file, in float32, and in our layout, where those differ; the box of one that has
+ * no memory of its own.
  */
 export async function loadMappedWeights(options: {
   readonly weights: WeightFiles;
@@ -260,31 +271,23 @@ export async function loadMappedWeights(options: {
     return { tensor, mapping, dtype: writableDtype(tensor), parts: partsOf(tensor, mapping) };
   });
   const most = (sizes: readonly number[]): number => sizes.reduce((one, other) => Math.max(one, other), 0);
-  const reading = {
-    weights,
-    fileNames,
-    scratch: new ScratchMemory(most(loaded.flatMap(({ parts }) => parts.map(bytesOnTheWay)))),
-  };
-  const joined = loaded.filter(({ parts }) => parts.length > 1);
-  const boxes = new ScratchMemory(most(joined.map(({ tensor }) => bytesOfBox(tensor))));
+  const scratch = new ScratchMemory(most(loaded.flatMap(({ parts }) => parts.map(bytesOnTheWay))));
+  const boxes = new ScratchMemory(most(tensors.filter((tensor) => !hasOwnMemory(tensor)).map(bytesOfBox)));
   for (const { tensor, mapping, dtype, parts } of loaded) {
-    if (parts.length === 1) {
-      await tensor.write(await readPart(parts[0]!, { ...reading, mapping, dtype }));
-      continue;
-    }
     boxes.reset();
-    const box = boxes.bytes(bytesOfBox(tensor));
-    let start = 0;
-    for (const part of parts) {
-      const bytes = await readPart(part, { ...reading, mapping, dtype });
-      box.set(bytes, start);
-      start += bytes.length;
-    }
-    await tensor.write(box);
+    const spare = () => boxes.bytes(bytesOfBox(tensor));
+    await fillTensor(tensor, spare, async (memory) => {
+      let start = 0;
+      for (const part of parts) {
+        const target = memory.subarray(start, start + bytesOfBox({ ...part, dtype }));
+        await readPart(part, target, { weights, fileNames, scratch, mapping, dtype });
+        start += target.length;
+      }
+    });
   }
 }
 
-const bytesOfBox = ({ slices, dtype }: LogicalTensor): number =>
+const bytesOfBox = ({ slices, dtype }: Pick<LogicalTensor, 'slices' | 'dtype'>): number =>
   slices.reduce<number>((product, { start, end }) => product * (end - start), dtypeBytes[dtype]);
 
 /**

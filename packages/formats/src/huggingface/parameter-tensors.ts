@@ -2,6 +2,7 @@ import type { Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { UsageError } from '@mtl/errors';
 import type { DType } from '@mtl/kernels';
+import { lentMemory } from '@mtl/kernels/internal';
 
 const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
   float32: 'F32',
@@ -32,6 +33,7 @@ export function parameterTensors(parameters: readonly Parameter[]): LogicalTenso
       },
       readInto: (target) => parameter.data.readInto(target),
       write: (bytes) => parameter.data.write(bytes),
+      ...lentMemory(parameter.data),
     };
   });
 }

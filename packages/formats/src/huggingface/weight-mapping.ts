@@ -1,3 +1,4 @@
+import { transpose } from '@mtl/kernels/internal';
 import type { AllocateFloats } from './float-bytes.js';
 
 /** One tensor of a Hugging Face file, named without the model's prefix. */
@@ -20,6 +21,11 @@ export interface WeightMapping {
    * can be read alone. Absent: all sources are needed for any part.
    */
   readonly sourcesOfEntry?: number;
+  /**
+   * The one source is the logical tensor as far as it goes, so that it can be read into that memory: allocated
+   * by `toLogical`, it has the values already.
+   */
+  readonly startsWithSource?: boolean;
   /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */
   readonly dtype?: 'F32';
   /**
@@ -41,6 +47,7 @@ export function sameLayout(
     name,
     globalShape,
     sources: [source],
+    startsWithSource: true,
     toLogical: ([values]) => values!,
     toSources: (logical) => [logical],
   };
@@ -87,10 +94,11 @@ export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows:
     name,
     globalShape: [paddedRows, columns],
     sources: [source],
+    startsWithSource: true,
     toLogical: ([values], allocate) => {
       if (paddedRows === rows) return values!;
       const padded = allocate(paddedRows * columns);
-      padded.set(values!);
+      if (padded.buffer !== values!.buffer || padded.byteOffset !== values!.byteOffset) padded.set(values!);
       return padded.fill(0, values!.length);
     },
     toSources: (logical) => [logical.subarray(0, rows * columns)],
@@ -159,39 +167,30 @@ export function transposedWeight(
 ): WeightMapping {
   const [inputs, outputs] = source.shape as [number, number];
   const { columnOf } = options;
-  const copy = (move: (ours: number, theirs: number) => void): void => {
-    // in tiles, so that the strided side stays in the cache
-    const tile = 32;
-    for (let firstRow = 0; firstRow < outputs; firstRow += tile) {
-      const lastRow = Math.min(firstRow + tile, outputs);
-      for (let first = 0; first < inputs; first += tile) {
-        const last = Math.min(first + tile, inputs);
-        for (let row = firstRow; row < lastRow; row++) {
-          const column = columnOf === undefined ? row : columnOf[row]!;
-          for (let input = first; input < last; input++) move(row * inputs + input, input * outputs + column);
-        }
-      }
-    }
-  };
   return {
     name,
     globalShape: options.globalShape ?? [outputs, inputs],
     sources: [source],
     toLogical: ([values], allocate) => {
-      const logical = allocate(values!.length);
-      copy((ours, theirs) => {
-        logical[ours] = values![theirs]!;
-      });
-      return logical;
+      const target = allocate(values!.length);
+      transpose({ target, source: values!, numRows: inputs, numColumns: outputs, columnOrder: columnOf });
+      return target;
     },
     toSources: (logical, allocate) => {
-      const values = allocate(logical.length);
-      copy((ours, theirs) => {
-        values[theirs] = logical[ours]!;
-      });
-      return [values];
+      const target = allocate(logical.length);
+      const rowOrder = columnOf && inverseOf(columnOf);
+      transpose({ target, source: logical, numRows: outputs, numColumns: inputs, rowOrder });
+      return [target];
     },
   };
+}
+
+function inverseOf(order: Int32Array): Int32Array {
+  const inverse = new Int32Array(order.length);
+  order.forEach((theirs, ours) => {
+    inverse[theirs] = ours;
+  });
+  return inverse;
 }
 
 /** Maps a vector [V] that we hold with zeros after it, up to `paddedSize`. */

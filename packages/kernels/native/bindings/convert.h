@@ -37,6 +37,7 @@ double* create_call_numbers(Napi::Env env, Napi::Object exports);
 void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
 void register_op_functions(Napi::Env env, Napi::Object exports, double* call_numbers);
 void register_device_functions(Napi::Env env, Napi::Object exports);
+void register_host_functions(Napi::Env env, Napi::Object exports);
 void register_cuda_functions(Napi::Env env, Napi::Object exports);
 void register_graph_functions(Napi::Env env, Napi::Object exports);
 void register_mark_functions(Napi::Env env, Napi::Object exports);

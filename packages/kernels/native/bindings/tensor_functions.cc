@@ -1,5 +1,5 @@
-// createTensor, createView, createStridedView, release, write, read, zero, numLiveTensors, setPoison,
-// tensorApi
+// createTensor, createView, createStridedView, release, write, read, lend, takeBack, zero, numLiveTensors,
+// setPoison, tensorApi
 #include <cmath>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -106,6 +106,26 @@ void read(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
+// Returns the memory of a tensor of the host as an ArrayBuffer, which is valid until takeBack: the caller keeps
+// the tensor until then.
+Napi::Value lend(const Napi::CallbackInfo& info) {
+  TensorHandle handle;
+  TensorRecord record;
+  if (!read_handle(info, 0, &handle)) return {};
+  Status status = resolve_tensor(handle, &record);
+  if (status.ok() && record.device != DeviceKind::kCpu) {
+    status = error_status("MTL_DEVICE", "the memory of a tensor that is not on the cpu, expected a tensor of device cpu");
+  }
+  if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
+  const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(record.view.dtype);
+  return Napi::ArrayBuffer::New(info.Env(), record.view.data, bytes);
+}
+
+// Leaves the ArrayBuffer in argument 0 empty: whoever still has it can no longer reach the memory.
+void take_back(const Napi::CallbackInfo& info) {
+  if (info.Length() > 0 && info[0].IsArrayBuffer()) info[0].As<Napi::ArrayBuffer>().Detach();
+}
+
 void zero(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle)) return;
@@ -170,6 +190,8 @@ void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call
   exports.Set("release", Napi::Function::New(env, release));
   exports.Set("write", Napi::Function::New(env, write));
   exports.Set("read", Napi::Function::New(env, read));
+  exports.Set("lend", Napi::Function::New(env, lend));
+  exports.Set("takeBack", Napi::Function::New(env, take_back));
   exports.Set("zero", Napi::Function::New(env, zero));
   exports.Set("numLiveTensors", Napi::Function::New(env, num_live));
   exports.Set("setPoison", Napi::Function::New(env, poison));

@@ -16,5 +16,6 @@ export {
   useMatmulChoices,
 } from '../operations/matmul-choices.js';
 export { observeOperations } from '../run-operation.js';
-export { bfloat16Value, float16Value } from '../tensor.js';
+export { bfloat16Value, float16Value, lentMemory } from '../tensor.js';
 export { setPoison } from '../tensor-lifetimes.js';
+export { transpose } from '../transpose.js';

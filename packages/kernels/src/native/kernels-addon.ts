@@ -55,7 +55,19 @@ export interface KernelsAddon {
   release(handle: number): void;
   write(handle: number, source: ArrayBufferView): void;
   read(handle: number, destination: ArrayBufferView): void;
+  /** The memory of a tensor of the host, until `takeBack`; the tensor must live as long. */
+  lend(handle: number): ArrayBuffer;
+  takeBack(memory: ArrayBuffer): void;
   zero(handle: number): void;
+  /** target[column, row] = source[rowOrder[row], columnOrder[column]]. */
+  transpose(
+    target: Float32Array,
+    source: Float32Array,
+    numRows: number,
+    numColumns: number,
+    rowOrder: Int32Array | undefined,
+    columnOrder: Int32Array | undefined,
+  ): void;
   numLiveTensors(): number;
   setPoison(enabled: boolean): void;
   readonly tensorApi: unknown;

@@ -14,6 +14,7 @@ import {
 } from '@mtl/errors/options';
 import type { CausalLanguageModel } from '@mtl/inference';
 import { cast, type Device, type DType, devices, dtypes, Tensor } from '@mtl/kernels';
+import { lentMemory } from '@mtl/kernels/internal';
 import {
   buildGptStages,
   GptLanguageModel,
@@ -95,7 +96,8 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
-  const storage = allocateParameters(parameters, { device, dtype });
+  // all of them are filled: zeros would be written for nothing
+  const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
     storage.dispose();
@@ -174,6 +176,7 @@ function partOf(
 /** Returns a parameter to be filled with float32 values, rounded where it computes in another dtype. */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
+  const lent = data.dtype === 'float32' ? lentMemory(data) : {};
   const write = (values: Float32Array): void => {
     if (data.dtype === 'float32') {
       data.write(values);
@@ -195,5 +198,6 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },
+    ...lent,
   };
 }

@@ -1,36 +1,32 @@
 import { pop, push } from '../byte-pair-encoder.js';
 import type { TokenizerJson } from '../check-tokenizer-json.js';
+import type { Fail } from '../tokenizer-files.js';
+import { type Merges, readMerges } from './merges.js';
 
-// Keys of merges: left x 2^24 + right; keys of the heap: rank x 2^32 + position. Ids are below 2^24.
-const idRadix = 2 ** 24;
+// Keys of the heap: rank x 2^32 + position.
 const rankRadix = 2 ** 32;
 
 /**
  * Encodes words by the merges of a tokenizer.json: characters, or their bytes where they are unknown, are
  * merged in the order of the list, the leftmost first among equals. n log n in the length of a word.
  *
+ * @param fail called where a merge is none, or has a token without an id
  * @returns an encoder; an undefined id stands for a character that has no token, where none is for unknown
  *   ones
  */
 export function bytePairModel(
   model: TokenizerJson['model'],
   ids: ReadonlyMap<string, number>,
+  fail: Fail,
 ): (word: string) => readonly (number | undefined)[] {
-  const { merges = [], ignore_merges: ignoresMerges } = model;
-  const prefix = model.continuing_subword_prefix ?? '';
-  const ranks = new Map<number, number>();
-  const made: number[] = [];
-  for (const [rank, merge] of merges.entries()) {
-    const [left, right] = typeof merge === 'string' ? (merge.split(' ') as [string, string]) : merge;
-    ranks.set(ids.get(left)! * idRadix + ids.get(right)!, rank);
-    made.push(ids.get(left + right.slice(prefix.length))!);
-  }
+  const { ignore_merges: ignoresMerges } = model;
+  const merges = readMerges(model, ids, fail);
   const symbolsOf = firstSymbols(model, ids);
   return (word) => {
     const whole = ignoresMerges === true ? ids.get(word) : undefined;
     if (whole !== undefined) return [whole];
     const symbols = symbolsOf(word);
-    return symbols.includes(undefined) ? symbols : mergeAll(symbols as number[], ranks, made);
+    return symbols.includes(undefined) ? symbols : mergeAll(symbols as number[], merges);
   };
 }
 
@@ -93,11 +89,7 @@ function firstSymbols(
 }
 
 /** Merges symbols, in place. */
-function mergeAll(
-  symbols: number[],
-  ranks: ReadonlyMap<number, number>,
-  made: readonly number[],
-): readonly number[] {
+function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
@@ -105,8 +97,8 @@ function mergeAll(
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
-    const rank = ranks.get(symbols[position]! * idRadix + symbols[nexts[position]!]!);
-    if (rank !== undefined) push(heap, rank * rankRadix + position);
+    const rank = merges.rankOf(symbols[position]!, symbols[nexts[position]!]!);
+    if (rank >= 0) push(heap, rank * rankRadix + position);
   };
   for (let position = 0; position < size; position++) {
     nexts[position] = position + 1;
@@ -115,12 +107,12 @@ function mergeAll(
   }
   for (let key = pop(heap); key !== undefined; key = pop(heap)) {
     const position = key % rankRadix;
-    const id = made[(key - position) / rankRadix]!;
+    const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
     // Merges since it was pushed can have changed the pair; another that makes the same token is as good.
-    const rank = ranks.get(symbols[position]! * idRadix + symbols[next]!);
-    if (rank === undefined || made[rank] !== id) continue;
+    const rank = merges.rankOf(symbols[position]!, symbols[next]!);
+    if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;
     symbols[position] = id;
     symbols[next] = -1;

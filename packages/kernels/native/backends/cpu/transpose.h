@@ -1,0 +1,20 @@
+// Matrices of files whose rows are columns here: they are transposed once, while they are loaded or saved.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace mtl {
+
+// Which row of the source is a column of the target, and which column a row: an order of all of them, or null
+// for the same order.
+struct TransposedOrder {
+  const int32_t* rows;
+  const int32_t* columns;
+};
+
+// target[column, row] = source[rows[row], columns[column]], of 32-bit values, for `num_rows` rows and
+// `num_columns` columns of the source. They must not overlap, and the orders must be in range.
+void transpose(uint32_t* target, const uint32_t* source, int64_t num_rows, int64_t num_columns, TransposedOrder order);
+
+}  // namespace mtl

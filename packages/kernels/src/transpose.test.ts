@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { transpose } from './transpose.js';
+
+/** A source whose value tells its place. */
+const placesOf = (numRows: number, numColumns: number): Float32Array =>
+  Float32Array.from({ length: numRows * numColumns }, (_, index) => index);
+
+const reversed = (count: number): Int32Array => Int32Array.from({ length: count }, (_, at) => count - 1 - at);
+
+describe('transpose', () => {
+  // whole and cut cache lines of 16 values; one thread, and several
+  it.each([
+    [1, 1],
+    [3, 50],
+    [16, 32],
+    [17, 31],
+    [0, 5],
+    [300, 130],
+  ])('puts [%i, %i] in the other order', (numRows, numColumns) => {
+    const source = placesOf(numRows, numColumns);
+    for (const rowOrder of [undefined, reversed(numRows)]) {
+      for (const columnOrder of [undefined, reversed(numColumns)]) {
+        const target = new Float32Array(source.length).fill(-1);
+        transpose({ target, source, numRows, numColumns, rowOrder, columnOrder });
+        const expected = Float32Array.from(source, (_, index) => {
+          const [row, column] = [index % numRows, Math.floor(index / numRows)];
+          return (rowOrder?.[row] ?? row) * numColumns + (columnOrder?.[column] ?? column);
+        });
+        expect(target).toEqual(expected);
+      }
+    }
+  });
+
+  it('refuses arrays of another length, and orders with numbers that are no row or column', () => {
+    const source = placesOf(2, 3);
+    const target = new Float32Array(6);
+    const shape = { target, source, numRows: 2, numColumns: 3 };
+    const code = (expected: string) => expect.objectContaining({ code: expected });
+    expect(() => transpose({ ...shape, numRows: 3 })).toThrow(code('MTL_SHAPE'));
+    expect(() => transpose({ ...shape, target: new Float32Array(5) })).toThrow(code('MTL_SHAPE'));
+    expect(() => transpose({ ...shape, rowOrder: Int32Array.of(0) })).toThrow(code('MTL_INDEX'));
+    expect(() => transpose({ ...shape, rowOrder: Int32Array.of(0, 2) })).toThrow(code('MTL_INDEX'));
+    expect(() => transpose({ ...shape, columnOrder: Int32Array.of(0, -1, 1) })).toThrow(code('MTL_INDEX'));
+  });
+});
