@@ -7,8 +7,8 @@ export interface ParameterStorage {
 }
 
 /**
- * Gives every parameter storage of its own, of zeros (unless `zeroed` is false: of undefined values), with float32 main gradients when asked for, except
- * for those that are frozen. Buffers are in float32.
+ * Gives every parameter storage of its own, of zeros (unless `zeroed` is false: of undefined values), with
+ * float32 main gradients when asked for, except for those that are frozen. Buffers are in float32.
  */
 export function allocateParameters(
   parameters: readonly Parameter[],

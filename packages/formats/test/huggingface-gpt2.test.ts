@@ -1,9 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { allocateParameters } from '@mtl/autograd';
-import { hostTensor, SafetensorsDirectory, writeSafetensorsDirectory } from '@mtl/checkpoint';
+import {
+  hostTensor,
+  type LogicalTensor,
+  SafetensorsDirectory,
+  writeSafetensorsDirectory,
+} from '@mtl/checkpoint';
 import type { MtlError } from '@mtl/errors';
 import { GptStage } from '@mtl/models';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -47,6 +52,57 @@ async function rewritten(
   await writeSafetensorsDirectory({ directory, tensors });
   return directory;
 }
+
+describe('weights that are read into the memory of parameters', () => {
+  const fixture = fixtureDirectory('huggingface-gpt2');
+  const valuesOf = ({ parameters }: GptStage) =>
+    new Map(parameters.map(({ name, data }) => [name, data.read()]));
+
+  it('are those that are copied to them, also where the file has them at odd offsets', async () => {
+    const directory = join(scratch, 'odd');
+    await cp(fixture, directory, { recursive: true });
+    const path = join(directory, 'model.safetensors');
+    const whole = await readFile(path);
+    const headerBytes = Number(whole.readBigUInt64LE());
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(headerBytes + 1));
+    const [header, data] = [whole.subarray(8, 8 + headerBytes), whole.subarray(8 + headerBytes)];
+    await writeFile(path, Buffer.concat([length, header, Buffer.from(' '), data]));
+
+    const lent = await loadModel(directory);
+    const copied = await loadModel(fixture);
+    const { parameters } = copied.stage;
+    for (const { data: tensor } of parameters) tensor.zero();
+    await copied.source.load(parameterTensors(parameters).map(({ withMemory, ...tensor }) => tensor));
+    expect(valuesOf(lent.stage)).toEqual(valuesOf(copied.stage));
+    lent.dispose();
+    copied.dispose();
+  });
+
+  it('are refused by an error when the file shrinks meanwhile, and are loaded by the next attempt', async () => {
+    const directory = join(scratch, 'shrinking');
+    await cp(fixture, directory, { recursive: true });
+    const path = join(directory, 'model.safetensors');
+    const { size } = await stat(path);
+    const { source, stage, dispose } = await loadModel(directory);
+    const loaded = valuesOf(stage);
+    const tensors = parameterTensors(stage.parameters);
+    const [first, ...rest] = tensors as [LogicalTensor, ...LogicalTensor[]];
+    const shrinks = {
+      ...first,
+      withMemory: async (fill: (memory: Uint8Array) => Promise<void>) => {
+        await truncate(path, size - 4);
+        await first.withMemory!(fill);
+      },
+    };
+    const cutOff = { code: 'MTL_CHECKPOINT_CORRUPT', message: expect.stringContaining('ends at byte') };
+    await expect(source.load([shrinks, ...rest])).rejects.toMatchObject(cutOff);
+    await cp(join(fixture, 'model.safetensors'), path);
+    await source.load(tensors);
+    expect(valuesOf(stage)).toEqual(loaded);
+    dispose();
+  });
+});
 
 describe.each(gpt2Names)('%s', (name) => {
   it('comes back bit for bit when saved in its dtype', async () => {

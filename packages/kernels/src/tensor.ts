@@ -30,8 +30,8 @@ export function sizeOf(shape: readonly number[]): number {
 }
 
 /**
- * Leaves a shape where the next native call reads it, and returns its number of dimensions; one of too many dimensions is refused there by its
- * length.
+ * Leaves a shape where the next native call reads it, and returns its number of dimensions; one of too many
+ * dimensions is refused there by its length.
  */
 function passShape(shape: readonly number[]): number {
   const { callNumbers } = addon();

@@ -14,7 +14,7 @@ export interface AddedToken {
  */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
-  #modelTokens: ReadonlyMap<number, string> | undefined;
+  #modelTokens: readonly string[] | undefined;
   readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
   /** The id of the next token that is new. */
   #next: number;
@@ -47,8 +47,8 @@ export class AddedVocabulary {
 
   /** Returns the token of the model with an id. */
   ofModel(id: number): string | undefined {
-    this.#modelTokens ??= new Map(Array.from(this.#modelIds, ([token, one]) => [one, token]));
-    return this.#modelTokens.get(id);
+    this.#modelTokens ??= tokensById(this.#modelIds);
+    return this.#modelTokens[id];
   }
 
   /** Returns the id of a token, of the model's or an added one. */
@@ -60,4 +60,11 @@ export class AddedVocabulary {
   inOrder(): readonly (AddedToken & { readonly id: number })[] {
     return [...this.#tokens.values()].sort((a, b) => a.id - b.id);
   }
+}
+
+/** Returns tokens at the places of their ids. */
+export function tokensById(ids: ReadonlyMap<string, number>): string[] {
+  const tokens: string[] = [];
+  for (const [token, id] of ids) tokens[id] = token;
+  return tokens;
 }

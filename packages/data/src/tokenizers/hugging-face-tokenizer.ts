@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DataError } from '@mtl/errors';
+import { tokensById } from './added-vocabulary.js';
 import { checkTokenizerJson, type TokenizerJson } from './check-tokenizer-json.js';
 import { componentOf } from './components/component.js';
 import { makeDecoder } from './components/decoders.js';
@@ -119,8 +120,7 @@ function makeParts(
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
   refuseUnknownFront(normalizerPart, preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
-  const tokens: string[] = [];
-  for (const [token, id] of modelIds) tokens[id] = token;
+  const tokens = tokensById(modelIds);
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
   // The tokenizers library gives back what it looks for in normalized texts.
   for (const token of json.added_tokens) {

@@ -22,8 +22,8 @@ export interface WeightMapping {
    */
   readonly sourcesOfEntry?: number;
   /**
-   * The one source is the logical tensor as far as it goes, so that it can be read into that memory: allocated
-   * by `toLogical`, it has the values already.
+   * The one source is the logical tensor as far as it goes, so that it can be read into that memory:
+   * allocated by `toLogical`, it has the values already.
    */
   readonly startsWithSource?: boolean;
   /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */

@@ -106,8 +106,8 @@ void read(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Returns the memory of a tensor of the host as an ArrayBuffer, which is valid until takeBack: the caller keeps
-// the tensor until then.
+// Returns the memory of a tensor of the host as an ArrayBuffer, which is valid until takeBack: the caller
+// keeps the tensor until then.
 Napi::Value lend(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   TensorRecord record;
@@ -121,7 +121,7 @@ Napi::Value lend(const Napi::CallbackInfo& info) {
   return Napi::ArrayBuffer::New(info.Env(), record.view.data, bytes);
 }
 
-// Leaves the ArrayBuffer in argument 0 empty: whoever still has it can no longer reach the memory.
+// Leaves the ArrayBuffer in argument 0 empty: no holder of it reaches the memory any longer.
 void take_back(const Napi::CallbackInfo& info) {
   if (info.Length() > 0 && info[0].IsArrayBuffer()) info[0].As<Napi::ArrayBuffer>().Detach();
 }
