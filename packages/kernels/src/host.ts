@@ -23,6 +23,10 @@ export interface HostInformation {
    * lowered it.
    */
   readonly instructionSet: InstructionSet;
+  /**
+   * True if the processor multiplies matrices of bfloat16 in tiles (AMX): the kernels of `avx512` do then.
+   */
+  readonly hasAmx: boolean;
   /** `none` in builds without oneDNN. */
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */

@@ -5,13 +5,15 @@ const all = ['plain', 'avx2', 'avx512'] as const;
 
 describe('instructionSetFinding', () => {
   it('names the instruction set that is used', () => {
-    const best = { detectedInstructionSet: 'avx512', compiledInstructionSets: all } as const;
+    const best = { detectedInstructionSet: 'avx512', compiledInstructionSets: all, hasAmx: false } as const;
     expect(instructionSetFinding({ ...best, instructionSet: 'avx512' })).toEqual({
       name: 'instruction set',
       status: 'ok',
       value: 'avx512',
     });
     expect(instructionSetFinding({ ...best, instructionSet: 'avx2' }).value).toBe('avx512 (lowered to avx2)');
+    const withTiles = { ...best, hasAmx: true, instructionSet: 'avx512' } as const;
+    expect(instructionSetFinding(withTiles).value).toBe('avx512, with AMX');
   });
 
   it('tells how to compile for a processor that has more than the build', () => {
@@ -20,6 +22,7 @@ describe('instructionSetFinding', () => {
         detectedInstructionSet: 'avx512',
         compiledInstructionSets: ['avx2'],
         instructionSet: 'avx2',
+        hasAmx: false,
       }),
     ).toEqual({
       name: 'instruction set',
@@ -30,7 +33,7 @@ describe('instructionSetFinding', () => {
   });
 
   it('tells that training is slow without AVX2', () => {
-    const plain = { detectedInstructionSet: 'plain', instructionSet: 'plain' } as const;
+    const plain = { detectedInstructionSet: 'plain', instructionSet: 'plain', hasAmx: false } as const;
     expect(instructionSetFinding({ ...plain, compiledInstructionSets: all })).toMatchObject({
       status: 'note',
       remedy: expect.stringContaining('AVX2'),

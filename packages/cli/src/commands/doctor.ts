@@ -129,7 +129,7 @@ function kernels(): readonly Finding[] {
 
 type Instructions = Pick<
   HostInformation,
-  'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet'
+  'detectedInstructionSet' | 'compiledInstructionSets' | 'instructionSet' | 'hasAmx'
 >;
 
 /** Reports which kernels run here, and whether the machine could do better. */
@@ -145,7 +145,8 @@ export function instructionSetFinding(host: Instructions): Finding {
       remedy: 'compile them for this machine, too: npm run build:native',
     };
   }
-  const value = instructionSet === detected ? detected : `${detected} (lowered to ${instructionSet})`;
+  const best = host.hasAmx && instructionSet === 'avx512' ? `${detected}, with AMX` : detected;
+  const value = instructionSet === detected ? best : `${detected} (lowered to ${instructionSet})`;
   if (detected !== 'plain') return { name, status: 'ok', value };
   return { name, status: 'note', value, remedy: 'without AVX2 training works, but slowly' };
 }

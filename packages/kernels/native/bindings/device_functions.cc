@@ -112,6 +112,7 @@ Napi::Value host(const Napi::CallbackInfo& info) {
   result.Set("numThreads", num_threads());
   result.Set("detectedInstructionSet", kInstructionSetNames[static_cast<int>(detected_instruction_set())]);
   result.Set("instructionSet", kInstructionSetNames[static_cast<int>(active_instruction_set())]);
+  result.Set("hasAmx", has_amx());
   result.Set("onednnVersion", onednn_version());
   return result;
 }

@@ -130,6 +130,7 @@ export interface KernelsAddon {
     compiledInstructionSets: ('plain' | 'avx2' | 'avx512')[];
     detectedInstructionSet: 'plain' | 'avx2' | 'avx512';
     instructionSet: 'plain' | 'avx2' | 'avx512';
+    hasAmx: boolean;
     onednnVersion: string;
   };
 }

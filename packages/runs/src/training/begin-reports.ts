@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
 import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
+import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import {
   descriptionOfRun,
@@ -23,6 +24,7 @@ import {
 } from '../records/data-changes.js';
 import { RunLog } from '../records/run-log.js';
 import type { DataOfRun } from './data-of-run.js';
+import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 import { PlanComparison } from './plan-comparison.js';
@@ -66,6 +68,8 @@ export async function beginReports(
   const numActive = recipeOf(configuration).numActiveParameters(model);
   const described = { iteration, numParameters, numActive, numAdapted, ...data };
   for (const line of descriptionOfRun(configuration, described)) onMessage(line);
+  const faster = fasterPrecision(configuration, hostInformation());
+  if (faster !== undefined) onMessage(faster);
   const threads = await threadsOfTraining({
     configuration: run.configuration,
     flopsPerSample: modelFlops(flopsShape),
