@@ -33,7 +33,7 @@ describe('loadAddon', () => {
 });
 
 describe('requireInstructionSet', () => {
-  const host = { numThreads: 1, onednnVersion: '3.7.2' } as const;
+  const host = { numThreads: 1, hasAmx: false, onednnVersion: '3.7.2' } as const;
 
   it('accepts kernels that run here, also of a lower instruction set', () => {
     const compiled = { ...host, compiledInstructionSets: ['avx2' as const] };
