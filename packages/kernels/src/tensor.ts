@@ -183,7 +183,7 @@ export class Tensor {
 
   /**
    * Lends the memory of a tensor on the CPU, so that a file is read into it without a copy: its bytes are the
-   * tensor's own, until `use` has settled. Operations on the tensor wait until then.
+   * tensor's own, until `use` has settled. No operation may use the tensor before.
    *
    * @throws KernelError `MTL_DEVICE` for a tensor of another device
    */

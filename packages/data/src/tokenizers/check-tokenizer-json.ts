@@ -107,7 +107,7 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string
   const { vocab } = model;
   if (!isJsonObject(vocab)) return fail('has no vocabulary', 'an object from tokens to ids');
   const ids = new Map<string, number>();
-  const seen = new Uint8Array(maximumId);
+  const seen = new Set<number>();
   // its own keys only: JSON has no others
   for (const token in vocab) {
     const id = vocab[token];
@@ -116,8 +116,8 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string
         `gives the token ${JSON.stringify(token)} the id ${JSON.stringify(id)}`,
         `0 to ${maximumId - 1}`,
       );
-    if (seen[id] === 1) fail(`gives the id ${id} to two tokens, one of them ${JSON.stringify(token)}`);
-    seen[id] = 1;
+    if (seen.has(id)) fail(`gives the id ${id} to two tokens, one of them ${JSON.stringify(token)}`);
+    seen.add(id);
     ids.set(token, id);
   }
   if (ids.size === 0) fail('has an empty vocabulary');
