@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readConfigFields, writeConfigFields } from '../huggingface/config-fields.js';
 import { JsonFields } from '../huggingface/json-fields.js';
-import { positionFieldsOf } from './megatron-fields.js';
+import { megatronModelTypes, positionFieldsOf } from './megatron-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -110,4 +110,17 @@ describe('args of a model with yarn', () => {
     const rope = { ...usual, position_embedding_type: 'rope', rotary_percent: 0.5, rotary_interleaved: true };
     expect(read(rope, 'bert')).toMatchObject({ rotaryPercent: 0.5, rotaryInterleaved: true });
   });
+});
+
+it('refuses padding of the vocabulary that would take all memory', () => {
+  const args = { hidden_size: 32, num_layers: 2, num_attention_heads: 4, vocab_size: 100, seq_length: 64 };
+  const paddedTo = (rows: number) =>
+    readConfigFields(
+      new JsonFields('args', { ...args, make_vocab_size_divisible_by: rows }),
+      megatronModelTypes.gpt.fields,
+    ).makeVocabularySizeDivisibleBy;
+  expect(paddedTo(2 ** 20)).toBe(2 ** 20);
+  expect(() => paddedTo(30_000_000)).toThrow(
+    expect.objectContaining({ message: expect.stringContaining('make_vocab_size_divisible_by') }),
+  );
 });

@@ -58,6 +58,9 @@ const geluKind: ConfigField = {
 const isTrue = (fields: JsonFields, name: string, otherwise: boolean): boolean =>
   fields.optional(name, 'true or false', otherwise);
 
+/** Rows of padding that a model may have: more would be memory for nothing. */
+const mostPadding = 2 ** 20;
+
 const commonFields: readonly ConfigField[] = [
   size('hiddenSize', ['hidden_size']),
   size('numLayers', ['num_layers']),
@@ -65,7 +68,10 @@ const commonFields: readonly ConfigField[] = [
   size('ffnHiddenSize', ['ffn_hidden_size'], ({ hiddenSize }) => 4 * (hiddenSize as number)),
   size('maxPositionEmbeddings', ['max_position_embeddings', 'seq_length']),
   vocabulary,
-  size('makeVocabularySizeDivisibleBy', ['make_vocab_size_divisible_by'], () => 128),
+  {
+    ...size('makeVocabularySizeDivisibleBy', ['make_vocab_size_divisible_by'], () => 128),
+    check: (value) => ((value as number) <= mostPadding ? undefined : `at most ${mostPadding}`),
+  },
   {
     ...positive('layerNormEpsilon', 'norm_epsilon', 1e-5),
     names: ['norm_epsilon', 'layernorm_epsilon'],
