@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
 import { library, sharedBut } from '@mtl/tooling/vitest';
 
-// without a GPU they are skipped
-const onGpus = existsSync('/dev/nvidiactl') ? ['test/cuda/*.test.ts'] : [];
+// without a GPU, or an emulation of one, they are skipped
+const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
+const onGpus = hasGpu ? ['test/cuda/*.test.ts'] : [];
 
 export default library(
   sharedBut([
