@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type AddedToken, AddedVocabulary } from './added-vocabulary.js';
+import { type AddedToken, AddedVocabulary, tokensById } from './added-vocabulary.js';
 
 const token = (content: string): AddedToken => ({
   content,
@@ -12,13 +12,11 @@ const token = (content: string): AddedToken => ({
 const idsIn = (vocabulary: AddedVocabulary) => vocabulary.inOrder().map(({ content, id }) => [content, id]);
 
 it('numbers new tokens behind all entries of the model and behind those that were added', () => {
-  const vocabulary = new AddedVocabulary(
-    new Map([
-      ['a', 2],
-      ['far', 9],
-    ]),
-    { numEntries: 3 },
-  );
+  const ids = new Map([
+    ['a', 2],
+    ['far', 9],
+  ]);
+  const vocabulary = new AddedVocabulary(ids, { modelTokens: tokensById(ids), numEntries: 3 });
   vocabulary.add(['x', 'a', 'y', 'x'].map(token));
   expect(idsIn(vocabulary)).toEqual([
     ['a', 2],
@@ -34,7 +32,7 @@ it('numbers new tokens behind all entries of the model and behind those that wer
 
 it('adds many tokens in linear time', () => {
   const count = 50_000;
-  const vocabulary = new AddedVocabulary(new Map(), { numEntries: 0 });
+  const vocabulary = new AddedVocabulary(new Map(), { modelTokens: [], numEntries: 0 });
   const started = performance.now();
   vocabulary.add(Array.from({ length: count }, (_, i) => token(`<${i}>`)));
   // 0.05 s; 10 s if each token looked at all others

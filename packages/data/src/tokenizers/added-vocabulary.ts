@@ -14,17 +14,22 @@ export interface AddedToken {
  */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
-  #modelTokens: readonly string[] | undefined;
+  readonly #modelTokens: readonly string[];
   readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
   /** The id of the next token that is new. */
   #next: number;
 
   /**
    * @param modelIds ids of the model's tokens
+   * @param of.modelTokens the tokens at the places of their ids
    * @param of.numEntries number of the model's tokens; tokens of Unigram may be equal
    */
-  constructor(modelIds: ReadonlyMap<string, number>, of: { readonly numEntries: number }) {
+  constructor(
+    modelIds: ReadonlyMap<string, number>,
+    of: { readonly modelTokens: readonly string[]; readonly numEntries: number },
+  ) {
     this.#modelIds = modelIds;
+    this.#modelTokens = of.modelTokens;
     this.#next = of.numEntries;
   }
 
@@ -47,7 +52,6 @@ export class AddedVocabulary {
 
   /** Returns the token of the model with an id. */
   ofModel(id: number): string | undefined {
-    this.#modelTokens ??= tokensById(this.#modelIds);
     return this.#modelTokens[id];
   }
 

@@ -116,7 +116,7 @@ function checkVocabulary(model: Record<string, unknown>, fail: Fail): Map<string
         `gives the token ${JSON.stringify(token)} the id ${JSON.stringify(id)}`,
         `0 to ${maximumId - 1}`,
       );
-    if (seen.has(id)) fail(`gives the id ${id} to two tokens, one of them ${JSON.stringify(token)}`);
+    if (seen.has(id)) fail(`gives the token ${JSON.stringify(token)} the id ${id} of another token`);
     seen.add(id);
     ids.set(token, id);
   }

@@ -66,11 +66,12 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
   const { json: checked, modelIds } = guarded(path, () => checkTokenizerJson(options.json, path));
+  const modelTokens = tokensById(modelIds);
   const { json, specialTokens } = guarded(path, () =>
-    withSavedTokens(checked, { path, files: options.files, modelIds }),
+    withSavedTokens(checked, { path, files: options.files, modelIds, modelTokens }),
   );
   const ids = withAddedTokens(modelIds, json.added_tokens);
-  const parts = guarded(path, () => makeParts(json, { file: path, modelIds }));
+  const parts = guarded(path, () => makeParts(json, { file: path, modelIds, modelTokens }));
   const { encodeText, decodeIds } = parts;
   const eod = endOfDocument({ ids, eosToken: specialTokens.eos_token, path, eodToken: options.eodToken });
   const padToken = specialTokens.pad_token ?? padNames.find((candidate) => ids.has(candidate));
@@ -110,7 +111,15 @@ function withAddedTokens(
 /** Makes what a checked tokenizer.json describes; its components are checked meanwhile. */
 function makeParts(
   json: TokenizerJson,
-  { file, modelIds }: { readonly file: string; readonly modelIds: ReadonlyMap<string, number> },
+  {
+    file,
+    modelIds,
+    modelTokens,
+  }: {
+    readonly file: string;
+    readonly modelIds: ReadonlyMap<string, number>;
+    readonly modelTokens: readonly string[];
+  },
 ) {
   const part = (field: string) => componentOf(json, field, file);
   const [normalizerPart, preTokenizerPart, decoderPart] = ['normalizer', 'pre_tokenizer', 'decoder'].map(
@@ -120,7 +129,7 @@ function makeParts(
   const preTokenizer = preTokenizerPart && makePreTokenizer(preTokenizerPart);
   refuseUnknownFront(normalizerPart, preTokenizerPart);
   const decode = decoderPart && makeDecoder(decoderPart);
-  const tokens = tokensById(modelIds);
+  const tokens = [...modelTokens];
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
   // The tokenizers library gives back what it looks for in normalized texts.
   for (const token of json.added_tokens) {

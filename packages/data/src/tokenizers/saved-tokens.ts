@@ -66,7 +66,7 @@ export interface CompleteTokenizer {
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
  * takes the components of the class that loads it. Files that are undefined are not there; `modelIds` are
- * ids of the model's tokens.
+ * ids of the model's tokens, `modelTokens` the tokens at the places of their ids.
  *
  * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for settings
  *   that change ids and are not known
@@ -77,10 +77,12 @@ export function withSavedTokens(
     path,
     files,
     modelIds,
+    modelTokens,
   }: {
     readonly path: string;
     readonly files: SavedFiles | undefined;
     readonly modelIds: ReadonlyMap<string, number>;
+    readonly modelTokens: readonly string[];
   },
 ): CompleteTokenizer {
   const saved: SavedFiles = files ?? { ...emptyFiles, directory: dirname(path) };
@@ -92,6 +94,7 @@ export function withSavedTokens(
   const made = tokenizerClassOf(settings);
   const { vocab } = json.model;
   const vocabulary = new AddedVocabulary(modelIds, {
+    modelTokens,
     numEntries: Array.isArray(vocab) ? vocab.length : modelIds.size,
   });
   if (made === undefined) vocabulary.add(json.added_tokens.map((token) => addedToken(token)));

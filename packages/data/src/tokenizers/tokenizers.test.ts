@@ -167,7 +167,7 @@ describe('HuggingFaceTokenizer', () => {
     ['{"model":{"type":"BPE","vocab":{},"merges":[]}}', /empty vocabulary/],
     ['{"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}}', /the id -1/],
     ['{"model":{"type":"BPE","vocab":{"a":1e15},"merges":[]}}', /the id 1000000000000000/],
-    ['{"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}}', /to two tokens/],
+    ['{"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}}', /the id 0 of another token/],
     ['{"model":{"type":"BPE","vocab":{"a":0}}}', /no model|no merges|unknown token/],
     ['{"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]}}', /needs the token "ab"/],
     ['{"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b c"]}}', /malformed merge/],
