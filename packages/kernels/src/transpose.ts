@@ -2,22 +2,29 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Transposes a matrix on the host, with the threads of the kernels: `target[column, row]` becomes
- * `source[rowOrder[row], columnOrder[column]]`. Both are float32 and row-major; they must not overlap.
+ * `source[rowOrder[row], columnOrder[column]]`. Both are row-major, of elements of the same size, and must
+ * not overlap.
  *
  * @param options.target [numColumns, numRows]
  * @param options.source [numRows, numColumns]
- * @param options.rowOrder of all rows of the source; default: the same order
- * @param options.columnOrder of all columns of the source; default: the same order
- * @throws KernelError `MTL_SHAPE` for arrays of another length, `MTL_INDEX` for an order with other numbers
+ * @param options.elementBytes 1, 2, 4 or 8, where the arrays are bytes of wider elements. Default: as the
+ *   target has
+ * @param options.rowOrder of all rows of the source. Default: the same order
+ * @param options.columnOrder of all columns of the source. Default: the same order
+ * @throws KernelError `MTL_SHAPE` for arrays of another length, `MTL_ARGUMENT` for bytes that do not begin on
+ *   the boundary of an element, `MTL_INDEX` for an order with other numbers
  */
-export function transpose(options: {
-  readonly target: Float32Array;
-  readonly source: Float32Array;
+export function transpose<Values extends Float32Array | Uint8Array>(options: {
+  readonly target: Values;
+  readonly source: Values;
   readonly numRows: number;
   readonly numColumns: number;
+  readonly elementBytes?: number;
   readonly rowOrder?: Int32Array | undefined;
   readonly columnOrder?: Int32Array | undefined;
 }): void {
   const { target, source, numRows, numColumns, rowOrder, columnOrder } = options;
-  callNative(() => addon().transpose(target, source, numRows, numColumns, rowOrder, columnOrder));
+  const { elementBytes = target.BYTES_PER_ELEMENT } = options;
+  const { transpose: native } = addon();
+  callNative(() => native(target, source, numRows, numColumns, elementBytes, rowOrder, columnOrder));
 }

@@ -1,5 +1,6 @@
 import type { Dtype, TorchFile, TorchTensor } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { transpose } from '@mtl/kernels/internal';
 import { megatronError } from './megatron-files.js';
 import { expertTensorOf } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
@@ -146,27 +147,10 @@ function viewedExperts(
       const matrix = new Uint8Array(bytesOfExpert);
       for (let expert = 0; expert < numExperts; expert++) {
         const stored = bytes.subarray(expert * bytesOfExpert, (expert + 1) * bytesOfExpert);
-        transpose(matrix, stored, { numRows: numInputs, numColumns: numOutputs, size });
+        const shape = { numRows: numInputs, numColumns: numOutputs, elementBytes: size };
+        transpose({ target: matrix, source: stored, ...shape });
         use(matrix, expert);
       }
     },
   };
-}
-
-/** Transposes elements of `size` bytes, [rows, columns] to [columns, rows]. */
-function transpose(
-  target: Uint8Array,
-  source: Uint8Array,
-  {
-    numRows,
-    numColumns,
-    size,
-  }: { readonly numRows: number; readonly numColumns: number; readonly size: number },
-): void {
-  for (let row = 0; row < numRows; row++) {
-    for (let column = 0; column < numColumns; column++) {
-      const [to, from] = [(column * numRows + row) * size, (row * numColumns + column) * size];
-      for (let byte = 0; byte < size; byte++) target[to + byte] = source[from + byte]!;
-    }
-  }
 }

@@ -61,10 +61,11 @@ export interface KernelsAddon {
   zero(handle: number): void;
   /** target[column, row] = source[rowOrder[row], columnOrder[column]]. */
   transpose(
-    target: Float32Array,
-    source: Float32Array,
+    target: ArrayBufferView,
+    source: ArrayBufferView,
     numRows: number,
     numColumns: number,
+    elementBytes: number,
     rowOrder: Int32Array | undefined,
     columnOrder: Int32Array | undefined,
   ): void;

@@ -7,33 +7,46 @@
 namespace mtl {
 namespace {
 
-// A cache line of 32-bit values: of both matrices whole lines are read and written.
-constexpr int64_t kLine = 16;
+// Rows of a tile: of 32-bit values a cache line, so that whole lines of both matrices are read and written.
+constexpr int64_t kTile = 16;
 
-void transpose_tile(uint32_t* target, const uint32_t* source, int64_t num_rows, int64_t num_columns,
+template <typename Element>
+void transpose_tile(Element* target, const Element* source, int64_t num_rows, int64_t num_columns,
                     TransposedOrder order, int64_t first_column, int64_t last_column) {
-  const uint32_t* rows[kLine];
-  for (int64_t first = 0; first < num_rows; first += kLine) {
-    const int64_t count = std::min(kLine, num_rows - first);
+  const Element* rows[kTile];
+  for (int64_t first = 0; first < num_rows; first += kTile) {
+    const int64_t count = std::min(kTile, num_rows - first);
     for (int64_t row = 0; row < count; ++row) {
       rows[row] = source + (order.rows == nullptr ? first + row : order.rows[first + row]) * num_columns;
     }
     for (int64_t column = first_column; column < last_column; ++column) {
-      uint32_t* const line = target + column * num_rows + first;
+      Element* const line = target + column * num_rows + first;
       const int64_t theirs = order.columns == nullptr ? column : order.columns[column];
       for (int64_t row = 0; row < count; ++row) line[row] = rows[row][theirs];
     }
   }
 }
 
+template <typename Element>
+void transpose_elements(void* target, const void* source, int64_t num_rows, int64_t num_columns, TransposedOrder order) {
+  const int64_t tiles = (num_columns + kTile - 1) / kTile;
+  for_each(tiles, num_rows * num_columns, [&](int64_t tile) {
+    const int64_t first = tile * kTile;
+    transpose_tile(static_cast<Element*>(target), static_cast<const Element*>(source), num_rows, num_columns, order, first,
+                   std::min(first + kTile, num_columns));
+  });
+}
+
 }  // namespace
 
-void transpose(uint32_t* target, const uint32_t* source, int64_t num_rows, int64_t num_columns, TransposedOrder order) {
-  const int64_t tiles = (num_columns + kLine - 1) / kLine;
-  for_each(tiles, num_rows * num_columns, [&](int64_t tile) {
-    const int64_t first = tile * kLine;
-    transpose_tile(target, source, num_rows, num_columns, order, first, std::min(first + kLine, num_columns));
-  });
+void transpose(void* target, const void* source, int64_t num_rows, int64_t num_columns, int element_bytes,
+               TransposedOrder order) {
+  switch (element_bytes) {
+    case 1: return transpose_elements<uint8_t>(target, source, num_rows, num_columns, order);
+    case 2: return transpose_elements<uint16_t>(target, source, num_rows, num_columns, order);
+    case 4: return transpose_elements<uint32_t>(target, source, num_rows, num_columns, order);
+    case 8: return transpose_elements<uint64_t>(target, source, num_rows, num_columns, order);
+  }
 }
 
 }  // namespace mtl

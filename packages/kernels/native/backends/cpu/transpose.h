@@ -13,8 +13,10 @@ struct TransposedOrder {
   const int32_t* columns;
 };
 
-// target[column, row] = source[rows[row], columns[column]], of 32-bit values, for `num_rows` rows and
-// `num_columns` columns of the source. They must not overlap, and the orders must be in range.
-void transpose(uint32_t* target, const uint32_t* source, int64_t num_rows, int64_t num_columns, TransposedOrder order);
+// target[column, row] = source[rows[row], columns[column]], of elements of 1, 2, 4 or 8 bytes, aligned to
+// their size, for `num_rows` rows and `num_columns` columns of the source. The matrices must not overlap, and
+// the orders must be in range.
+void transpose(void* target, const void* source, int64_t num_rows, int64_t num_columns, int element_bytes,
+               TransposedOrder order);
 
 }  // namespace mtl
