@@ -1,8 +1,4 @@
-import { existsSync } from 'node:fs';
-import { alone, library, sharedBut } from '@mtl/tooling/vitest';
-
-/** Files of GPUs only skip where there is none, nor an emulation. */
-const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
+import { alone, hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
 
 /** Starting a process for each of the others took more time than their tests. */
 const ofOwnProcess = [

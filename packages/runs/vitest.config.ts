@@ -1,13 +1,8 @@
-import { existsSync } from 'node:fs';
-import { library, sharedBut } from '@mtl/tooling/vitest';
-
-// without a GPU, or an emulation of one, they are skipped
-const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
-const onGpus = hasGpu ? ['test/cuda/*.test.ts'] : [];
+import { hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
 
 export default library(
   sharedBut([
-    ...onGpus,
+    ...(hasGpu ? ['test/cuda/*.test.ts'] : []),
     'test/memory-of-*.test.ts',
     'test/{fine-tuning-errors,llama-training,nothing-left-open}.test.ts',
   ]),

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { setupFiles } from './setup-files.mjs';
 import { suitesLeftOut } from './slow-suites.mjs';
@@ -5,6 +6,12 @@ import { SlowestFirst } from './slowest-first.mjs';
 import { workspaceConditions } from './workspace-conditions.mjs';
 
 const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default'];
+
+/**
+ * True where there is a GPU or an emulation of one: elsewhere the tests of GPUs only skip, and need no
+ * process each.
+ */
+export const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
 
 /** For packages whose tests wait most of the time, for processes or a time-out: more files at once. */
 export const waiting = { maxWorkers: 3 };
