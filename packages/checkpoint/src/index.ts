@@ -21,7 +21,7 @@ export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
 export { slicesOfFlatRange } from './tensors/boxes.js';
 export type { Dtype } from './tensors/dtype.js';
 export type { ValueLimit } from './tensors/finite-values.js';
-export { hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
+export { type HostTensor, hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
 export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
 export { encodeTorchObject } from './torch-files/encode-torch-file.js';
 export { PickledGlobal, PickledObject } from './torch-files/read-pickle.js';

@@ -2,7 +2,14 @@ import { cp, mkdir, readdir, readFile, rename, rm, truncate, unlink, writeFile }
 import { join } from 'node:path';
 import { MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { Checkpoint, findCheckpoint, listCheckpoints, loadCheckpoint, saveCheckpoint } from '../src/index.js';
+import {
+  Checkpoint,
+  findCheckpoint,
+  hostTensor,
+  listCheckpoints,
+  loadCheckpoint,
+  saveCheckpoint,
+} from '../src/index.js';
 import { mutate } from './support/mutate.js';
 import { Random } from './support/random.js';
 import { stateOfIteration } from './support/states.js';
@@ -243,6 +250,17 @@ describe('loadCheckpoint', () => {
     });
     await loadCheckpoint({ checkpoint, tensors: model, ignore: (name) => name.startsWith('optimizer.') });
     expect(model[0]!.memory).toEqual(stateOfIteration(10)[0]!.memory);
+  });
+
+  it('refuses to fill memory of another size than the tensor', async () => {
+    const { path } = await save(10);
+    const [first, ...rest] = stateOfIteration(0, { zero: true });
+    const tensors = [hostTensor({ ...first!, memory: new Uint8Array(508) }), ...rest];
+    await expect(loadCheckpoint({ checkpoint: await Checkpoint.open(path), tensors })).rejects.toMatchObject({
+      code: 'MTL_CHECKPOINT_TENSOR',
+      message: expect.stringContaining('its memory has 508 bytes') as string,
+      expected: '512 for its slices',
+    });
   });
 
   it('needs memory for the largest tensor, not for all', async () => {

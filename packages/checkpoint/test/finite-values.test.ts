@@ -6,6 +6,7 @@ import {
   Checkpoint,
   type Dtype,
   findCheckpoint,
+  type HostTensor,
   hostTensor,
   type LogicalTensor,
   loadCheckpoint,
@@ -29,7 +30,7 @@ function matrix({
   rows?: Slice;
   value?: number;
   limit?: number;
-}): LogicalTensor {
+}): HostTensor {
   const values = new Float32Array(3 * (rows.end - rows.start)).fill(1);
   values[4] = value;
   const memory = new Uint8Array(values.buffer);

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import {
   Checkpoint,
   findCheckpoint,
+  type HostTensor,
   hostTensor,
   type LogicalTensor,
   loadCheckpoint,
@@ -168,7 +169,6 @@ describe('a saved checkpoint', () => {
           { start: 0, end: 15 },
           { start: 0, end: 8 },
         ],
-        memory: new Uint8Array(480),
         read: () => new Uint8Array(480),
       },
       'MTL_CHECKPOINT_COVER',
@@ -195,7 +195,7 @@ describe('a saved checkpoint', () => {
 
 describe('many ranks', () => {
   /** Each of `worldSize` ranks holds some rows of one tensor, and a copy of another. */
-  function tensorsOfRank(rank: number, worldSize: number): LogicalTensor[] {
+  function tensorsOfRank(rank: number, worldSize: number): HostTensor[] {
     const rows = 12 / worldSize;
     const memory = Uint8Array.from({ length: rows * 4 }, (_, index) => rank * rows * 4 + index);
     return [
@@ -234,8 +234,8 @@ describe('many ranks', () => {
     expect((await readdir(path)).filter((name) => name.startsWith('shard'))).toHaveLength(4);
     const [sharded, copied] = tensorsOfRank(0, 1);
     const target = [
-      { ...sharded!, memory: new Uint8Array(48) },
-      { ...copied!, memory: new Uint8Array(3) },
+      hostTensor({ ...sharded!, memory: new Uint8Array(48) }),
+      hostTensor({ ...copied!, memory: new Uint8Array(3) }),
     ];
     await loadCheckpoint({ checkpoint: await Checkpoint.open(path), tensors: target });
     expect(target[0]!.memory).toEqual(sharded!.memory);

@@ -4,4 +4,4 @@ export { prepareSaveDirectory } from '../saving/save-directory.js';
 export { copyBox } from '../tensors/box-runs.js';
 export { dtypeBytes } from '../tensors/dtype.js';
 export { checkValues } from '../tensors/finite-values.js';
-export { fillTensor, hasOwnMemory } from '../tensors/logical-tensor.js';
+export { fillTensor } from '../tensors/logical-tensor.js';

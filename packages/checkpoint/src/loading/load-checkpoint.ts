@@ -8,7 +8,6 @@ import {
   bytesOfSlices,
   checkLogicalTensors,
   fillTensor,
-  hasOwnMemory,
   type LogicalTensor,
 } from '../tensors/logical-tensor.js';
 import { ShardCache } from './shard-cache.js';
@@ -60,7 +59,7 @@ export async function loadCheckpoint(options: {
   let bytesLoaded = 0;
   const bytesOf = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
   // One buffer for all, as large as the largest: fresh ones would wait for the garbage collector.
-  const copied = sorted.filter((tensor) => !hasOwnMemory(tensor));
+  const copied = sorted.filter(({ withMemory }) => withMemory === undefined);
   const scratch = new Uint8Array(copied.reduce((largest, tensor) => Math.max(largest, bytesOf(tensor)), 0));
   try {
     for (const tensor of sorted) {

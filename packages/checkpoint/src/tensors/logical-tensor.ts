@@ -32,36 +32,44 @@ export interface LogicalTensor {
    * SaveOptions.requireFinite}.
    */
   readonly limit?: ValueLimit;
-  /** Host memory of the box, if there is: a load then fills it directly and does not call `write`. */
-  readonly memory?: Uint8Array;
   /**
-   * Lends host memory of the box while `fill` runs, where it cannot be had for longer: a load then fills it
-   * directly and does not call `write`. A tensor with another `write` leaves it out.
+   * Lends host memory of the box while `fill` runs: a load then fills the memory directly and does not call
+   * `write`. A tensor with another `write` has none.
    */
   withMemory?(fill: (memory: Uint8Array) => Promise<void>): Promise<void>;
 }
 
+/** A logical tensor over host memory. */
+export interface HostTensor extends LogicalTensor {
+  readonly memory: Uint8Array;
+}
+
 /**
- * Has the bytes of a tensor filled in: its own memory, where there is, or `spare`, which is written to it
- * afterwards.
+ * Has memory for the box of a tensor filled: memory that the tensor lends, or else `spare`, which is written
+ * to the tensor afterwards.
  *
- * @param spare gives memory for the bytes of the box
+ * @param spare gives memory of the bytes of the box
+ * @throws UsageError MTL_CHECKPOINT_TENSOR for lent memory of another size
  */
 export async function fillTensor(
   tensor: LogicalTensor,
   spare: () => Uint8Array,
   fill: (memory: Uint8Array) => Promise<void>,
 ): Promise<void> {
-  if (tensor.memory !== undefined) return await fill(tensor.memory);
-  if (tensor.withMemory !== undefined) return await tensor.withMemory(fill);
-  const memory = spare();
-  await fill(memory);
-  await tensor.write(memory);
+  if (tensor.withMemory === undefined) {
+    const memory = spare();
+    await fill(memory);
+    await tensor.write(memory);
+    return;
+  }
+  await tensor.withMemory(async (memory) => {
+    const bytes = bytesOfSlices(tensor.dtype, tensor.slices);
+    if (memory.length !== bytes) {
+      throw wrongTensor(tensor, `its memory has ${memory.length} bytes`, `${bytes} for its slices`);
+    }
+    await fill(memory);
+  });
 }
-
-/** Tells whether a load fills memory of the tensor's own. */
-export const hasOwnMemory = ({ memory, withMemory }: LogicalTensor): boolean =>
-  memory !== undefined || withMemory !== undefined;
 
 /** Returns the number of bytes of the box that a rank holds. */
 export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {
@@ -82,14 +90,21 @@ export function hostTensor(options: {
   readonly replica?: number;
   readonly limit?: ValueLimit;
   readonly memory: Uint8Array;
-}): LogicalTensor {
+}): HostTensor {
   const { memory } = options;
   return {
     slices: wholeSlices(options.globalShape),
     ...options,
     read: () => memory,
     write: (bytes) => memory.set(bytes),
+    withMemory: (fill) => fill(memory),
   };
+}
+
+function wrongTensor({ name }: Pick<LogicalTensor, 'name'>, problem: string, expected?: string): UsageError {
+  return new UsageError('MTL_CHECKPOINT_TENSOR', `logical tensor ${JSON.stringify(name)}: ${problem}`, {
+    ...(expected === undefined ? {} : { expected }),
+  });
 }
 
 /**
@@ -103,18 +118,12 @@ export function checkLogicalTensors(tensors: readonly LogicalTensor[]): void {
   for (const tensor of tensors) {
     const { name, dtype, globalShape, slices } = tensor;
     const fail = (problem: string, expected?: string): never => {
-      throw new UsageError('MTL_CHECKPOINT_TENSOR', `logical tensor ${JSON.stringify(name)}: ${problem}`, {
-        ...(expected === undefined ? {} : { expected }),
-      });
+      throw wrongTensor(tensor, problem, expected);
     };
     if (name === '' || name === '__metadata__') fail('the name is reserved', 'a name of its own');
     if (!isDtype(dtype)) fail(`unknown dtype ${JSON.stringify(dtype)}`, Object.keys(dtypeBytes).join(', '));
     const defect = shapeDefect(globalShape) ?? slicesDefect(slices, globalShape);
     if (defect !== undefined) fail(defect);
-    const bytes = bytesOfSlices(dtype, slices);
-    if (tensor.memory !== undefined && tensor.memory.length !== bytes) {
-      fail(`its memory has ${tensor.memory.length} bytes`, `${bytes} for its slices`);
-    }
     const first = seen.get(name);
     seen.set(name, first ?? tensor);
     if (first !== undefined && (first.dtype !== dtype || first.globalShape.join() !== globalShape.join())) {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { type Dtype, hostTensor, type LogicalTensor, slicesOfFlatRange } from '../../src/index.js';
+import { type Dtype, type HostTensor, hostTensor, slicesOfFlatRange } from '../../src/index.js';
 import { dtypeBytes } from '../../src/internal/index.js';
 import type { Slice } from '../../src/tensors/boxes.js';
 
@@ -93,9 +93,9 @@ export function boxTensor(options: {
   readonly shape: readonly number[];
   readonly slices: readonly Slice[];
   readonly filled: boolean;
-}): LogicalTensor & { readonly memory: Uint8Array } {
+}): HostTensor {
   const { name, dtype, shape, slices, filled } = options;
   const right = bytesOfBox(options);
   const memory = filled ? right : new Uint8Array(right.length);
-  return { ...hostTensor({ name, dtype, globalShape: shape, slices, memory }), memory };
+  return hostTensor({ name, dtype, globalShape: shape, slices, memory });
 }

@@ -1,13 +1,10 @@
-import { hostTensor, type LogicalTensor } from '../../src/index.js';
+import { type HostTensor, hostTensor } from '../../src/index.js';
 
 /**
  * A small training state whose bytes all depend on the iteration: mixing two of them is noticed. Bytes below
  * 127 make finite numbers.
  */
-export function stateOfIteration(
-  iteration: number,
-  options: { readonly zero?: boolean } = {},
-): LogicalTensor[] {
+export function stateOfIteration(iteration: number, options: { readonly zero?: boolean } = {}): HostTensor[] {
   const fill = (length: number, salt: number): Uint8Array =>
     Uint8Array.from({ length }, (_, index) =>
       options.zero === true ? 0 : (iteration * 31 + index * 7 + salt) % 127,
@@ -23,7 +20,7 @@ export function stateOfIteration(
 export function largeStateOfIteration(
   iteration: number,
   options: { readonly zero?: boolean } = {},
-): LogicalTensor[] {
+): HostTensor[] {
   const large = Array.from({ length: 4 }, (_, index) => {
     const memory = new Uint8Array(1_000_000).fill(options.zero === true ? 0 : (iteration * 5 + index) % 256);
     return hostTensor({ name: `large.${index}`, dtype: 'U8', globalShape: [1000, 1000], memory });

@@ -1,5 +1,5 @@
 import type { LogicalTensor, TensorSource } from '@mtl/checkpoint';
-import { checkValues, copyBox, dtypeBytes, fillTensor, hasOwnMemory } from '@mtl/checkpoint/internal';
+import { checkValues, copyBox, dtypeBytes, fillTensor } from '@mtl/checkpoint/internal';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   type AllocateFloats,
@@ -272,7 +272,8 @@ export async function loadMappedWeights(options: {
   });
   const most = (sizes: readonly number[]): number => sizes.reduce((one, other) => Math.max(one, other), 0);
   const scratch = new ScratchMemory(most(loaded.flatMap(({ parts }) => parts.map(bytesOnTheWay))));
-  const boxes = new ScratchMemory(most(tensors.filter((tensor) => !hasOwnMemory(tensor)).map(bytesOfBox)));
+  const copied = tensors.filter(({ withMemory }) => withMemory === undefined);
+  const boxes = new ScratchMemory(most(copied.map(bytesOfBox)));
   for (const { tensor, mapping, dtype, parts } of loaded) {
     boxes.reset();
     const spare = () => boxes.bytes(bytesOfBox(tensor));

@@ -30,7 +30,7 @@ export interface WeightMapping {
   readonly dtype?: 'F32';
   /**
    * Converts the values of the sources, in their order and row-major, to those of the logical tensor; may
-   * share memory.
+   * share memory. `allocate` gives memory for the result alone, once.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
   /** Inverts `toLogical`; padding is dropped. */

@@ -13,23 +13,11 @@ import { checkSavedWeights } from './check-saved.js';
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
-    .map(({ name, dtype, globalShape }) => {
-      const tensor = (memory: Uint8Array): LogicalTensor => hostTensor({ name, dtype, globalShape, memory });
-      const readInto = async (memory: Uint8Array): Promise<void> => {
-        await loadCheckpoint({ checkpoint, tensors: [tensor(memory)], ignore: () => true });
-      };
-      // no memory of its own: what it has is read
-      const { memory: _, ...described } = tensor(new Uint8Array(0));
-      return {
-        ...described,
-        readInto,
-        read: async () => {
-          const memory = new Uint8Array(sizeOf(globalShape) * dtypeBytes[dtype]);
-          await readInto(memory);
-          return memory;
-        },
-      };
-    });
+    .map(({ name, dtype, globalShape }) =>
+      readThrough({ name, dtype, globalShape }, (tensors) =>
+        loadCheckpoint({ checkpoint, tensors, ignore: () => true }),
+      ),
+    );
 }
 
 /**
@@ -73,24 +61,29 @@ export async function weightsWithAdapters(
   const adapters = await readLoraDirectory({ directory, model });
   const { configuration: lora } = adapters;
   const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) }).map(
-    ({ name, globalShape }) => readThrough({ name, globalShape }, isAdapter(name) ? adapters : base),
+    ({ name, globalShape }) =>
+      readThrough({ name, dtype: 'F32', globalShape }, (wanted) =>
+        (isAdapter(name) ? adapters : base).load(wanted),
+      ),
   );
   return mergedWeights(tensors, { model, lora });
 }
 
-/** Returns a whole tensor in float32 that is loaded when it is read. */
+/** Returns a whole tensor that is loaded when it is read. */
 function readThrough(
-  tensor: Pick<LogicalTensor, 'name' | 'globalShape'>,
-  source: TensorLoader,
+  tensor: Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape'>,
+  load: (tensors: readonly LogicalTensor[]) => Promise<unknown>,
 ): LogicalTensor {
-  const dtype = 'F32';
+  const readInto = async (memory: Uint8Array): Promise<void> => {
+    await load([hostTensor({ ...tensor, memory })]);
+  };
   const read = async (): Promise<Uint8Array> => {
-    const memory = new Uint8Array(sizeOf(tensor.globalShape) * dtypeBytes[dtype]);
-    await source.load([hostTensor({ ...tensor, dtype, memory })]);
+    const memory = new Uint8Array(sizeOf(tensor.globalShape) * dtypeBytes[tensor.dtype]);
+    await readInto(memory);
     return memory;
   };
   const slices = tensor.globalShape.map((end) => ({ start: 0, end }));
-  return { ...tensor, dtype, slices, read, write: () => {} };
+  return { ...tensor, slices, read, readInto, write: () => {} };
 }
 
 /**

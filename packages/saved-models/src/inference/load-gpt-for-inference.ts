@@ -96,7 +96,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
-  // all of them are filled: zeros would be written for nothing
+  // the load fills every parameter: zeros would be written for nothing
   const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
@@ -176,7 +176,6 @@ function partOf(
 /** Returns a parameter to be filled with float32 values, rounded where it computes in another dtype. */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
-  const lent = data.dtype === 'float32' ? lentMemory(data) : {};
   const write = (values: Float32Array): void => {
     if (data.dtype === 'float32') {
       data.write(values);
@@ -198,6 +197,6 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },
-    ...lent,
+    ...(data.dtype === 'float32' ? lentMemory(data) : {}),
   };
 }
