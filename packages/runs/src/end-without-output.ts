@@ -7,7 +7,7 @@ interface EndingListener {
   readonly [mark]: true;
 }
 
-// known to all copies of this file: that of a bundled command as well
+// every copy of this file has the same mark: a bundled command has a copy
 const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**
