@@ -8,6 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { longFunctions } from './function-lengths.mjs';
 import { checkOpenings, checkPhrases } from './phrases.mjs';
 import { longComments, wrappedPattern } from './wrap-comments.mjs';
 
@@ -70,8 +71,15 @@ function checkSpreads(path, text) {
   return text
     .split('\n')
     .flatMap((line, index) =>
-      /^\s*\.\.\.\{ /.test(line) ? [`${path}:${index + 1}: write the fields without the spread`] : [],
+      /(^|[{,(])\s*\.\.\.\{/.test(line) ? [`${path}:${index + 1}: write the fields without the spread`] : [],
     );
+}
+
+/** Functions of one file that are longer than a reader follows. */
+function checkFunctions(path, text) {
+  return longFunctions(path, text).map(
+    ({ line, name, lines, most }) => `${path}:${line}: ${name} has ${lines} lines, at most ${most}`,
+  );
 }
 
 /** Classes of one file that hold memory, files or connections and cannot be declared with `using`. */
@@ -152,94 +160,113 @@ function checkThreads(path, text) {
   return [`${path}: OpenMP is used by threads.cc alone`];
 }
 
+/** Manifests for the self-test: one that may be anywhere, and one of a repository with an address. */
+const author = 'The authors';
+const url = 'https://example.org/mtl';
+const described = { author, keywords: ['a', 'b', 'c'] };
+const manifestProblems = (manifest, ofRoot = {}) =>
+  checkManifest('packages/a/package.json', JSON.stringify(manifest), JSON.stringify({ author, ...ofRoot }));
+const directory = 'packages/a';
+const addressed = {
+  ...described,
+  repository: { type: 'git', url: `git+${url}.git`, directory },
+  homepage: `${url}/tree/main/packages/a#readme`,
+  bugs: `${url}/issues`,
+};
+
+/** Problems that the rules must find. */
+const findings = () => [
+  checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
+  checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
+  checkFile('packages/a/src/CamelCase.ts', ''),
+  checkFile('packages/a/native/kebab-case.cc', ''),
+  checkConflicts('README.md', `text\n${'<'.repeat(7)} HEAD\n`),
+  checkConflicts('README.md', `text\n${'>'.repeat(7)} main\n`),
+  checkConflicts('README.md', `text\n${'> '.repeat(7)}main\n`),
+  checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
+  checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
+  checkPackage('packages/a', new Set(['packages/a/package.json'])),
+  manifestProblems({ author }),
+  manifestProblems({ ...described, keywords: ['a', 'b', 'b'] }),
+  manifestProblems({ keywords: described.keywords }),
+  manifestProblems({ ...described, bugs: `${url}/issues` }),
+  manifestProblems(described, { repository: url }),
+  manifestProblems({ ...addressed, homepage: url }, { repository: url }),
+  checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
+  checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
+  checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
+  checkThreads('packages/kernels/native/backends/cpu/a.h', '  #pragma omp parallel\n'),
+  checkFolders(['packages/a/src/build/name.ts']),
+  checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
+  checkSpreads('a.md', '```ts\nconst a = {\n  ...{ b: 1, c: 2 },\n};\n```\n'),
+  checkSpreads('a.ts', 'const a = {\n  ...{\n    b: 1,\n  },\n};\n'),
+  checkSpreads('a.ts', `call({ ...a, ${'...'}{ b: 1 } });\n`),
+  checkFunctions('a.ts', `class A {\n  b() {\n${'c();\n'.repeat(99)}}\n}\n`),
+  checkFunctions('a.mjs', `const a = () => {\n${'c();\n'.repeat(99)}};\n`),
+  checkFunctions('a.test.ts', `describe('a', () => {\n  it('b', () => {\n${'c();\n'.repeat(99)}});\n});\n`),
+  checkFunctions('a.cc', `namespace {\nint A::b() const {\n${'c({1});\n'.repeat(149)}}\n}\n`),
+  checkFunctions('a.h', `struct A {\n  A(int c) : b{c}, d(c) {\n${'c();\n'.repeat(149)}}\n};\n`),
+  checkExample('packages/a/README.md', `# a\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`),
+  checkDisposables('packages/a/src/b.ts', 'class A {\n  close(): void {\n    b();\n  }\n}\n'),
+  checkDisposables(
+    'packages/a/src/b.ts',
+    'export class A implements B {\n  async close(): Promise<void> {}\n}\n',
+  ),
+  checkPhrases('a.md', 'Kernels are held against the reference.\n'),
+  checkPhrases('a.md', 'Cards are mended.\n'),
+  checkPhrases('a.ts', "it('runs on one card', () => {});\n"),
+  checkPhrases('a.ts', ' * Fields are wrong on\n * purpose.\n'),
+  checkPhrases('a.cc', 'x\n// The result is held\n  // against the reference.\n'),
+  checkPhrases('a.sh', '# the file lies beside it\n'),
+  checkOpenings('platforms/a.ts', '/** Of one rank: its mesh. */\n'),
+  checkOpenings('platforms/a.ts', 'x\n  /**\n   * What a rank sends.\n   */\n'),
+  checkOpenings('platforms/a.cc', 'int a; // Those of the last row\n'),
+  checkOpenings('platforms/a.sh', 'x=1\n# What follows\n'),
+];
+
+/** Problems that the rules must not find. */
+const clean = () => [
+  checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(1000)),
+  checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),
+  checkComments('a.py', `# ${'word '.repeat(25)}\n`),
+  checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
+  checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
+  manifestProblems(described),
+  manifestProblems(addressed, { repository: url }),
+  checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
+  checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
+  checkFolders(['packages/a/src/name.ts', 'packages/b/src/name.ts', 'packages/b/src/build-name.ts']),
+  checkThreads('packages/kernels/native/backends/cpu/threads.cc', '#include <omp.h>\n'),
+  checkThreads('packages/kernels/native/backends/cpu/a.cc', '// #include <omp.h>\n'),
+  checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
+  checkFunctions('a.ts', `function a() {\n${'c();\n'.repeat(98)}}\n`),
+  checkFunctions('a.test.ts', `describe.each([1])('a', () => {\n${"it('b', () => {});\n".repeat(200)}});\n`),
+  checkFunctions(
+    'a.cc',
+    `int a() { return '{'; }\nconst int table[] = {\n${'f(1),\n'.repeat(200)}};\nint b() {\n${'c();\n'.repeat(148)}}\n`,
+  ),
+  checkExample('packages/a/README.md', '```sh\na\n```\n'),
+  checkExample(
+    'packages/a/README.md',
+    `\`\`\`ts\n${'x\n'.repeat(40)}\`\`\`\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`,
+  ),
+  checkDisposables(
+    'packages/a/src/b.ts',
+    'class A {\n  close(): void {}\n  [Symbol.dispose](): void {}\n}\nclass B extends A {\n  close(): void {}\n}\n',
+  ),
+  checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
+  checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
+  checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
+  checkOpenings(
+    'platforms/a.ts',
+    '/**\n * Sums rows.\n * Of two it takes one.\n */\n// two lines\n// Of text\n',
+  ),
+  checkOpenings('platforms/a.sh', '# a comment\n# What follows goes on\n'),
+];
+
 function selfTest() {
-  const author = 'The authors';
-  const url = 'https://example.org/mtl';
-  const described = { author, keywords: ['a', 'b', 'c'] };
-  const manifestProblems = (manifest, ofRoot = {}) =>
-    checkManifest('packages/a/package.json', JSON.stringify(manifest), JSON.stringify({ author, ...ofRoot }));
-  const directory = 'packages/a';
-  const addressed = {
-    ...described,
-    repository: { type: 'git', url: `git+${url}.git`, directory },
-    homepage: `${url}/tree/main/packages/a#readme`,
-    bugs: `${url}/issues`,
-  };
-  const failing = [
-    checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
-    checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
-    checkFile('packages/a/src/CamelCase.ts', ''),
-    checkFile('packages/a/native/kebab-case.cc', ''),
-    checkConflicts('README.md', `text\n${'<'.repeat(7)} HEAD\n`),
-    checkConflicts('README.md', `text\n${'>'.repeat(7)} main\n`),
-    checkConflicts('README.md', `text\n${'> '.repeat(7)}main\n`),
-    checkComments('a.ts', `/** ${'word '.repeat(25)}*/\n`),
-    checkComments('a.cc', `x\n  // ${'word '.repeat(25)}\n`),
-    checkPackage('packages/a', new Set(['packages/a/package.json'])),
-    manifestProblems({ author }),
-    manifestProblems({ ...described, keywords: ['a', 'b', 'b'] }),
-    manifestProblems({ keywords: described.keywords }),
-    manifestProblems({ ...described, bugs: `${url}/issues` }),
-    manifestProblems(described, { repository: url }),
-    manifestProblems({ ...addressed, homepage: url }, { repository: url }),
-    checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/c.test.ts: d # why\n'),
-    checkChangeset('a.md', "---\n'@mtl/a': patch\n'@mtl/app': patch\n---\n\nText\n", ['packages/a']),
-    checkThreads('packages/kernels/native/backends/cpu/simd/a.cc', 'x\n#include <omp.h>\n'),
-    checkThreads('packages/kernels/native/backends/cpu/a.h', '  #pragma omp parallel\n'),
-    checkFolders(['packages/a/src/build/name.ts']),
-    checkSpreads('a.ts', 'const a = {\n  ...{ b: 1, c: 2 },\n};\n'),
-    checkSpreads('a.md', '```ts\nconst a = {\n  ...{ b: 1, c: 2 },\n};\n```\n'),
-    checkExample('packages/a/README.md', `# a\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`),
-    checkDisposables('packages/a/src/b.ts', 'class A {\n  close(): void {\n    b();\n  }\n}\n'),
-    checkDisposables(
-      'packages/a/src/b.ts',
-      'export class A implements B {\n  async close(): Promise<void> {}\n}\n',
-    ),
-    checkPhrases('a.md', 'Kernels are held against the reference.\n'),
-    checkPhrases('a.md', 'Cards are mended.\n'),
-    checkPhrases('a.ts', "it('runs on one card', () => {});\n"),
-    checkPhrases('a.ts', ' * Fields are wrong on\n * purpose.\n'),
-    checkPhrases('a.cc', 'x\n// The result is held\n  // against the reference.\n'),
-    checkPhrases('a.sh', '# the file lies beside it\n'),
-    checkOpenings('platforms/a.ts', '/** Of one rank: its mesh. */\n'),
-    checkOpenings('platforms/a.ts', 'x\n  /**\n   * What a rank sends.\n   */\n'),
-    checkOpenings('platforms/a.cc', 'int a; // Those of the last row\n'),
-    checkOpenings('platforms/a.sh', 'x=1\n# What follows\n'),
-  ];
-  const passing = [
-    checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(1000)),
-    checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),
-    checkComments('a.py', `# ${'word '.repeat(25)}\n`),
-    checkConflicts('README.md', `> > a quotation\n${'='.repeat(7)}\n1 <<<<<<< 2\n`),
-    checkPackage('packages/a', new Set(packageFiles.map((file) => `packages/a/${file}`))),
-    manifestProblems(described),
-    manifestProblems(addressed, { repository: url }),
-    checkSkips('packages/a/test/cuda/b.test.ts', 'packages/a/test/cuda/b.test.ts: d # why\n'),
-    checkChangeset('a.md', "---\n'@mtl/a': patch\n---\n\nOf @mtl/app\n", ['packages/a']),
-    checkFolders(['packages/a/src/name.ts', 'packages/b/src/name.ts', 'packages/b/src/build-name.ts']),
-    checkThreads('packages/kernels/native/backends/cpu/threads.cc', '#include <omp.h>\n'),
-    checkThreads('packages/kernels/native/backends/cpu/a.cc', '// #include <omp.h>\n'),
-    checkSpreads('a.ts', 'const a = {\n  ...b,\n  ...(c ? { d: 1 } : {}),\n};\n'),
-    checkExample('packages/a/README.md', '```sh\na\n```\n'),
-    checkExample(
-      'packages/a/README.md',
-      `\`\`\`ts\n${'x\n'.repeat(40)}\`\`\`\n\n\`\`\`ts\n${'x\n'.repeat(41)}\`\`\`\n`,
-    ),
-    checkDisposables(
-      'packages/a/src/b.ts',
-      'class A {\n  close(): void {}\n  [Symbol.dispose](): void {}\n}\nclass B extends A {\n  close(): void {}\n}\n',
-    ),
-    checkPhrases('a.md', 'node tooling/cuda/run-on-gpu.mjs compares an amendment with a discarded one.\n'),
-    checkPhrases('a.mjs', 'write({ card: gpu, purpose: on });\n'),
-    checkPhrases('tooling/checks/phrases.mjs', "['cards', 'GPUs'],\n"),
-    checkOpenings(
-      'platforms/a.ts',
-      '/**\n * Sums rows.\n * Of two it takes one.\n */\n// two lines\n// Of text\n',
-    ),
-    checkOpenings('platforms/a.sh', '# a comment\n# What follows goes on\n'),
-  ];
   const broken =
-    failing.some((problems) => problems.length === 0) || passing.some((problems) => problems.length > 0);
+    findings().some((problems) => problems.length === 0) || clean().some((problems) => problems.length > 0);
   if (broken) throw new Error('check-repository: a rule does not fail, or does not pass, as it should');
 }
 
@@ -265,6 +292,7 @@ if (!process.argv.includes('--self-test')) {
         ...checkFile(path, text),
         ...checkComments(path, text),
         ...checkSpreads(path, text),
+        ...checkFunctions(path, text),
         ...checkDisposables(path, text),
         ...checkThreads(path, text),
       ]),

@@ -12,35 +12,64 @@ import { testFolders } from './test-folders.mjs';
  */
 export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
-  const app = join(root, 'apps/gpt-train');
-  const node = process.execPath;
   const nativeTests = join(kernels, 'build/Release/kernels_native_tests');
-  // which epilogues this GPU's cuBLASLt offers goes to the logs
-  const env = { MTL_CUBLASLT_REPORT: '1' };
-  const vitest = ({ step, report, weight, folder }) => ({
-    name: step,
-    weight,
-    command: node,
-    args: [
-      ...[
-        join(folder, 'node_modules/vitest/vitest.mjs'),
-        'run',
-        'test/cuda',
-        '--reporter=verbose', // the log then shows where a run hangs
-        '--reporter=json',
-      ],
-      ...(only === undefined ? [] : ['-t', only]),
-    ],
-    cwd: folder,
-    minutes: 60,
-    report: join(out, report),
-    env: { ...env, MTL_TEST_REPORT: join(out, report) },
-  });
   const programs = sanitizedPrograms({ kernels, nativeTests });
-  const tests = [
+  return {
+    guards: guardSteps({ kernels, nativeTests }),
+    tests: testSteps({ root, out, only, kernels, nativeTests, programs }),
+    // the sanitizers check the machine code of a GPU; the programs that they would run are run here
+    sanitizer: emulation
+      ? programs.map(({ name, command, args }) => ({
+          name: `${name}, without a sanitizer`,
+          command,
+          args,
+          cwd: kernels,
+          minutes: 30,
+        }))
+      : sanitizerSteps({ kernels, programs, sanitizer }),
+    kernels: [
+      {
+        name: 'kernels against cuBLAS, copies and PyTorch',
+        command: process.execPath,
+        cwd: kernels,
+        minutes: 60,
+        env,
+        args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
+        // a little less than it has, in which it writes the table
+        limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
+      },
+    ],
+    bench: benchSteps({ root, out, emulation, benchArguments }),
+  };
+}
+
+// which epilogues this GPU's cuBLASLt offers goes to the logs
+const env = { MTL_CUBLASLT_REPORT: '1' };
+
+/** Checks the parts that no other GPU's kernels resemble: a bug there may be an endless wait. */
+function guardSteps({ kernels, nativeTests }) {
+  const guard = { command: nativeTests, cwd: kernels, minutes: 5, env };
+  return [
+    {
+      name: 'attention on Hopper',
+      ...guard,
+      args: ['cuda_kernels_of_wide_heads'],
+      otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
+    },
+    {
+      name: 'the fused backward pass of attention on Hopper',
+      ...guard,
+      args: ['cuda_kernels_of_the_fused_backward_pass'],
+      otherwise: { MTL_TEST_FUSED_BACKWARD: 'off' },
+    },
+  ];
+}
+
+function testSteps({ root, out, only, kernels, nativeTests, programs }) {
+  return [
     {
       name: 'what is here',
-      command: node,
+      command: process.execPath,
       cwd: root,
       isInformation: true,
       minutes: 5,
@@ -57,98 +86,74 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
       env,
       weight: 3,
     },
-    ...testFolders.map((one) => vitest({ ...one, folder: join(root, one.folder) })),
+    ...testFolders.map(({ step, report, weight, folder }) => ({
+      name: step,
+      weight,
+      command: process.execPath,
+      args: [
+        join(root, folder, 'node_modules/vitest/vitest.mjs'),
+        ...['run', 'test/cuda'],
+        '--reporter=verbose', // the log then shows where a run hangs
+        '--reporter=json',
+        ...(only === undefined ? [] : ['-t', only]),
+      ],
+      cwd: join(root, folder),
+      minutes: 60,
+      report: join(out, report),
+      env: { ...env, MTL_TEST_REPORT: join(out, report) },
+    })),
   ];
-  // a tool after the other, so that a run that is cut off has what finds most for all programs
-  const sanitizerTools = new Set(programs.flatMap(({ tools }) => tools));
-  const sanitized = [...sanitizerTools].flatMap((tool) =>
+}
+
+/** Runs a tool after the other, so that a run that is cut off has what finds most for all programs. */
+function sanitizerSteps({ kernels, programs, sanitizer }) {
+  const problem =
+    sanitizer === undefined
+      ? { problem: 'compute-sanitizer is not here: neither on PATH nor in CUDA_HOME or /usr/local/cuda*' }
+      : {};
+  const allTools = new Set(programs.flatMap(({ tools }) => tools));
+  return [...allTools].flatMap((tool) =>
     programs
       .filter(({ tools }) => tools.includes(tool))
       .map(({ name, command, args, minutes }) => ({
         name: `${tool}: ${name}`,
         command: sanitizer,
-        ...(sanitizer === undefined
-          ? { problem: 'compute-sanitizer is not here: neither on PATH nor in CUDA_HOME or /usr/local/cuda*' }
-          : {}),
+        ...problem,
         args: ['--tool', tool, '--error-exitcode', '1', command, ...args],
         cwd: kernels,
         minutes,
       })),
   );
-  return {
-    // the parts that no other GPU's kernels resemble: a bug there may be an endless wait
-    guards: [
-      {
-        name: 'attention on Hopper',
-        command: nativeTests,
-        args: ['cuda_kernels_of_wide_heads'],
-        cwd: kernels,
-        minutes: 5,
-        env,
-        otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
-      },
-      {
-        name: 'the fused backward pass of attention on Hopper',
-        command: nativeTests,
-        args: ['cuda_kernels_of_the_fused_backward_pass'],
-        cwd: kernels,
-        minutes: 5,
-        env,
-        otherwise: { MTL_TEST_FUSED_BACKWARD: 'off' },
-      },
-    ],
-    tests,
-    // the sanitizers check the machine code of a GPU; the programs that they would run are run here
-    sanitizer: emulation
-      ? programs.map(({ name, command, args }) => ({
-          name: `${name}, without a sanitizer`,
-          command,
-          args,
-          cwd: kernels,
-          minutes: 30,
-        }))
-      : sanitized,
-    kernels: [
-      {
-        ...{
-          name: 'kernels against cuBLAS, copies and PyTorch',
-          command: node,
-          cwd: kernels,
-          minutes: 60,
-          env,
-        },
-        args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
-        // a little less than it has, in which it writes the table
-        limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
-      },
-    ],
-    bench: [
-      {
-        name: 'rates of the GPU, with which steps are predicted',
-        command: node,
-        args: [
-          join(root, 'packages/cli/bin/mtl.mjs'),
-          ...['calibrate', '--device', 'cuda', '--output', join(out, 'profile.json')],
-        ],
-        cwd: root,
-        minutes: 10,
-        weight: 0.3,
-      },
-      {
-        name: 'training step against PyTorch',
-        command: node,
-        cwd: app,
-        minutes: 180,
-        args: [
-          'bench/cuda/bench-cuda.mjs',
-          ...['--out', out, '--profile', join(out, 'profile.json')],
-          ...(emulation ? ['--dry-run'] : []),
-          ...benchArguments,
-        ],
-        // a measurement that hangs costs a part of the time, not all
-        limited: (seconds) =>
-          benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
-      },
-    ],
-  };
+}
+
+function benchSteps({ root, out, emulation, benchArguments }) {
+  const node = process.execPath;
+  return [
+    {
+      name: 'rates of the GPU, with which steps are predicted',
+      command: node,
+      args: [
+        join(root, 'packages/cli/bin/mtl.mjs'),
+        ...['calibrate', '--device', 'cuda', '--output', join(out, 'profile.json')],
+      ],
+      cwd: root,
+      minutes: 10,
+      weight: 0.3,
+    },
+    {
+      name: 'training step against PyTorch',
+      command: node,
+      cwd: join(root, 'apps/gpt-train'),
+      minutes: 180,
+      args: [
+        'bench/cuda/bench-cuda.mjs',
+        ...['--out', out, '--profile', join(out, 'profile.json')],
+        ...(emulation ? ['--dry-run'] : []),
+        ...benchArguments,
+      ],
+      // a measurement that hangs costs a part of the time, not all
+      limited: (seconds) =>
+        benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
+    },
+  ];
 }

@@ -14,13 +14,11 @@ export function makeTrace(schedules) {
       }));
       const step = { kind: 'step', startNs: 0, endNs: Math.max(...spans.map(({ endNs }) => endNs)) };
       const operation = {
-        ...{
-          group: 'pipeline',
-          operation: rank === 0 ? 'send' : 'receive',
-          peer: 1 - rank,
-          sequence: 0,
-          bytes: 8,
-        },
+        group: 'pipeline',
+        operation: rank === 0 ? 'send' : 'receive',
+        peer: 1 - rank,
+        sequence: 0,
+        bytes: 8,
         postedNs: 1,
         startedNs: 1,
         doneNs: 2,

@@ -233,10 +233,8 @@ describe.each(tasks)('%s', (name, task) => {
     const narrow = {
       ...batch,
       sequenceLength: longest,
-      ...{
-        tokens: batch.tokens.subarray(0, longest * numRows),
-        tokenTypes: batch.tokenTypes.subarray(0, longest * numRows),
-      },
+      tokens: batch.tokens.subarray(0, longest * numRows),
+      tokenTypes: batch.tokenTypes.subarray(0, longest * numRows),
     };
     const { loss } = run(stage, batch, 'evaluate');
     // float32 sums over keys of another number
@@ -349,16 +347,12 @@ describe('in a pipeline, and with dropout', () => {
         (_, index) => values[Math.floor(index / rows.length) * numRows + rows[index % rows.length]!]!,
       );
     const take = (samples: readonly number[], rows: readonly number[]): TaskTokenBatch => ({
-      ...{
-        ...batch,
-        batchSize: samples.length,
-        tokens: rowsOf(batch.tokens, rows),
-        tokenTypes: rowsOf(batch.tokenTypes, rows),
-      },
-      ...{
-        lengths: rowsOf(lengths, rows),
-        labels: Int32Array.from(samples, (sample) => batch.labels![sample]!),
-      },
+      ...batch,
+      batchSize: samples.length,
+      tokens: rowsOf(batch.tokens, rows),
+      tokenTypes: rowsOf(batch.tokenTypes, rows),
+      lengths: rowsOf(lengths, rows),
+      labels: Int32Array.from(samples, (sample) => batch.labels![sample]!),
       sampleNumbers: Float64Array.from(samples),
     });
     const same = run(stage, take([0], [0, 0, 0, 0]), 'forward');

@@ -284,11 +284,9 @@ describe('wrong input of a fine-tuning', () => {
       onMessage: () => {},
     });
     await expect(longer).rejects.toMatchObject({
-      ...{
-        code: 'MTL_SEQUENCE_LENGTH',
-        exitCode: 2,
-        expected: expect.stringContaining('at most 32') as string,
-      },
+      code: 'MTL_SEQUENCE_LENGTH',
+      exitCode: 2,
+      expected: expect.stringContaining('at most 32') as string,
     });
   });
 

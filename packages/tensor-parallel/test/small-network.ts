@@ -8,7 +8,7 @@ import {
   type ParameterOptions,
   Tape,
 } from '@mtl/autograd';
-import { Tensor } from '@mtl/kernels';
+import { type Slice, Tensor } from '@mtl/kernels';
 import {
   columnParallelAdapter,
   columnParallelLinear,
@@ -45,24 +45,13 @@ export function runNetwork(
     readonly isAdapted?: boolean;
   } = {},
 ): NetworkResult {
-  const isCut = tensorParallel?.sequenceParallel === true;
   const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
-  const all = (size: number) => ({ start: 0, end: size });
-  const positions = isCut ? own(S) : all(S);
-  const parameter = (name: string, options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'placement'>) =>
-    new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
-  const whole = isCut ? { placement: { rows: ['tp'] as const } } : {};
-  const words = parameter('words', { globalShape: [V, H], slices: [own(V), all(H)] });
-  const places = parameter('places', { globalShape: [S, H], ...whole });
-  const up = parameter('up', { globalShape: [F, H], slices: [own(F), all(H)] });
-  const upBias = parameter('upBias', { globalShape: [F], slices: [own(F)] });
-  const down = parameter('down', { globalShape: [H, F], slices: [all(H), own(F)] });
-  const downBias = parameter('downBias', { globalShape: [H], ...whole });
-  const head = parameter('head', { globalShape: [V, H], slices: [own(V), all(H)] });
-  const base = [words, places, up, upBias, down, downBias, head];
+  const positions = tensorParallel?.sequenceParallel === true ? own(S) : { start: 0, end: S };
+  const base = parametersOf(tensorParallel);
+  const { words, places, up, upBias, down, downBias, head } = base;
   const { token = 0, label = 5, ignoreIndex, isAdapted = false } = options;
   const adapters = isAdapted ? adaptersOf({ up, down, tensorParallel }) : undefined;
-  const trained = adapters === undefined ? base : [...base, ...adapters.parameters];
+  const trained = [...Object.values(base), ...(adapters?.parameters ?? [])];
   if (adapters !== undefined) for (const each of [up, upBias, down]) each.freeze();
   const storage = allocateParameters(trained, { device: 'cpu', dtype: 'float32', mainGradients: true });
   for (const each of trained) initializeParameter(each, each.data, 3);
@@ -70,37 +59,17 @@ export function runNetwork(
   const parameters = trained.filter(({ isFrozen }) => !isFrozen);
 
   const tape = new Tape();
-  const ids = (values: readonly number[]) =>
-    tape.input(Tensor.from(values, { shape: [values.length / B, B], dtype: 'int32' }));
-  const indices = Array.from({ length: S * B }, (_, index) => index);
-  const tokens = ids(indices.map((index) => (index === 0 ? token : (index * 11) % 37)));
-  const labels = ids(indices.map((index) => (index === 7 ? label : (index * 23 + 5) % 37)));
-  const placeIds = ids(
-    indices.slice(positions.start * B, positions.end * B).map((index) => Math.floor(index / B)),
-  );
-  const samples = tape.input(
-    Tensor.from(
-      indices.map((index) => 100 + (index % B)),
-      { shape: [S, B], dtype: 'int64' },
-    ),
-  );
-  const allPlaces = ids(indices.map((index) => Math.floor(index / B)));
+  const inputs = inputsOf(tape, { token, label, positions });
   const dropout = (firstColumn: number): Dropout => ({
     probability: 0.4,
     key: [1, 2],
-    samples,
-    positions: allPlaces,
+    samples: inputs.samples,
+    positions: inputs.allPlaces,
     firstColumn,
   });
-  const weights = tape.input(
-    Tensor.from(
-      indices.map((index) => (index % 6 === 5 ? 0 : 1 / 14)),
-      { shape: [S, B], dtype: 'float32' },
-    ),
-  );
   const embedded = vocabularyParallelEmbedding(tape, {
-    tokens: { ids: tokens, table: words, vocabularySize: 37 },
-    others: [{ ids: placeIds, table: places }],
+    tokens: { ids: inputs.tokens, table: words, vocabularySize: 37 },
+    others: [{ ids: inputs.placeIds, table: places }],
     tensorParallel,
   });
   const widened = columnParallelLinear(tape, {
@@ -123,8 +92,8 @@ export function runNetwork(
     input: narrowed,
     weight: head,
     vocabularySize: 37,
-    labels,
-    weights,
+    labels: inputs.labels,
+    weights: inputs.weights,
     tensorParallel,
     // several chunks of a few rows each
     chunkBytes: 400,
@@ -137,24 +106,60 @@ export function runNetwork(
     losses: losses.tensor.toArray(),
     gradients: parameters.map((each) => ({ parameter: each, values: each.mainGradient.toArray() })),
   };
-  for (const variable of [
-    embedded,
-    widened,
-    activated,
-    narrowed,
-    losses,
-    tokens,
-    labels,
-    placeIds,
-    allPlaces,
-    samples,
-    weights,
-  ]) {
+  for (const variable of [embedded, widened, activated, narrowed, losses, ...Object.values(inputs)]) {
     variable.release();
   }
   tape.dispose();
   storage.dispose();
   return result;
+}
+
+/** Makes the parameters of the network: vocabulary and features are sharded, with rows the positions too. */
+function parametersOf(tensorParallel: TensorParallel | undefined) {
+  const isCut = tensorParallel?.sequenceParallel === true;
+  const own = (size: number) => sliceOfRank(tensorParallel, { size, what: 'something' });
+  const all = (size: number) => ({ start: 0, end: size });
+  const parameter = (name: string, options: Pick<ParameterOptions, 'globalShape' | 'slices' | 'placement'>) =>
+    new Parameter({ name, ...options, initialization: { kind: 'normal', standardDeviation: 0.7 } });
+  const whole = isCut ? { placement: { rows: ['tp'] as const } } : {};
+  return {
+    words: parameter('words', { globalShape: [V, H], slices: [own(V), all(H)] }),
+    places: parameter('places', { globalShape: [S, H], ...whole }),
+    up: parameter('up', { globalShape: [F, H], slices: [own(F), all(H)] }),
+    upBias: parameter('upBias', { globalShape: [F], slices: [own(F)] }),
+    down: parameter('down', { globalShape: [H, F], slices: [all(H), own(F)] }),
+    downBias: parameter('downBias', { globalShape: [H], ...whole }),
+    head: parameter('head', { globalShape: [V, H], slices: [own(V), all(H)] }),
+  };
+}
+
+/** Puts the batch on a tape, of which `positions` are this process's in its learned positions. */
+function inputsOf(
+  tape: Tape,
+  { token, label, positions }: { readonly token: number; readonly label: number; readonly positions: Slice },
+) {
+  const ids = (values: readonly number[]) =>
+    tape.input(Tensor.from(values, { shape: [values.length / B, B], dtype: 'int32' }));
+  const indices = Array.from({ length: S * B }, (_, index) => index);
+  const tokens = ids(indices.map((index) => (index === 0 ? token : (index * 11) % 37)));
+  const labels = ids(indices.map((index) => (index === 7 ? label : (index * 23 + 5) % 37)));
+  const placeIds = ids(
+    indices.slice(positions.start * B, positions.end * B).map((index) => Math.floor(index / B)),
+  );
+  const samples = tape.input(
+    Tensor.from(
+      indices.map((index) => 100 + (index % B)),
+      { shape: [S, B], dtype: 'int64' },
+    ),
+  );
+  const allPlaces = ids(indices.map((index) => Math.floor(index / B)));
+  const weights = tape.input(
+    Tensor.from(
+      indices.map((index) => (index % 6 === 5 ? 0 : 1 / 14)),
+      { shape: [S, B], dtype: 'float32' },
+    ),
+  );
+  return { tokens, labels, placeIds, allPlaces, samples, weights };
 }
 
 /** Makes two adapters of the first layer and one of the second, of different ranks. */

@@ -79,14 +79,12 @@ describe('the goals', () => {
   // tokens/s that are a share of the peak, attention in full
   const rateOf = (share) => (share * 989e12) / flopsPerToken(preset).full;
   const run = (more) => ({
-    ...{
-      micro_batch: 4,
-      tokens_per_s: rateOf(0.56),
-      peak_bytes: 79,
-      step_ms: 100,
-      host_ms: 30,
-      losses: [11],
-    },
+    micro_batch: 4,
+    tokens_per_s: rateOf(0.56),
+    peak_bytes: 79,
+    step_ms: 100,
+    host_ms: 30,
+    losses: [11],
     ...more,
   });
   const side = (more) => ({ results: [run(more)], best: run(more) });

@@ -138,6 +138,71 @@ function crossEntropyOfChunk(
 }
 
 /**
+ * Runs `body` with the rows of a call: those of all processes where they are gathered, views of which are
+ * disposed of afterwards. `losses`: [N].
+ */
+function withRows(
+  { collectives }: LinearCrossEntropyOptions,
+  tensors: Rows,
+  body: (rows: Rows) => void,
+): void {
+  const numRows = tensors.losses.size;
+  const whole = startCollective(collectives?.gatherInput, tensors.input).wait();
+  const rows = {
+    input: whole.reshape([numRows, whole.dim(-1)]),
+    labels: tensors.labels.reshape([numRows]),
+    weights: tensors.weights.reshape([numRows]),
+    losses: tensors.losses.view({ shape: [numRows] }),
+  };
+  whole.dispose();
+  try {
+    body(rows);
+  } finally {
+    for (const view of Object.values(rows)) view.dispose();
+  }
+}
+
+/**
+ * Computes losses and the gradients of these parts, chunk by chunk. Returns the gradient of the input, [N, H]
+ * or what `collectives.reduceInputGradient` makes of it.
+ */
+function gradientsOfRows(
+  rows: Rows,
+  options: LinearCrossEntropyOptions,
+  { parts, size }: { readonly parts: BackwardParts; readonly size: number },
+): Tensor | undefined {
+  const { input, weight, bias, collectives } = options;
+  const { dtype, device } = input.tensor;
+  const numRows = rows.input.dim(0);
+  const localGradient =
+    parts.input && input.requiresGradient
+      ? Tensor.empty({ shape: rows.input.shape, dtype, device })
+      : undefined;
+  let inputGradient: PendingTensor | undefined;
+  forChunks(rows, size, (chunk, start, end) => {
+    const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
+    if (localGradient !== undefined) {
+      const output = localGradient.rows(start, end);
+      weight.precision.inputGradient({
+        inputGradient: output,
+        outputGradient: logitGradient,
+        weight: weight.data,
+      });
+      output.dispose();
+      // on its way while the last weight gradient is computed
+      if (end === numRows) inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
+    }
+    if (parts.weight) {
+      if (!weight.isFrozen) addWeightGradient(weight, logitGradient, chunk.input);
+      if (bias !== undefined && !bias.isFrozen) addBiasGradient(bias, logitGradient);
+    }
+    logitGradient.dispose();
+  });
+  localGradient?.dispose();
+  return inputGradient?.wait();
+}
+
+/**
  * Computes the loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`,
  * which exist only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in
  * backward from the same logits, so that these are computed once (read the losses after backward). The weight
@@ -150,7 +215,7 @@ function crossEntropyOfChunk(
 export const linearCrossEntropy = checkedOperation(
   'linearCrossEntropy',
   (tape: Tape, options: LinearCrossEntropyOptions): Variable => {
-    const { input, weight, bias, collectives } = options;
+    const { input, weight, bias } = options;
     const { dtype, device, shape } = input.tensor;
     if (!(options.vocabularySize <= weight.globalShape[0]!)) {
       throw new UsageError(
@@ -168,29 +233,10 @@ export const linearCrossEntropy = checkedOperation(
     const size = chunkRows(options);
     const result = tape.result(losses, { requiresGradient: true });
 
-    const withRows = (
-      tensors: { input: Tensor; labels: Tensor; weights: Tensor },
-      body: (rows: Rows) => void,
-    ): void => {
-      const whole = startCollective(collectives?.gatherInput, tensors.input).wait();
-      const rows = {
-        input: whole.reshape([numRows, whole.dim(-1)]),
-        labels: tensors.labels.reshape([numRows]),
-        weights: tensors.weights.reshape([numRows]),
-        losses: losses.view({ shape: [numRows] }),
-      };
-      whole.dispose();
-      try {
-        body(rows);
-      } finally {
-        for (const view of Object.values(rows)) view.dispose();
-      }
-    };
-
     if (!tape.recording) {
       const tensors = { input: input.tensor, labels: options.labels.tensor, weights: options.weights.tensor };
       try {
-        withRows(tensors, (rows) =>
+        withRows(options, { ...tensors, losses }, (rows) =>
           forChunks(rows, size, (chunk, start) =>
             crossEntropyOfChunk(chunk, options, { start, withGradient: false }).dispose(),
           ),
@@ -209,35 +255,6 @@ export const linearCrossEntropy = checkedOperation(
         weights: tape.save(options.weights),
       };
       const held = tape.save(result);
-      const backward = (rows: Rows, parts: BackwardParts): Tensor | undefined => {
-        const localGradient =
-          parts.input && input.requiresGradient
-            ? Tensor.empty({ shape: rows.input.shape, dtype, device })
-            : undefined;
-        let inputGradient: PendingTensor | undefined;
-        forChunks(rows, size, (chunk, start, end) => {
-          const logitGradient = crossEntropyOfChunk(chunk, options, { start, withGradient: true });
-          if (localGradient !== undefined) {
-            const output = localGradient.rows(start, end);
-            weight.precision.inputGradient({
-              inputGradient: output,
-              outputGradient: logitGradient,
-              weight: weight.data,
-            });
-            output.dispose();
-            // on its way while the last weight gradient is computed
-            if (end === numRows)
-              inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
-          }
-          if (parts.weight) {
-            if (!weight.isFrozen) addWeightGradient(weight, logitGradient, chunk.input);
-            if (bias !== undefined && !bias.isFrozen) addBiasGradient(bias, logitGradient);
-          }
-          logitGradient.dispose();
-        });
-        localGradient?.dispose();
-        return inputGradient?.wait();
-      };
       return {
         name: `linearCrossEntropy ${weight.name}`,
         inputs: [input],
@@ -250,8 +267,8 @@ export const linearCrossEntropy = checkedOperation(
             labels: saved.labels.tensor,
             weights: saved.weights.tensor,
           };
-          withRows(tensors, (rows) => {
-            const flat = backward(rows, parts);
+          withRows(options, { ...tensors, losses }, (rows) => {
+            const flat = gradientsOfRows(rows, options, { parts, size });
             inputGradient = flat?.reshape(shape);
             flat?.dispose();
           });

@@ -46,15 +46,13 @@ function modelThatSays(text: string, maximumContext = 64) {
 function sessionOf(model: ChatSessionOptions['model'], others: Partial<ChatSessionOptions> = {}) {
   const notices: string[] = [];
   const session = new ChatSession({
-    ...{
-      model,
-      tokenizer,
-      template,
-      stopTokens: [256],
-      sampling: { temperature: 0 },
-      maxNewTokens: 8,
-      seed: 0,
-    },
+    model,
+    tokenizer,
+    template,
+    stopTokens: [256],
+    sampling: { temperature: 0 },
+    maxNewTokens: 8,
+    seed: 0,
     onNotice: (text) => notices.push(text),
     ...others,
   });

@@ -17,15 +17,13 @@ const secret = { MTL_JOB_SECRET: 'the secret of a test' };
 const node = [process.execPath, ...workspaceFlags, rankProgram];
 const expectedRanks = (count: number, launcher: string) =>
   Array.from({ length: count }, (_, rank) => ({
-    ...{
-      rank,
-      size: count,
-      engine: 'local',
-      sum: (count * (count + 1)) / 2,
-      launcher,
-      localRank: rank,
-      nodeRank: 0,
-    },
+    rank,
+    size: count,
+    engine: 'local',
+    sum: (count * (count + 1)) / 2,
+    launcher,
+    localRank: rank,
+    nodeRank: 0,
   }));
 
 describe('the same program under other launchers', () => {

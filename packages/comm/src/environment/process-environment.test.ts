@@ -32,12 +32,10 @@ const slurm = {
   SLURM_PROCID: '2',
   SLURM_LOCALID: '0',
   SLURM_NODEID: '1',
-  ...{
-    SLURM_STEP_NUM_TASKS: '3',
-    SLURM_STEP_NUM_NODES: '2',
-    SLURM_STEP_TASKS_PER_NODE: '2,1',
-    SLURM_NTASKS: '3',
-  },
+  SLURM_STEP_NUM_TASKS: '3',
+  SLURM_STEP_NUM_NODES: '2',
+  SLURM_STEP_TASKS_PER_NODE: '2,1',
+  SLURM_NTASKS: '3',
   SLURM_STEP_NODELIST: 'gpu[07-08]',
   SLURM_JOB_NODELIST: 'gpu[07-08]',
 };
@@ -50,14 +48,12 @@ const openMpi = {
   OMPI_COMM_WORLD_NODE_RANK: '1',
 };
 const mtl = {
-  ...{
-    RANK: '0',
-    WORLD_SIZE: '2',
-    LOCAL_RANK: '0',
-    LOCAL_WORLD_SIZE: '2',
-    GROUP_RANK: '0',
-    MTL_LAUNCHER: 'mtl',
-  },
+  RANK: '0',
+  WORLD_SIZE: '2',
+  LOCAL_RANK: '0',
+  LOCAL_WORLD_SIZE: '2',
+  GROUP_RANK: '0',
+  MTL_LAUNCHER: 'mtl',
   MASTER_ADDR: '127.0.0.1',
   MASTER_PORT: '40123',
   MTL_RESTART_COUNT: '1',
@@ -66,43 +62,37 @@ const mtl = {
 describe('readProcessEnvironment', () => {
   it('is one process when nothing says otherwise', () => {
     expect(readProcessEnvironment({ PATH: '/bin', RANK: '' })).toMatchObject({
-      ...{
-        launcher: 'single',
-        rank: 0,
-        worldSize: 1,
-        localRank: 0,
-        localWorldSize: 1,
-        nodeRank: 0,
-        numNodes: 1,
-      },
+      launcher: 'single',
+      rank: 0,
+      worldSize: 1,
+      localRank: 0,
+      localWorldSize: 1,
+      nodeRank: 0,
+      numNodes: 1,
     });
   });
 
   it('reads mtl run: the launcher has the store, at MASTER_PORT', () => {
     expect(readProcessEnvironment(mtl)).toMatchObject({
-      ...{
-        launcher: 'mtl',
-        rank: 0,
-        worldSize: 2,
-        storePorts: [40123],
-        storeHost: 'launcher',
-        restartCount: 1,
-      },
+      launcher: 'mtl',
+      rank: 0,
+      worldSize: 2,
+      storePorts: [40123],
+      storeHost: 'launcher',
+      restartCount: 1,
     });
   });
 
   it('reads torchrun, and leaves MASTER_PORT to its agent', () => {
     const environment = readProcessEnvironment(torchrun);
     expect(environment).toMatchObject({
-      ...{
-        launcher: 'torchrun',
-        rank: 3,
-        worldSize: 4,
-        localRank: 1,
-        localWorldSize: 2,
-        nodeRank: 1,
-        numNodes: 2,
-      },
+      launcher: 'torchrun',
+      rank: 3,
+      worldSize: 4,
+      localRank: 1,
+      localWorldSize: 2,
+      nodeRank: 1,
+      numNodes: 2,
       masterAddress: '10.0.0.1',
       masterPort: 29400,
       storeHost: 'rank 0',
@@ -114,15 +104,13 @@ describe('readProcessEnvironment', () => {
 
   it('reads srun, with hosts that have different numbers of tasks', () => {
     expect(readProcessEnvironment(slurm)).toMatchObject({
-      ...{
-        launcher: 'slurm',
-        rank: 2,
-        worldSize: 3,
-        localRank: 0,
-        localWorldSize: 1,
-        nodeRank: 1,
-        numNodes: 2,
-      },
+      launcher: 'slurm',
+      rank: 2,
+      worldSize: 3,
+      localRank: 0,
+      localWorldSize: 1,
+      nodeRank: 1,
+      numNodes: 2,
       masterAddress: 'gpu07',
       storeHost: 'rank 0',
     });
@@ -141,15 +129,13 @@ describe('readProcessEnvironment', () => {
 
   it('reads mpirun', () => {
     expect(readProcessEnvironment(openMpi)).toMatchObject({
-      ...{
-        launcher: 'openmpi',
-        rank: 1,
-        worldSize: 2,
-        localRank: 1,
-        localWorldSize: 2,
-        nodeRank: 0,
-        numNodes: 1,
-      },
+      launcher: 'openmpi',
+      rank: 1,
+      worldSize: 2,
+      localRank: 1,
+      localWorldSize: 2,
+      nodeRank: 0,
+      numNodes: 1,
     });
   });
 
@@ -295,13 +281,11 @@ function variablesOf(
     };
   }
   return {
-    ...{
-      ...slurm,
-      SLURM_PROCID: String(rank),
-      SLURM_STEP_NUM_TASKS: world,
-      SLURM_LOCALID: local,
-      SLURM_NODEID: node,
-    },
+    ...slurm,
+    SLURM_PROCID: String(rank),
+    SLURM_STEP_NUM_TASKS: world,
+    SLURM_LOCALID: local,
+    SLURM_NODEID: node,
     SLURM_STEP_NUM_NODES: String(nodes),
     SLURM_STEP_TASKS_PER_NODE: `${perNode}(x${nodes})`,
   };

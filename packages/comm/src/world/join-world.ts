@@ -123,14 +123,12 @@ function serveStore({
   const notice = everyInterfaceNotice({ address: masterAddress, source: 'MASTER_ADDR' });
   if (notice !== undefined) onMessage(`warning[MTL_STORE_ADDRESS]: ${notice}`);
   return new StoreServer({
-    ...{
-      address: masterAddress,
-      ports: storePorts,
-      secret,
-      worldSize,
-      hostRank: rank,
-      attempt: restartCount,
-    },
+    address: masterAddress,
+    ports: storePorts,
+    secret,
+    worldSize,
+    hostRank: rank,
+    attempt: restartCount,
     ...(heartbeatLimitMs === undefined ? {} : { heartbeatLimitMs }),
   });
 }

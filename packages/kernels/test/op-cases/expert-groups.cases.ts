@@ -51,7 +51,8 @@ const groups: OpCase[] = sizes.map((size) => ({
   run: ({ offsets, positions, sources, experts }) => {
     const outputs = { offsets: offsets!, positions: positions!, sources: sources! };
     // outputs that are left out are of this many experts
-    groupByExpert({ ...outputs, experts: experts!, ...{ numExperts: size.experts } });
+    const groups = { numExperts: size.experts };
+    groupByExpert({ ...outputs, ...groups, experts: experts! });
   },
   dtypes: ['int32'],
 }));

@@ -68,7 +68,8 @@ const forward = (
   run: ({ probabilities, experts, logits, expertBias, chosen }) => {
     const outputs = { probabilities: probabilities!, experts: experts! };
     // outputs that are left out are of topK slots
-    routerForward({ ...outputs, logits: logits!, expertBias, chosen, ...routing, ...{ topK: size.topK } });
+    const slots = { topK: size.topK };
+    routerForward({ ...outputs, ...slots, logits: logits!, expertBias, chosen, ...routing });
   },
   dtypes: ['float32'],
   tolerance,

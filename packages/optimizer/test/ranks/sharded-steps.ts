@@ -116,25 +116,8 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   world.group.barrier().wait();
   const [norms, skipped]: [number[], boolean[]] = [[], []];
   for (let step = 1; step <= numSteps; step++) {
-    // as backward does: from the last parameter on, two micro-batches, ready after each
     trace.push('backward');
-    for (const microBatch of [0, 1]) {
-      if (microBatch === 1) optimizer.expectLastBackward();
-      parameters.toReversed().forEach((parameter) => {
-        const index = parameters.indexOf(parameter);
-        const parts = parameter.partialOver.length > 0 || (argument.forgetPartial && !layers[index]!.sharded);
-        const share = 1 / (2 * dp * (parts ? tp : 1));
-        const positions = positionsOf(parameter);
-        const values = parameter.mainGradient.read<'float32'>();
-        positions.forEach((position, at) => {
-          values[at]! += share * gradientOf(step, index, position);
-        });
-        if (step === argument.overflowAt && world.rank === 1 && index === 2)
-          values[3] = Number.POSITIVE_INFINITY;
-        parameter.mainGradient.write(values);
-        parameter.notifyGradientReady();
-      });
-    }
+    addGradients(parameters, { step, rank: world.rank, optimizer, argument });
     trace.push('step');
     const result = optimizer.step({ learningRate: 0.01 });
     norms.push(result.gradientNorm);
@@ -167,6 +150,42 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   };
   optimizer.dispose();
   return result;
+}
+
+/**
+ * Adds the gradients of a step as backward does: from the last parameter on, two micro-batches, ready after
+ * each.
+ */
+function addGradients(
+  parameters: readonly Parameter[],
+  {
+    step,
+    rank,
+    optimizer,
+    argument: { tp, dp, forgetPartial, overflowAt },
+  }: {
+    readonly step: number;
+    readonly rank: number;
+    readonly optimizer: AdamwOptimizer;
+    readonly argument: ShardedStepsArgument;
+  },
+): void {
+  for (const microBatch of [0, 1]) {
+    if (microBatch === 1) optimizer.expectLastBackward();
+    parameters.toReversed().forEach((parameter) => {
+      const index = parameters.indexOf(parameter);
+      const parts = parameter.partialOver.length > 0 || (forgetPartial && !layers[index]!.sharded);
+      const share = 1 / (2 * dp * (parts ? tp : 1));
+      const positions = positionsOf(parameter);
+      const values = parameter.mainGradient.read<'float32'>();
+      positions.forEach((position, at) => {
+        values[at]! += share * gradientOf(step, index, position);
+      });
+      if (step === overflowAt && rank === 1 && index === 2) values[3] = Number.POSITIVE_INFINITY;
+      parameter.mainGradient.write(values);
+      parameter.notifyGradientReady();
+    });
+  }
 }
 
 function withUnit<T>(unit: ParameterUnit, body: () => T): T {

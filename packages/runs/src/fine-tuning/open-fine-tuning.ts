@@ -407,15 +407,13 @@ export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;
   const { optimizer, dropout, precision } = configuration;
   return {
-    ...{
-      task,
-      data: { train: data.train, valid: data.valid },
-      start,
-      sequenceLength,
-      spans,
-      epochs,
-      globalBatchSize,
-    },
+    task,
+    data: { train: data.train, valid: data.valid },
+    start,
+    sequenceLength,
+    spans,
+    epochs,
+    globalBatchSize,
     microBatchSize,
     optimizer,
     dropout,

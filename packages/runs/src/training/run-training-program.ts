@@ -115,11 +115,9 @@ async function train(
 ): Promise<void> {
   const { world } = joined;
   const named = chooseSaveDirectory({
-    ...{
-      flags: flags.values,
-      preset: flags.preset === 'none' ? flags.model : flags.preset,
-      startedAt: joined.startedAt ?? new Date(),
-    },
+    flags: flags.values,
+    preset: flags.preset === 'none' ? flags.model : flags.preset,
+    startedAt: joined.startedAt ?? new Date(),
     processId: Number(process.env.MTL_LAUNCHER_PID ?? process.pid),
   });
   const save = world === undefined ? named : broadcastJson(world.group, named);

@@ -42,11 +42,8 @@ function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [num
   return [first, row === 2 ? -1 : second];
 }
 
-/** Runs two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
-function compute(
-  { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
-  expertParallel: ExpertParallel | undefined,
-): DispatchedResult {
+/** Makes the weights of two layers, of which this process has its experts and its features of them. */
+function weightsOf(expertParallel: ExpertParallel | undefined): readonly [Parameter, Parameter] {
   const { rank: place, size: numPlaces } = expertParallel?.spread ?? { rank: 0, size: 1 };
   const { rank: share, size: numShares } = expertParallel?.sharing ?? { rank: 0, size: 1 };
   const part = (size: number, index: number, of: number) => ({
@@ -71,6 +68,15 @@ function compute(
     placement: { view: 'expert', sharded: { ep: 0, etp: 2 } },
     initialization,
   });
+  return [up, down];
+}
+
+/** Runs two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
+function compute(
+  { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
+  expertParallel: ExpertParallel | undefined,
+): DispatchedResult {
+  const [up, down] = weightsOf(expertParallel);
   const weights = [up, down];
   const storage = allocateParameters(weights, { device: 'cpu', dtype: 'float32', mainGradients: true });
   for (const weight of weights) initializeParameter(weight, weight.data, 3);

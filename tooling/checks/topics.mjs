@@ -1,0 +1,207 @@
+/**
+ * The topics that packages list (strategies, stores, kinds of layers, fields of the architecture, model
+ * types) and the source files of other topics that name each: what a feature of its kind costs. With a folder
+ * as its argument prints the counts of the checkout there.
+ */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { parseSource } from './parse-source.mjs';
+
+const strategiesFile = 'packages/configuration/src/strategies/strategies.ts';
+const storesFile = 'packages/optimizer/src/store/create-stores.ts';
+const kindsFile = 'packages/models/src/stages/block-kinds.ts';
+const fieldsFolder = 'packages/configuration/src/architecture/';
+const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
+
+/** The folders and files of a topic besides the one that lists it, which may name it as they like. */
+const ownFolders = {
+  tensor: ['packages/tensor-parallel/'],
+  context: ['packages/context-parallel/'],
+  expert: [
+    'packages/tensor-parallel/src/dispatch-tokens.ts',
+    'packages/tensor-parallel/src/expert-parallel.ts',
+  ],
+  pipeline: ['packages/pipeline/'],
+};
+
+/** Features that no list of a package has, with their words. */
+const features = [
+  { kind: 'feature', name: 'lora', words: ['lora'], isOwn: (path) => /lora[^/]*\.ts$/.test(path) },
+];
+
+/** Splits a name or a text into words in lower case: `cpCommType` and `cp-comm-type` are the same three. */
+export function wordsOf(text) {
+  return text
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .replace(/([A-Z]+)([A-Z][a-z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== '')
+    .join(' ');
+}
+
+/** Returns the words of every name and text in a source, comments aside. */
+export function textsOf(path, text) {
+  const found = new Set();
+  const visit = (node) => {
+    if (ts.isIdentifier(node) || ts.isPrivateIdentifier(node) || isText(node)) found.add(node.text);
+    ts.forEachChild(node, visit);
+  };
+  visit(parseSource(path, text));
+  return [...new Set([...found].map(wordsOf))];
+}
+
+const isText = (node) =>
+  ts.isStringLiteralLike(node) ||
+  ts.isTemplateHead(node) ||
+  ts.isTemplateMiddle(node) ||
+  ts.isTemplateTail(node);
+
+/** Returns the sources of a checkout with their texts; tests may name what they like. */
+export function readSources(root) {
+  const patterns = ['packages/*/src/*.ts', 'apps/*/src/*.ts'];
+  const { stdout } = spawnSync(
+    'git',
+    ['ls-files', '--cached', '--others', '--exclude-standard', ...patterns],
+    { cwd: root },
+  );
+  return stdout
+    .toString()
+    .trim()
+    .split('\n')
+    .filter((path) => !path.endsWith('.test.ts'))
+    .map((path) => ({ path, texts: textsOf(path, readFileSync(join(root, path), 'utf8')) }));
+}
+
+/** Returns the files of other topics that name a topic by one of its words. */
+export function filesThatName({ words, isOwn }, sources) {
+  const phrases = words.map((word) => ` ${word} `);
+  const isNamed = (text) => phrases.some((phrase) => ` ${text} `.includes(phrase));
+  return sources.filter(({ path, texts }) => !isOwn(path) && texts.some(isNamed)).map(({ path }) => path);
+}
+
+/** Returns all topics of a checkout: `{ kind, name, words, isOwn }`. */
+export function readTopics(root) {
+  const parse = (path) => parseSource(path, readFileSync(join(root, path), 'utf8'));
+  return [
+    ...readStrategies(parse),
+    ...readStores(parse),
+    ...readKinds(parse),
+    ...readFields(parse),
+    ...readModelTypes(parse),
+    ...features,
+  ];
+}
+
+/** Returns all nodes of a tree for which `is` holds. */
+function nodesOf(root, is) {
+  const found = [];
+  const visit = (node) => {
+    if (is(node)) found.push(node);
+    ts.forEachChild(node, visit);
+  };
+  visit(root);
+  return found;
+}
+
+/** Returns the value of a variable, without `as const` and `satisfies`. */
+function initializerOf(source, name) {
+  const [declaration] = nodesOf(source, (node) => ts.isVariableDeclaration(node) && node.name.text === name);
+  let value = declaration.initializer;
+  while (ts.isAsExpression(value) || ts.isSatisfiesExpression(value)) value = value.expression;
+  return value;
+}
+
+const keysOf = (object) => object.properties.flatMap(({ name }) => (name === undefined ? [] : [name.text]));
+
+/** Returns the file of every name that a source imports by a path. */
+function importsOf(source, path) {
+  const entries = nodesOf(source, ts.isImportSpecifier).map((specifier) => {
+    const module = specifier.parent.parent.parent.moduleSpecifier.text;
+    return [specifier.name.text, join(path, '..', module).replace(/\.js$/, '.ts')];
+  });
+  return new Map(entries);
+}
+
+/** A strategy is known by its name, by its axes and by its flags. */
+function readStrategies(parse) {
+  const list = parse(strategiesFile);
+  const files = importsOf(list, strategiesFile);
+  return initializerOf(list, 'strategies').elements.map(({ text }) => {
+    const name = text.replace(/Parallelism$/, '');
+    const file = files.get(text);
+    const source = parse(file);
+    const flags = nodesOf(source, ts.isPropertyAssignment)
+      .map(({ name: key }) => key)
+      .filter((key) => ts.isStringLiteral(key) && key.text.includes('-'))
+      .map((key) => wordsOf(key.text));
+    const [axes] = nodesOf(source, (node) => ts.isPropertyAssignment(node) && node.name.text === 'axes');
+    const namesOfAxes = nodesOf(axes, (node) => ts.isPropertyAssignment(node) && node.name.text === 'name');
+    return {
+      kind: 'strategy',
+      name,
+      words: [
+        ...[`${name} parallel`, `${name} parallelism`],
+        ...namesOfAxes.map(({ initializer }) => initializer.text),
+        ...new Set(flags),
+      ],
+      isOwn: (path) =>
+        [strategiesFile, file].includes(path) || (ownFolders[name] ?? []).some((own) => path.startsWith(own)),
+    };
+  });
+}
+
+function readStores(parse) {
+  const list = parse(storesFile);
+  const files = importsOf(list, storesFile);
+  return initializerOf(list, 'stores').properties.map((property) => {
+    const [made] = nodesOf(property, ts.isNewExpression).map(({ expression }) => expression.text);
+    const own = [storesFile, files.get(made)];
+    const words = [wordsOf(property.name.text), wordsOf(made)];
+    return { kind: 'store', name: property.name.text, words, isOwn: (path) => own.includes(path) };
+  });
+}
+
+function readKinds(parse) {
+  const list = parse(kindsFile);
+  const isRegistry = (node) => ts.isNewExpression(node) && node.expression.text === 'KindRegistry';
+  return nodesOf(list, isRegistry)
+    .flatMap(({ arguments: [, kinds] }) => keysOf(kinds))
+    .map((name) => ({ kind: 'layer', name, words: [wordsOf(name)], isOwn: (path) => path === kindsFile }));
+}
+
+/** A field is known by its flag and by its key in the configuration of a model. */
+function readFields(parse) {
+  const hasKey = (node) =>
+    ts.isPropertyAssignment(node) &&
+    ts.isObjectLiteralExpression(node.initializer) &&
+    keysOf(node.initializer).includes('flag') &&
+    keysOf(node.initializer).includes('key');
+  return ['architecture-fields.ts', 'expert-fields.ts'].flatMap((file) =>
+    nodesOf(parse(`${fieldsFolder}${file}`), hasKey).map(({ name: flag, initializer }) => {
+      const key = initializer.properties.find(({ name }) => name?.text === 'key').initializer.text;
+      const words = [...new Set([wordsOf(flag.text), wordsOf(key)])];
+      return { kind: 'field', name: key, words, isOwn: (path) => path === `${fieldsFolder}${file}` };
+    }),
+  );
+}
+
+function readModelTypes(parse) {
+  return keysOf(initializerOf(parse(modelTypesFile), 'modelTypes')).map((name) => ({
+    kind: 'model type',
+    name,
+    words: [wordsOf(name)],
+    isOwn: (path) => path === modelTypesFile,
+  }));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [root] = process.argv.slice(2);
+  const sources = readSources(root);
+  for (const topic of readTopics(root)) {
+    console.log(`${topic.kind} ${topic.name}: ${filesThatName(topic, sources).length}`);
+  }
+}
