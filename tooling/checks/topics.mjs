@@ -11,6 +11,7 @@ import ts from 'typescript';
 import { parseSource } from './parse-source.mjs';
 
 const strategiesFile = 'packages/configuration/src/strategies/strategies.ts';
+const axesFile = 'packages/layout/src/mesh-axes.ts';
 const storesFile = 'packages/optimizer/src/store/create-stores.ts';
 const kindsFile = 'packages/models/src/stages/block-kinds.ts';
 const fieldsFolder = 'packages/configuration/src/architecture/';
@@ -149,7 +150,7 @@ function readStrategies(parse) {
         ...new Set(flags),
       ],
       isOwn: (path) =>
-        [strategiesFile, file].includes(path) || (ownFolders[name] ?? []).some((own) => path.startsWith(own)),
+        [strategiesFile, axesFile, file].includes(path) || (ownFolders[name] ?? []).some((own) => path.startsWith(own)),
     };
   });
 }

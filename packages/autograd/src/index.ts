@@ -1,3 +1,5 @@
+// these names have moved to @mtl/layout, and are here for one version
+export { type Placement, reductionAxes } from '@mtl/layout';
 export { allocateParameters, type ParameterStorage } from './allocate-parameters.js';
 export type { Collective, MatmulCollectives, PendingTensor } from './collective.js';
 export { initializeParameter } from './initialize-parameter.js';
@@ -18,6 +20,7 @@ export {
   type LinearAdapters,
 } from './operations/adapted-linear.js';
 export { type AttentionOptions, attention, type PackedRows } from './operations/attention.js';
+export type { AttendRows, AttentionCall } from './operations/attention-call.js';
 export {
   type BiasDropoutResidualOptions,
   biasDropoutResidual,
@@ -89,7 +92,7 @@ export {
   type ParameterOptions,
 } from './parameter.js';
 export { ParameterUnit, type UnitKeeper } from './parameter-unit.js';
-export { type Placement, reductionAxes } from './placement.js';
+
 export { type PhiloxKey, philox, siteKey } from './random.js';
 export { recompute } from './recompute.js';
 export { type BackwardCall, type BackwardParts, Tape, type TapeNode, type TapeOptions } from './tape.js';

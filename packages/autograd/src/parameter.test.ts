@@ -1,4 +1,5 @@
-import { type Slice, Tensor } from '@mtl/kernels';
+import { Tensor } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {

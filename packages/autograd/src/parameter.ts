@@ -1,9 +1,15 @@
-import type { MeshAxis, MeshView } from '@mtl/comm';
-import { meshViews } from '@mtl/comm/internal';
 import { UsageError } from '@mtl/errors';
-import { type Slice, sizeOf, type Tensor } from '@mtl/kernels';
+import { sizeOf, type Tensor } from '@mtl/kernels';
+import {
+  axesOfCopies,
+  axesOfPartialSums,
+  type MeshAxis,
+  type MeshView,
+  meshViews,
+  type Placement,
+  type Slice,
+} from '@mtl/layout';
 import { type MatmulPrecision, type PrecisionState, plainPrecision } from './matmul-precision.js';
-import { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 
 /** The initial values of a parameter. Normal and uniform values come from Philox by global coordinates. */
 export type Initialization =

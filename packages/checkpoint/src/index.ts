@@ -1,3 +1,4 @@
+export { slicesOfFlatRange } from '@mtl/layout';
 export { Checkpoint, runOfCheckpoint } from './checkpoints/checkpoint.js';
 export {
   type CheckpointListing,
@@ -18,7 +19,6 @@ export {
 } from './safetensors/safetensors-writer.js';
 export { BackgroundSaver } from './saving/background-saver.js';
 export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
-export { slicesOfFlatRange } from './tensors/boxes.js';
 export type { Dtype } from './tensors/dtype.js';
 export type { ValueLimit } from './tensors/finite-values.js';
 export { type HostTensor, hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';

@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Slice } from '@mtl/layout';
 import { describe, expect, it } from 'vitest';
 import {
   BackgroundSaver,
@@ -14,7 +15,6 @@ import {
   saveCheckpoint,
   verifyCheckpoint,
 } from '../src/index.js';
-import type { Slice } from '../src/tensors/boxes.js';
 import { inProcessBarriers } from './support/in-process-barriers.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 

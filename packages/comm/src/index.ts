@@ -1,3 +1,13 @@
+// these names have moved to @mtl/layout, and are here for one version
+export {
+  type DenseAxis,
+  type ExpertAxis,
+  type GroupDeclaration,
+  type MeshAxis,
+  type MeshCoordinates,
+  type MeshView,
+  ProcessMesh,
+} from '@mtl/layout';
 export type { JobEngineName } from './engines/engine.js';
 export { glooProblem } from './engines/gloo-engine.js';
 export { type NcclInformation, ncclInformation } from './engines/nccl-engine.js';
@@ -12,17 +22,9 @@ export type {
   ReduceOperation,
   Work,
 } from './process-group.js';
-export {
-  type DenseAxis,
-  type ExpertAxis,
-  type MeshAxis,
-  type MeshCoordinates,
-  type MeshView,
-  ProcessMesh,
-} from './process-mesh.js';
 export { SingleProcessGroup } from './single-process-group.js';
 export type { Store } from './store/store.js';
-export { createMeshGroups, type GroupDeclaration, type MeshGroups } from './world/create-mesh-groups.js';
+export { createMeshGroups, type MeshGroups } from './world/create-mesh-groups.js';
 export { type JoinWorldOptions, joinWorld } from './world/join-world.js';
 export type { JoinedWorld } from './world/joined-world.js';
 export { LocalWorld, type LocalWorldOptions } from './world/local-world.js';

@@ -1,7 +1,8 @@
+import type { AttentionCall } from '@mtl/autograd';
 import { type Tape, Variable } from '@mtl/autograd';
 import { attentionRowSums, type DType, splitProjection, Tensor, tidy } from '@mtl/kernels';
 import type { Chunks } from './chunks.js';
-import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
+import type { AttendedHeads } from './context-attention.js';
 import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
 
 /** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
@@ -106,7 +107,7 @@ export function recordedAttention(
 /** Records attention of the own chunks. */
 export function contextOperation(
   tape: Tape,
-  { call, chunks }: { readonly call: ContextAttentionCall; readonly chunks: Chunks },
+  { call, chunks }: { readonly call: AttentionCall; readonly chunks: Chunks },
   { name, forward, backward }: ContextOperation,
 ): Variable {
   const { dtype, device } = call.qkv.tensor;

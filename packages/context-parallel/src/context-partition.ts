@@ -1,6 +1,7 @@
-import type { Tape, Variable } from '@mtl/autograd';
+import type { AttendRows, AttentionCall, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
+import type { OwnRows, SequencePartition, SequencesOfBatch } from '@mtl/layout';
 import {
   type BlockChunks,
   blocksOfPackedSamples,
@@ -8,13 +9,7 @@ import {
   type ContextLevels,
 } from './blocks-of-processes.js';
 import type { Chunks } from './chunks.js';
-import type {
-  ContextAttentionCall,
-  ContextCommunication,
-  OwnRows,
-  PackedSamplesOfBatch,
-  SequencesOfBatch,
-} from './context-attention.js';
+import type { ContextCommunication } from './context-attention.js';
 import { type ContextOperation, contextOperation } from './context-operation.js';
 import { attentionOfBlocks, attentionOfSequences, exchangedHeads } from './exchanged-heads.js';
 import { gatheredAttention } from './gathered-attention.js';
@@ -36,19 +31,13 @@ export interface ContextPartitionOptions {
 
 /**
  * The rows of a micro-batch that this process owns, and the way in which its queries see the keys of others.
+ * Of sequences it owns two of the 2 n chunks of every document, one from either end; of packed samples a
+ * slice of the rows, for attention to all keys of a sample. A sequence that cannot be divided is a
+ * ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
-export interface ContextPartition {
+export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */
   readonly group: ProcessGroup;
-  readonly groupWithTensor: ProcessGroup | undefined;
-  /**
-   * Returns two of the 2 n chunks of every document: one from either end.
-   *
-   * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided
-   */
-  ofSequences(batch: SequencesOfBatch, options: UploadOptions): OwnRows;
-  /** Returns a slice of the rows, for attention to all keys of a sample. */
-  ofPackedSamples(batch: PackedSamplesOfBatch, options: UploadOptions): OwnRows;
 }
 
 /** The divided rows that layers compute with; `blocks` where some communicate in two levels. */
@@ -57,7 +46,7 @@ interface DividedRows {
   readonly blocks: BlockChunks | undefined;
 }
 
-type Attend = (tape: Tape, call: ContextAttentionCall, rows: DividedRows) => Variable;
+type Attend = (tape: Tape, call: AttentionCall, rows: DividedRows) => Variable;
 
 const by =
   (operation: ContextOperation): Attend =>
@@ -89,14 +78,14 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
   const levels = needsLevels ? options.levels : undefined;
   const attendBy =
     (rows: DividedRows) =>
-    (tape: Tape, call: ContextAttentionCall): Variable => {
+    (tape: Tape, call: AttentionCall): Variable => {
       const how = communication.length === 1 ? communication[0]! : communication[call.layer]!;
       return ways[how](tape, call, rows);
     };
   const packedRows = (
     packed: PackedParts & { readonly indices: Int32Array },
     upload: UploadOptions,
-  ): OwnRows => {
+  ): OwnRows<AttendRows> => {
     const chunks = new PackedChunks(packed, upload);
     const blocks = levels && blocksOfPackedSamples(levels, packed, upload);
     const release = (): void => {

@@ -1,4 +1,4 @@
-import type { Tape, Variable } from '@mtl/autograd';
+import type { AttentionCall, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import {
@@ -10,7 +10,7 @@ import {
   Tensor,
 } from '@mtl/kernels';
 import type { Chunks, RowOrder } from './chunks.js';
-import type { AttendedHeads, ContextAttentionCall } from './context-attention.js';
+import type { AttendedHeads } from './context-attention.js';
 import { type ContextOperation, recordedAttention, sumsOf } from './context-operation.js';
 import { sizesOf } from './projection-parts.js';
 
@@ -107,7 +107,7 @@ export const attentionOfBlocks = (
  */
 export function exchangedHeads(
   tape: Tape,
-  { call, order }: { readonly call: ContextAttentionCall; readonly order: RowOrder },
+  { call, order }: { readonly call: AttentionCall; readonly order: RowOrder },
   { name, statisticsShape, forward, backward }: AttentionOfHeads,
 ): Variable {
   const own = ownHeads(call, order.group);
@@ -139,7 +139,7 @@ export function exchangedHeads(
 }
 
 /** Returns the heads of a call that a process has after the exchange. */
-function ownHeads(call: ContextAttentionCall, { rank, size }: ProcessGroup): AttendedHeads {
+function ownHeads(call: AttentionCall, { rank, size }: ProcessGroup): AttendedHeads {
   const { numHeads, numGroups = numHeads, headOffset = 0 } = call;
   if (numGroups % size !== 0) {
     throw new UsageError('MTL_CONTEXT_PARALLEL', `${numGroups} groups of heads for ${size} processes`, {

@@ -1,11 +1,5 @@
 export type { ContextLevels } from './blocks-of-processes.js';
-export type {
-  ContextAttentionCall,
-  ContextCommunication,
-  OwnRows,
-  PackedSamplesOfBatch,
-  SequencesOfBatch,
-} from './context-attention.js';
+export type { ContextCommunication } from './context-attention.js';
 export {
   type ContextPartition,
   type ContextPartitionOptions,

@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, UsageError } from '@mtl/errors';
-import type { PackedSamplesOfBatch, SequencesOfBatch } from './context-attention.js';
+import type { PackedSamplesOfBatch, SequencesOfBatch } from '@mtl/layout';
 import type { PackedParts, Part } from './packed-chunks.js';
 import { chunkSizeOf, chunksOfRank } from './sequence-chunks.js';
 
@@ -129,7 +129,7 @@ export function documentChunks(
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
  */
 export function rowChunks(
-  { numRows, starts, sampleNumbers }: PackedSamplesOfBatch,
+  { numRows, starts, sampleNumbers }: Pick<PackedSamplesOfBatch, 'numRows' | 'starts' | 'sampleNumbers'>,
   group: ProcessGroup,
 ): PackedParts & { readonly indices: Int32Array } {
   const { rank, size } = group;

@@ -1,6 +1,7 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
-import { cast, type Slice, Tensor } from '@mtl/kernels';
+import { cast, Tensor } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import { type Chunks, chunkMasks } from './chunks.js';
 
 /**

@@ -1,3 +1,4 @@
+export type { AttentionCall } from '@mtl/autograd';
 export type { MaskedTokenBatch } from '@mtl/data';
 export type { TaskTokenBatch } from '@mtl/data/tasks';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
@@ -20,7 +21,7 @@ export type { RecomputableModule, Recomputation } from './blocks/recomputation.j
 export type { RotarySpecification } from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
-export type { AttentionCall, OwnRows, SequencePartition } from './blocks/sequence-partition.js';
+export type { OwnRows, SequencePartition } from './blocks/sequence-partition.js';
 export type { LayerLosses, LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {

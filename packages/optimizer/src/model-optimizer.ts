@@ -1,7 +1,7 @@
 import type { Parameter } from '@mtl/autograd';
-import { meshAxes } from '@mtl/comm/internal';
 import { UsageError } from '@mtl/errors';
 import { type AdamwScalarsOptions, adamwScalars, sumOfSquares, Tensor } from '@mtl/kernels';
+import { meshAxes } from '@mtl/layout';
 import type { Optimizer } from './optimizer.js';
 import {
   type OptimizerStateTensor,

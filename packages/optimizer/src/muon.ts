@@ -7,10 +7,10 @@ import {
   muonNormalize,
   muonPolynomial,
   muonUpdate,
-  type Slice,
   sumOfSquares,
   Tensor,
 } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type {
   BindOptions,
   BoundOptimizer,

@@ -1,7 +1,8 @@
 import type { Parameter } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import { cast, type Slice, sizeOf, Tensor } from '@mtl/kernels';
+import { cast, sizeOf, Tensor } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { ParameterRange } from './store/flat-layout.js';
 import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';

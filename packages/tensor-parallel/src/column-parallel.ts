@@ -10,7 +10,8 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { checkedOperation, type Slice } from '@mtl/kernels';
+import { checkedOperation } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import { regionCollectives } from './region-collectives.js';
 import { replicatedParameter } from './replicated-parameter.js';
 import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';

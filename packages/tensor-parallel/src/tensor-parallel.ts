@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 
 /**
  * The sharding of layers over processes. Without it (undefined), or with a group of one process, a layer is

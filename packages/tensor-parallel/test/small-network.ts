@@ -8,7 +8,8 @@ import {
   type ParameterOptions,
   Tape,
 } from '@mtl/autograd';
-import { type Slice, Tensor } from '@mtl/kernels';
+import { Tensor } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import {
   columnParallelAdapter,
   columnParallelLinear,

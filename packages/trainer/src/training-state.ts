@@ -7,9 +7,10 @@ import {
   slicesOfFlatRange,
   type ValueLimit,
 } from '@mtl/checkpoint';
-import type { MeshAxis, ProcessGroup } from '@mtl/comm';
+import type { ProcessGroup } from '@mtl/comm';
 import { CheckpointError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
+import type { MeshAxis } from '@mtl/layout';
 import {
   copiesAlong,
   type FlatRange,

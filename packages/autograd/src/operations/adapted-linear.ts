@@ -5,11 +5,11 @@ import {
   cast,
   checkedOperation,
   matmul,
-  type Slice,
   scale,
   Tensor,
   tidy,
 } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { PendingTensor } from '../collective.js';
 import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';

@@ -1,16 +1,11 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { UsageError } from '@mtl/errors';
+import { coverDefect, shapeDefect, slicesDefect } from '@mtl/layout';
 import { checksumBlockBytes } from '../files/block-checksums.js';
-import {
-  coverDefect,
-  type StoredSlice,
-  shapeDefect,
-  slicesDefect,
-  slicesFromStored,
-} from '../tensors/boxes.js';
 import { type Dtype, isDtype } from '../tensors/dtype.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
+import { type StoredSlice, slicesFromStored } from '../tensors/stored-slices.js';
 
 /** A value that JSON holds without loss. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;

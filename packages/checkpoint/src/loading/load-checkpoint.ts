@@ -1,8 +1,8 @@
 import { CheckpointError, nearestName } from '@mtl/errors';
+import { intersectSlices } from '@mtl/layout';
 import type { Checkpoint } from '../checkpoints/checkpoint.js';
 import { RunReader } from '../files/run-reader.js';
 import { planRuns } from '../tensors/box-runs.js';
-import { intersectSlices, slicesFromStored } from '../tensors/boxes.js';
 import { dtypeBytes } from '../tensors/dtype.js';
 import {
   bytesOfSlices,
@@ -10,6 +10,7 @@ import {
   fillTensor,
   type LogicalTensor,
 } from '../tensors/logical-tensor.js';
+import { slicesFromStored } from '../tensors/stored-slices.js';
 import { ShardCache } from './shard-cache.js';
 
 /** The result of a load. */

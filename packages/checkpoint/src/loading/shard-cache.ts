@@ -1,12 +1,13 @@
 import { join } from 'node:path';
+import { shapeOfSlices } from '@mtl/layout';
 import { type Checkpoint, corruptCheckpoint } from '../checkpoints/checkpoint.js';
 import type { PieceRecord, TensorRecord } from '../checkpoints/manifest.js';
 import { checksumBlockBytes } from '../files/block-checksums.js';
 import { checkBlock, readFully, type StoredBytes } from '../files/run-reader.js';
 import { SafetensorsFile } from '../safetensors/safetensors-file.js';
-import { shapeOfSlices, slicesFromStored } from '../tensors/boxes.js';
 import { dtypeBytes } from '../tensors/dtype.js';
 import type { ValueCheck } from '../tensors/finite-values.js';
+import { slicesFromStored } from '../tensors/stored-slices.js';
 
 // Many shards may be needed, and the usual limit on open files is 1024 for the whole process.
 const maxOpenFiles = 32;

@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { CheckpointError, MtlError, nearestName } from '@mtl/errors';
+import type { Slice } from '@mtl/layout';
 import { readRegularFile } from '../files/file-system.js';
 import { ioError, systemCode } from '../files/io-error.js';
-import type { Slice } from '../tensors/boxes.js';
 import { SafetensorsFile } from './safetensors-file.js';
 import type { SafetensorsEntry } from './safetensors-header.js';
 

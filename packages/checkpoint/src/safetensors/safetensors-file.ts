@@ -1,9 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError, type MtlError, nearestName, UsageError } from '@mtl/errors';
-import { openRegularFile } from '../files/file-system.js';
-import { ioError } from '../files/io-error.js';
-import { RunReader, readFully, type StoredBytes } from '../files/run-reader.js';
-import { planRuns } from '../tensors/box-runs.js';
 import {
   formatSlices,
   intersectSlices,
@@ -12,7 +8,11 @@ import {
   slicesDefect,
   volumeOfShape,
   wholeSlices,
-} from '../tensors/boxes.js';
+} from '@mtl/layout';
+import { openRegularFile } from '../files/file-system.js';
+import { ioError } from '../files/io-error.js';
+import { RunReader, readFully, type StoredBytes } from '../files/run-reader.js';
+import { planRuns } from '../tensors/box-runs.js';
 import { dtypeBytes } from '../tensors/dtype.js';
 import { maxHeaderBytes, parseSafetensorsHeader, type SafetensorsEntry } from './safetensors-header.js';
 

@@ -1,5 +1,5 @@
 import { CheckpointError } from '@mtl/errors';
-import { shapeDefect, volumeOfShape } from '../tensors/boxes.js';
+import { shapeDefect, volumeOfShape } from '@mtl/layout';
 import { type Dtype, dtypeBytes, isDtype } from '../tensors/dtype.js';
 
 /** A tensor as a safetensors header declares it. */

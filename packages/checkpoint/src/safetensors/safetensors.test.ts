@@ -14,7 +14,7 @@ import {
   writeSafetensorsFile,
 } from '../index.js';
 import { dtypeBytes } from '../internal/index.js';
-import { slicesFromStored } from '../tensors/boxes.js';
+import { slicesFromStored } from '../tensors/stored-slices.js';
 import { SafetensorsWriter } from './safetensors-writer.js';
 
 const fixtures = fileURLToPath(new URL('../../fixtures', import.meta.url));

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { CheckpointError, UsageError } from '@mtl/errors';
+import { coverDefect } from '@mtl/layout';
 import { Checkpoint } from '../checkpoints/checkpoint.js';
 import {
   checkpointName,
@@ -21,7 +22,7 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 import { libraryVersion } from '../library-version.js';
 import { safetensorsIndexName } from '../safetensors/safetensors-directory.js';
 import { encodeSafetensorsIndex } from '../safetensors/safetensors-writer.js';
-import { coverDefect, slicesFromStored } from '../tensors/boxes.js';
+import { slicesFromStored } from '../tensors/stored-slices.js';
 import { preparedTrackerName } from './save-directory.js';
 import { partName, type RankPart } from './write-rank-shards.js';
 

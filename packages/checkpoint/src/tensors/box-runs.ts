@@ -1,4 +1,4 @@
-import { type Slice, shapeOfSlices, wholeSlices } from './boxes.js';
+import { type Slice, shapeOfSlices, wholeSlices } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
 import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
 

@@ -1,5 +1,5 @@
 import { CheckpointError } from '@mtl/errors';
-import type { Slice } from './boxes.js';
+import type { Slice } from '@mtl/layout';
 import { type Dtype, dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 

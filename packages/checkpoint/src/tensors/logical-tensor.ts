@@ -1,5 +1,12 @@
 import { UsageError } from '@mtl/errors';
-import { type Slice, shapeDefect, shapeOfSlices, slicesDefect, volumeOfShape, wholeSlices } from './boxes.js';
+import {
+  type Slice,
+  shapeDefect,
+  shapeOfSlices,
+  slicesDefect,
+  volumeOfShape,
+  wholeSlices,
+} from '@mtl/layout';
 import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
 import type { ValueLimit } from './finite-values.js';
 

@@ -1,9 +1,5 @@
 import { basename, join } from 'node:path';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
-import { openRegularFile } from '../files/file-system.js';
-import { ioError } from '../files/io-error.js';
-import { RunReader } from '../files/run-reader.js';
-import { planRuns } from '../tensors/box-runs.js';
 import {
   coverDefect,
   formatSlices,
@@ -14,7 +10,11 @@ import {
   slicesDefect,
   volumeOfShape,
   wholeSlices,
-} from '../tensors/boxes.js';
+} from '@mtl/layout';
+import { openRegularFile } from '../files/file-system.js';
+import { ioError } from '../files/io-error.js';
+import { RunReader } from '../files/run-reader.js';
+import { planRuns } from '../tensors/box-runs.js';
 import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
 import { FileRange, torchFileInvalid } from './file-range.js';
 import { PickledObject } from './read-pickle.js';

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '../tensors/boxes.js';
+import { volumeOfShape } from '@mtl/layout';
 import type { Dtype } from '../tensors/dtype.js';
 import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { storageClassOf } from './torch-pickle.js';

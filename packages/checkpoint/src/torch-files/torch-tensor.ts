@@ -1,4 +1,4 @@
-import { shapeDefect, volumeOfShape } from '../tensors/boxes.js';
+import { shapeDefect, volumeOfShape } from '@mtl/layout';
 import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
 
 /** A block of memory that torch.save stored: an entry of the zip file. */

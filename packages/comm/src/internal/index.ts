@@ -12,8 +12,6 @@ export {
 export { isTypeScript, typescriptLoader } from '../environment/typescript-loader.js';
 export type { Variables } from '../environment/variable-reader.js';
 export { type HostOptions, NativeJob } from '../native/native-job.js';
-export { denseAxes, meshAxes, meshViews } from '../process-mesh.js';
 export { NativeStore } from '../store/store.js';
 export { everyInterfaceNotice, StoreServer, type StoreServerOptions } from '../store/store-server.js';
-export { membersOf } from '../world/create-mesh-groups.js';
 export { readJoinTimeout, waitNoticesMs } from '../world/wait-for-ranks.js';

@@ -1,6 +1,6 @@
+import { ProcessMesh } from '@mtl/layout';
 import { describe, expect, it } from 'vitest';
 import type { ProcessGroup } from '../process-group.js';
-import { ProcessMesh } from '../process-mesh.js';
 import { SingleProcessGroup } from '../single-process-group.js';
 import type { GroupOptions, World } from '../world.js';
 import { createMeshGroups } from './create-mesh-groups.js';

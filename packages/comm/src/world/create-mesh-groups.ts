@@ -1,17 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
+import { type GroupDeclaration, type MeshAxis, membersOf, type ProcessMesh } from '@mtl/layout';
 import type { ProcessGroup } from '../process-group.js';
-import type { MeshAxis, ProcessMesh } from '../process-mesh.js';
 import type { World } from '../world.js';
-
-/**
- * Ranks that communicate: those that differ along axes of one view of the mesh. `stages` limits them to some
- * pipeline stages; with `blockSize` they are those of one block, of as many neighbours, or with `across` one
- * of each block, at the same place.
- */
-export type GroupDeclaration =
-  | readonly MeshAxis[]
-  | { readonly axes: readonly MeshAxis[]; readonly stages: readonly number[] }
-  | { readonly axes: readonly MeshAxis[]; readonly blockSize: number; readonly across?: boolean };
 
 /**
  * The declared groups of a rank, by name; undefined is a group of stages that are not this rank's. A group of
@@ -61,20 +51,4 @@ export function createMeshGroups<const Declared extends Readonly<Record<string, 
       for (const group of created.values()) group.close();
     },
   };
-}
-
-/** Returns the global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
-export function membersOf(
-  declaration: GroupDeclaration,
-  { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
-): readonly number[] {
-  if (!('axes' in declaration)) return mesh.groupOf(rank, declaration);
-  const all = mesh.groupOf(rank, declaration.axes);
-  if ('stages' in declaration) {
-    return all.filter((other) => declaration.stages.includes(mesh.coordinatesOf(other).pp));
-  }
-  const { blockSize, across = false } = declaration;
-  const placeOf = (index: number): number => (across ? index % blockSize : Math.floor(index / blockSize));
-  const own = placeOf(all.indexOf(rank));
-  return all.filter((_, index) => placeOf(index) === own);
 }

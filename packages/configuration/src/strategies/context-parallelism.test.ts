@@ -1,4 +1,4 @@
-import { membersOf } from '@mtl/comm/internal';
+import { membersOf } from '@mtl/layout';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';

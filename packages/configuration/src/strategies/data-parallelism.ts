@@ -1,5 +1,5 @@
-import { reductionAxes } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
+import { reductionAxes } from '@mtl/layout';
 import { toggle } from '../flags/flag-kinds.js';
 import { type AxisSize, sizeOfAxis, strategy } from './strategy.js';
 

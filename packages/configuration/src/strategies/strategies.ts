@@ -1,5 +1,4 @@
-import { type GroupDeclaration, ProcessMesh } from '@mtl/comm';
-import { denseAxes } from '@mtl/comm/internal';
+import { denseAxes, type GroupDeclaration, ProcessMesh } from '@mtl/layout';
 import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';

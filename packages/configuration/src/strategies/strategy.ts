@@ -1,4 +1,4 @@
-import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/comm';
+import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/layout';
 import type * as z from 'zod';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */

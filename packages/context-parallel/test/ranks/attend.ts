@@ -2,6 +2,7 @@ import { type AttentionOptions, attention, Tape, Variable } from '@mtl/autograd'
 import type { World } from '@mtl/comm';
 import { type Device, type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
+import type { PackedSamplesOfBatch } from '@mtl/layout';
 import { type ContextCommunication, type ContextLevels, contextPartition } from '../../src/index.js';
 import {
   type AttentionCase,
@@ -46,10 +47,7 @@ export function attend(
           { sequenceLength, batchSize: batch, sampleNumbers: numbers(batch), keyStart },
           { device },
         )
-      : partition?.ofPackedSamples(
-          { numRows, starts, sampleNumbers: numbers(starts.length - 1) },
-          { device },
-        );
+      : partition?.ofPackedSamples(packedSamples(starts, { numRows, numbers }), { device });
   const indices = own?.indices ?? Int32Array.from({ length: numRows }, (_, row) => row);
   const columns = starts === undefined ? batch : 1;
   const tape = new Tape();
@@ -188,3 +186,20 @@ export const waysOf = (
   ...(numGroups % size === 0 ? (['a2a'] as const) : []),
   ...(size > 2 && numGroups % 2 === 0 ? (['a2a+p2p'] as const) : []),
 ];
+
+function packedSamples(
+  starts: Int32Array,
+  {
+    numRows,
+    numbers,
+  }: { readonly numRows: number; readonly numbers: (count: number) => Float64Array<ArrayBuffer> },
+): PackedSamplesOfBatch {
+  const lengths = Array.from(starts.subarray(1), (end, sample) => end - starts[sample]!);
+  return {
+    numRows,
+    starts,
+    sampleNumbers: numbers(lengths.length),
+    longest: Math.max(...lengths),
+    numScores: lengths.reduce((sum, length) => sum + length ** 2, 0),
+  };
+}

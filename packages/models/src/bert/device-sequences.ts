@@ -1,5 +1,6 @@
 import type { Variable } from '@mtl/autograd';
-import type { Device, Slice } from '@mtl/kernels';
+import type { Device } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { Upload } from '@mtl/pipeline';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';

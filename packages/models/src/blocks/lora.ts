@@ -1,6 +1,6 @@
 import type { LinearAdapter, LinearAdapters, Parameter } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import { columnParallelAdapter, rowParallelAdapter, type TensorParallel } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';

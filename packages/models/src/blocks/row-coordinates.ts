@@ -1,6 +1,7 @@
 import { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import type { Device, Slice } from '@mtl/kernels';
+import type { Device } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { Upload } from '@mtl/pipeline';
 import type { PositionTable, PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';

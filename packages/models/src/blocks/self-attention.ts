@@ -9,7 +9,7 @@ import {
   wholeHeadNorm,
 } from '@mtl/autograd';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import {
   columnParallelLinear,
   columnParallelParameters,

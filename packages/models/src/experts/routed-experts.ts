@@ -10,7 +10,7 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import { type DispatchedTokens, type ExpertParallel, placeAmongExperts } from '@mtl/tensor-parallel';
 import { type BlockAdapter, checkAdapterDropout, type LoraSpecification } from '../blocks/lora.js';
 import type { SublayerOptions } from '../blocks/sublayer.js';

@@ -1,5 +1,5 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { BertModelConfiguration, BertTask } from '../bert/bert-model.js';
 import { BertStage } from '../bert/bert-stage.js';
 import { BertTaskStage } from '../bert/bert-task-stage.js';

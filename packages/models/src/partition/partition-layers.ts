@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 
 /**
  * The assignment of layers to the model chunks of a pipeline: `even` numbers as in Megatron-LM, numbers

@@ -1,6 +1,6 @@
 import type { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
 import type { PositionTables } from '../blocks/position-tables.js';
 import type { RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';

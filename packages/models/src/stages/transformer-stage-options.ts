@@ -1,5 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
-import type { Device, DType, Slice } from '@mtl/kernels';
+import type { Device, DType } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { LoraSpecification } from '../blocks/lora.js';
 import type { PositionTables } from '../blocks/position-tables.js';

@@ -8,7 +8,8 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import type { Device, DType, Slice, Tensor } from '@mtl/kernels';
+import type { Device, DType, Tensor } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
 import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
 import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';

@@ -1,4 +1,5 @@
-import type { MeshAxis, MeshView, ProcessGroup } from '@mtl/comm';
+import type { ProcessGroup } from '@mtl/comm';
+import type { MeshAxis, MeshView } from '@mtl/layout';
 
 /**
  * The groups of this process along the axes of the mesh, where one without a group has one rank, and by view

@@ -1,7 +1,8 @@
 import { Parameter } from '@mtl/autograd';
-import { ProcessMesh, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
 import { CallbackWork } from '@mtl/comm/testing';
-import { type Slice, sizeOf } from '@mtl/kernels';
+import { sizeOf } from '@mtl/kernels';
+import { ProcessMesh, type Slice } from '@mtl/layout';
 import {
   Adamw,
   createStores,

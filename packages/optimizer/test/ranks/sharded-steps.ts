@@ -1,7 +1,7 @@
 import { Parameter, ParameterUnit } from '@mtl/autograd';
-import { ProcessMesh, type World } from '@mtl/comm';
-import type { Slice } from '@mtl/kernels';
+import type { World } from '@mtl/comm';
 import { memoryStatistics } from '@mtl/kernels';
+import { ProcessMesh, type Slice } from '@mtl/layout';
 import { AdamwOptimizer, createStores } from '../../src/index.js';
 import { releasing } from '../stores/releasing-store.js';
 import { type Trace, traceGroup } from './traced-group.js';

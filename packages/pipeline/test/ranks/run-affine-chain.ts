@@ -1,5 +1,6 @@
-import { ProcessMesh, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
 import { memoryStatistics, numLiveTensors, resetPeakMemory } from '@mtl/kernels';
+import { ProcessMesh } from '@mtl/layout';
 import { Pipeline } from '../../src/index.js';
 import { buildSchedule, oneStage, type PipelineSchedule, parseScheduleCsv } from '../../src/schedules.js';
 import { affineBatches } from '../support/affine-chain.js';

@@ -1,4 +1,4 @@
-import { type MeshCoordinates, MetaWorld, type MetaWorldOptions } from '@mtl/comm';
+import { MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { scheduleOfStep } from '@mtl/configuration/internal';
 import {
@@ -10,6 +10,7 @@ import {
   trimMemory,
 } from '@mtl/kernels';
 import { metaDeviceOf } from '@mtl/kernels/internal';
+import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer, type ParallelGroups } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';

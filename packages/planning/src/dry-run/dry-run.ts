@@ -1,4 +1,3 @@
-import type { MeshCoordinates } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { configurationOption, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
@@ -10,6 +9,7 @@ import {
   type OptionChecks,
   switchOption,
 } from '@mtl/errors/options';
+import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import {

@@ -1,6 +1,6 @@
 import type { MetaOperation } from '@mtl/comm';
-import { membersOf } from '@mtl/comm/internal';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { membersOf } from '@mtl/layout';
 import type { GroupUse, RankGroup } from '@mtl/planner';
 
 /** A group by its name: one of the strategies', or which ranks else. */

@@ -1,5 +1,5 @@
 import type { ParallelConfiguration, TrainingConfiguration } from '@mtl/configuration';
-import type { Slice } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 

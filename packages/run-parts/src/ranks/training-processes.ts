@@ -1,11 +1,4 @@
-import {
-  createMeshGroups,
-  type GroupDeclaration,
-  type MeshAxis,
-  type MeshCoordinates,
-  type ProcessMesh,
-  type World,
-} from '@mtl/comm';
+import { createMeshGroups, type World } from '@mtl/comm';
 import { broadcastJson } from '@mtl/comm/internal';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
 import {
@@ -18,6 +11,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import { Tensor } from '@mtl/kernels';
+import type { GroupDeclaration, MeshAxis, MeshCoordinates, ProcessMesh } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import { worldOption } from './option-checks.js';
 

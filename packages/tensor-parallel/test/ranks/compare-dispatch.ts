@@ -6,9 +6,10 @@ import {
   Parameter,
   Tape,
 } from '@mtl/autograd';
-import { createMeshGroups, ProcessMesh, type World } from '@mtl/comm';
+import { createMeshGroups, type World } from '@mtl/comm';
 import { setNumThreads, Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
+import { ProcessMesh } from '@mtl/layout';
 import { dispatchTokens, type ExpertParallel, type TokenDispatcher } from '../../src/index.js';
 
 export interface DispatchLayout {

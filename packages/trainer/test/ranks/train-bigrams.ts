@@ -1,5 +1,6 @@
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
-import { ProcessMesh, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
+import { ProcessMesh } from '@mtl/layout';
 import { Adamw, createStores, LossScaler, ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { StepRerunOptions } from '../../src/extensions/step-rerun.js';
 import {

@@ -1,4 +1,5 @@
-import { type ProcessGroup, ProcessMesh, type World } from '@mtl/comm';
+import type { ProcessGroup, World } from '@mtl/comm';
+import { ProcessMesh } from '@mtl/layout';
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { Pipeline } from '@mtl/pipeline';
 import { interleaved, type PipelineSchedule } from '@mtl/pipeline/schedules';

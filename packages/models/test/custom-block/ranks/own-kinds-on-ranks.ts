@@ -1,5 +1,6 @@
-import { ProcessMesh, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
 import { setPoison } from '@mtl/kernels/internal';
+import { ProcessMesh } from '@mtl/layout';
 import { type OwnKindsResult, type TrainOwnKinds, trainOwnKinds } from '../train-own-kinds.js';
 
 /** Trains on two pipeline stages of two tensor-parallel ranks. */

@@ -1,8 +1,9 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { createMeshGroups, type ProcessGroup, ProcessMesh, type Work, type World } from '@mtl/comm';
+import { createMeshGroups, type ProcessGroup, type Work, type World } from '@mtl/comm';
 import { CallbackWork } from '@mtl/comm/testing';
 import { type DType, setNumThreads, type Tensor } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
+import { ProcessMesh } from '@mtl/layout';
 import type { ExpertParallel } from '@mtl/tensor-parallel';
 import {
   type GptModelConfiguration,

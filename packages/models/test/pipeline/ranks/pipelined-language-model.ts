@@ -1,7 +1,8 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
-import { ProcessMesh, type World } from '@mtl/comm';
+import type { World } from '@mtl/comm';
 import { setNumThreads } from '@mtl/kernels';
 import { setPoison } from '@mtl/kernels/internal';
+import { ProcessMesh } from '@mtl/layout';
 import { buildGptStages, type GptModelConfiguration, partitionLayers } from '../../../src/index.js';
 import { type LanguageModelResult, useLanguageModel } from '../../tensor-parallel/language-model.js';
 import { smallGpt } from '../../tensor-parallel/small-gpt.js';

@@ -1,6 +1,7 @@
-import { createMeshGroups, type MeshAxis, ProcessMesh, type World } from '@mtl/comm';
+import { createMeshGroups, type World } from '@mtl/comm';
 import type { ContextCommunication } from '@mtl/context-parallel';
 import { setPoison } from '@mtl/kernels/internal';
+import { type MeshAxis, ProcessMesh } from '@mtl/layout';
 import { type SeamsCurve, trainWithSeams } from '../train-with-seams.js';
 
 export interface SeamsLayout {

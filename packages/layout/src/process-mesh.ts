@@ -1,43 +1,25 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import {
+  axisFacts,
+  checkAxes,
+  type DenseAxis,
+  denseAxes,
+  type MeshAxis,
+  type MeshView,
+  meshAxes,
+  meshViews,
+} from './mesh-axes.js';
 
-/**
- * The axes of the mesh as all weights but those of experts see it, in rank order: neighbouring ranks differ
- * in tensor parallelism (tp) first, then in context (cp), data (dp) and pipeline (pp) parallelism (Narayanan
- * et al. 2021, 3.1).
- */
-export const denseAxes = ['tp', 'cp', 'dp', 'pp'] as const;
-
-/**
- * The axes of the same processes as experts see them, in rank order: tensor parallelism within an expert
- * (etp), different experts (ep), copies of the same experts (edp), and the stages of the dense view (pp).
- */
-const expertAxes = ['etp', 'ep', 'edp', 'pp'] as const;
-
-export type DenseAxis = (typeof denseAxes)[number];
-export type ExpertAxis = (typeof expertAxes)[number];
-export type MeshAxis = DenseAxis | ExpertAxis;
-
-/** The views of the processes by their names. */
-export const meshViews = { dense: denseAxes, expert: expertAxes } as const;
-
-export type MeshView = keyof typeof meshViews;
-
-/** The axes of both views. */
-export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>([...denseAxes, ...expertAxes])];
-
-/** The position of a process on each axis of both views. */
+/** The position of a process on each axis of all views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
 const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 
-function checkAxes(axes: readonly string[]): void {
-  const known: readonly string[] = meshAxes;
-  const unknown = axes.find((axis) => !known.includes(axis));
-  if (unknown === undefined) return;
-  throw new ConfigurationError('MTL_MESH', `a mesh has no axis ${unknown}`, {
-    expected: known.join(', '),
-  });
-}
+/** The axes of a view that divide the processes of one pipeline stage. */
+const stageAxes = (view: readonly MeshAxis[]): readonly MeshAxis[] => view.filter((axis) => axis !== 'pp');
+
+const product = (axes: readonly MeshAxis[], sizes: Readonly<Partial<Record<MeshAxis, number>>>): number =>
+  axes.reduce((total, axis) => total * sizes[axis]!, 1);
 
 /** Returns the view that has all of these axes. */
 function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
@@ -45,14 +27,13 @@ function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   const view = views.find((each) => axes.every((axis) => each.includes(axis)));
   if (view !== undefined) return view;
   throw new UsageError('MTL_MESH', `no view of a mesh has all of the axes ${axes.join(', ')}`, {
-    expected: `axes among ${denseAxes.join(', ')}, or among ${expertAxes.join(', ')}`,
+    expected: `axes among ${views.map((each) => each.join(', ')).join(', or among ')}`,
   });
 }
 
 /**
- * The layout of processes: tensor (tp), context (cp), data (dp) and pipeline (pp) parallelism, and the same
- * processes as experts are sharded over them. It is an immutable value with rank arithmetic only: it knows
- * nothing of processes that run.
+ * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only:
+ * it knows nothing of processes that run.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;
@@ -66,32 +47,20 @@ export class ProcessMesh {
    */
   constructor(sizes: Partial<MeshCoordinates> = {}) {
     checkAxes(Object.keys(sizes));
-    const { tp = 1, cp = 1, dp = 1, pp = 1, etp = tp, ep = 1 } = sizes;
-    const stageSize = tp * cp * dp;
-    const { edp = Math.max(1, Math.floor(stageSize / (etp * ep))) } = sizes;
-    this.sizes = Object.freeze({ tp, cp, dp, pp, etp, ep, edp });
+    this.sizes = Object.freeze(completedSizes(sizes));
     for (const [axis, size] of Object.entries(this.sizes)) {
       if (Number.isSafeInteger(size) && size > 0) continue;
       throw new ConfigurationError('MTL_MESH', `a mesh of ${size} along ${axis}`, {
         expected: 'a positive integer',
       });
     }
-    if (etp * ep * edp !== stageSize) {
-      throw new ConfigurationError(
-        'MTL_MESH',
-        `experts over ${etp} x ${ep} x ${edp} processes (etp, ep, edp) of a stage of ${tp} x ${cp} x ${dp} (tp, cp, dp)`,
-        {
-          expected: `as many: ${stageSize}`,
-          remedy: `choose etp and ep whose product divides ${stageSize}`,
-        },
-      );
-    }
-    this.worldSize = stageSize * pp;
+    for (const view of Object.keys(meshViews) as MeshView[]) checkView(view, this.sizes);
+    this.worldSize = product(denseAxes, this.sizes);
   }
 
   coordinatesOf(rank: number): MeshCoordinates {
     this.#checkRank(rank);
-    const coordinates: Record<MeshAxis, number> = { tp: 0, cp: 0, dp: 0, pp: 0, etp: 0, ep: 0, edp: 0 };
+    const coordinates: Partial<Record<MeshAxis, number>> = {};
     for (const axes of views) {
       let rest = rank;
       for (const axis of axes) {
@@ -99,7 +68,7 @@ export class ProcessMesh {
         rest = Math.floor(rest / this.sizes[axis]);
       }
     }
-    return coordinates;
+    return coordinates as MeshCoordinates;
   }
 
   /** Returns the rank with these coordinates of the dense view. */
@@ -150,4 +119,38 @@ export class ProcessMesh {
     if (Number.isInteger(rank) && rank >= 0 && rank < this.worldSize) return;
     throw new UsageError('MTL_MESH', `no rank ${rank} in a mesh of ${this.worldSize} processes`);
   }
+}
+
+/** Returns the sizes of all axes: those that are given, and the defaults of the others by `axisFacts`. */
+function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
+  const sizes: Partial<Record<MeshAxis, number>> = {};
+  for (const axis of meshAxes) {
+    const { like, takesRest } = axisFacts[axis];
+    if (!takesRest) sizes[axis] = given[axis] ?? (like === undefined ? 1 : sizes[like]!);
+  }
+  const stageSize = product(stageAxes(denseAxes), sizes);
+  for (const view of views) {
+    const rest = view.find((axis) => axisFacts[axis].takesRest);
+    if (rest === undefined) continue;
+    const others = stageAxes(view).filter((axis) => axis !== rest);
+    sizes[rest] = given[rest] ?? Math.max(1, Math.floor(stageSize / product(others, sizes)));
+  }
+  return sizes as MeshCoordinates;
+}
+
+/** Checks that a view divides the processes of a stage, as many as the dense one has. */
+function checkView(view: MeshView, sizes: MeshCoordinates): void {
+  const [axes, dense] = [stageAxes(meshViews[view]), stageAxes(denseAxes)];
+  const stageSize = product(dense, sizes);
+  if (product(axes, sizes) === stageSize) return;
+  const sizesAlong = (along: readonly MeshAxis[]): string => along.map((axis) => sizes[axis]).join(' x ');
+  const others = axes.filter((axis) => !axisFacts[axis].takesRest);
+  throw new ConfigurationError(
+    'MTL_MESH',
+    `${view}s over ${sizesAlong(axes)} processes (${axes.join(', ')}) of a stage of ${sizesAlong(dense)} (${dense.join(', ')})`,
+    {
+      expected: `as many: ${stageSize}`,
+      remedy: `choose ${others.join(' and ')} whose product divides ${stageSize}`,
+    },
+  );
 }

@@ -1,5 +1,4 @@
-import type { MeshAxis, MeshView } from '@mtl/comm';
-import { meshViews } from '@mtl/comm/internal';
+import { type MeshAxis, type MeshView, meshViews, reductionAxes } from './mesh-axes.js';
 
 /**
  * The placement of a parameter's values among the processes of a mesh. From it follow along which axes it is
@@ -24,15 +23,6 @@ export interface Placement {
    */
   readonly stages: 'one' | 'ends';
 }
-
-/**
- * The axes over which the gradients of all parameters of a view are summed, in rank order: along them every
- * process computes with rows of its own.
- */
-export const reductionAxes: Readonly<Record<MeshView, readonly MeshAxis[]>> = {
-  dense: ['cp', 'dp'],
-  expert: ['edp'],
-};
 
 /** Returns the axes along which processes hold the same values, in the order of the view. */
 function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis[] {

@@ -1,7 +1,7 @@
-import { type MeshAxis, ProcessMesh } from '@mtl/comm';
-import { meshViews } from '@mtl/comm/internal';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type MeshAxis, meshViews } from './mesh-axes.js';
+import { ProcessMesh } from './process-mesh.js';
 
 const size = fc.integer({ min: 1, max: 4 });
 /** Meshes with experts over any two factors of a stage. */

@@ -7,17 +7,6 @@ export interface Slice {
   readonly end: number;
 }
 
-/** A slice as manifests and shard files store it. */
-export type StoredSlice = readonly [start: number, end: number];
-
-export function storedSlices(slices: readonly Slice[]): StoredSlice[] {
-  return slices.map(({ start, end }) => [start, end] as const);
-}
-
-export function slicesFromStored(stored: readonly StoredSlice[]): Slice[] {
-  return stored.map(([start, end]) => ({ start, end }));
-}
-
 /** Returns the box that is the whole tensor of `shape`. */
 export function wholeSlices(shape: readonly number[]): Slice[] {
   return shape.map((size) => ({ start: 0, end: size }));
@@ -114,7 +103,7 @@ export function coverDefect(
 }
 
 /** One box of a flat range: its place in the global tensor, and that of its bytes in the range. */
-interface FlatRangePart {
+export interface FlatRangePart {
   readonly slices: readonly Slice[];
   /** First element of this box, counted from the start of the range. */
   readonly offset: number;

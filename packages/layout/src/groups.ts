@@ -1,0 +1,33 @@
+import type { MeshAxis } from './mesh-axes.js';
+import type { ProcessMesh } from './process-mesh.js';
+
+/**
+ * Ranks that communicate: those that differ along axes of one view of the mesh. `stages` limits them to some
+ * pipeline stages; with `blockSize` they are those of one block, of as many neighbours, or with `across` one
+ * of each block, at the same place. The name that a group is declared under is its role: two groups may have
+ * the same ranks and different roles.
+ */
+export type GroupDeclaration =
+  | readonly MeshAxis[]
+  | { readonly axes: readonly MeshAxis[]; readonly stages: readonly number[] }
+  | { readonly axes: readonly MeshAxis[]; readonly blockSize: number; readonly across?: boolean };
+
+/** Returns the axes along which the ranks of a group differ. */
+export const axesOfGroup = (declaration: GroupDeclaration): readonly MeshAxis[] =>
+  'axes' in declaration ? declaration.axes : declaration;
+
+/** Returns the global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
+export function membersOf(
+  declaration: GroupDeclaration,
+  { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },
+): readonly number[] {
+  const all = mesh.groupOf(rank, axesOfGroup(declaration));
+  if (!('axes' in declaration)) return all;
+  if ('stages' in declaration) {
+    return all.filter((other) => declaration.stages.includes(mesh.coordinatesOf(other).pp));
+  }
+  const { blockSize, across = false } = declaration;
+  const placeOf = (index: number): number => (across ? index % blockSize : Math.floor(index / blockSize));
+  const own = placeOf(all.indexOf(rank));
+  return all.filter((_, index) => placeOf(index) === own);
+}

@@ -1,0 +1,29 @@
+export {
+  coverDefect,
+  type FlatRangePart,
+  formatSlices,
+  intersectSlices,
+  type Slice,
+  shapeDefect,
+  shapeOfSlices,
+  slicesDefect,
+  slicesOfFlatRange,
+  volumeOfShape,
+  wholeSlices,
+} from './boxes.js';
+export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
+export {
+  type AxisFacts,
+  axisFacts,
+  type DenseAxis,
+  denseAxes,
+  type ExpertAxis,
+  type MeshAxis,
+  type MeshView,
+  meshAxes,
+  meshViews,
+  reductionAxes,
+} from './mesh-axes.js';
+export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
+export { type MeshCoordinates, ProcessMesh } from './process-mesh.js';
+export type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from './sequences.js';

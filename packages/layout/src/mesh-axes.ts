@@ -1,0 +1,65 @@
+import { ConfigurationError } from '@mtl/errors';
+
+/**
+ * The views of the processes of a run, each with its axes in rank order: neighbouring ranks differ along the
+ * first one. `dense`: as all weights but those of experts see them, tensor parallelism (tp) first, then
+ * context (cp), data (dp) and pipeline (pp) parallelism (Narayanan et al. 2021, 3.1). `expert`: the same
+ * processes as experts see them, tensor parallelism within an expert (etp), different experts (ep), copies of
+ * the same experts (edp), and the stages of the dense view (pp).
+ */
+export const meshViews = {
+  dense: ['tp', 'cp', 'dp', 'pp'],
+  expert: ['etp', 'ep', 'edp', 'pp'],
+} as const;
+
+export type MeshView = keyof typeof meshViews;
+export type DenseAxis = (typeof meshViews)['dense'][number];
+export type ExpertAxis = (typeof meshViews)['expert'][number];
+export type MeshAxis = (typeof meshViews)[MeshView][number];
+
+/** The axes of the dense view. */
+export const denseAxes = meshViews.dense;
+
+/** The axes of all views, each once. */
+export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values(meshViews).flat())];
+
+/** An axis, and how its size follows from those of others. */
+export interface AxisFacts {
+  /** Its name in texts: `tensor`. */
+  readonly word: string;
+  /**
+   * True where every process along the axis computes with rows of its own, so that the gradients of all
+   * parameters of the view are summed over it.
+   */
+  readonly isSummed?: boolean;
+  /** The axis of the dense view whose size it has by default. Absent: its default is 1. */
+  readonly like?: DenseAxis;
+  /** True where its default is what the others of its view leave of the processes of a stage. */
+  readonly takesRest?: boolean;
+}
+
+/** The facts of every axis. */
+export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
+  tp: { word: 'tensor' },
+  cp: { word: 'context', isSummed: true },
+  dp: { word: 'data', isSummed: true },
+  pp: { word: 'pipeline' },
+  etp: { word: 'tensor', like: 'tp' },
+  ep: { word: 'expert' },
+  edp: { word: 'data', isSummed: true, takesRest: true },
+};
+
+/** The axes of every view over which the gradients of all its parameters are summed, in rank order. */
+export const reductionAxes = Object.fromEntries(
+  Object.entries(meshViews).map(([view, axes]) => [view, axes.filter((axis) => axisFacts[axis].isSummed)]),
+) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;
+
+/** @throws ConfigurationError `MTL_MESH` for a name that is no axis */
+export function checkAxes(axes: readonly string[]): void {
+  const known: readonly string[] = meshAxes;
+  const unknown = axes.find((axis) => !known.includes(axis));
+  if (unknown === undefined) return;
+  throw new ConfigurationError('MTL_MESH', `a mesh has no axis ${unknown}`, {
+    expected: known.join(', '),
+  });
+}
