@@ -150,7 +150,8 @@ function readStrategies(parse) {
         ...new Set(flags),
       ],
       isOwn: (path) =>
-        [strategiesFile, axesFile, file].includes(path) || (ownFolders[name] ?? []).some((own) => path.startsWith(own)),
+        [strategiesFile, axesFile, file].includes(path) ||
+        (ownFolders[name] ?? []).some((own) => path.startsWith(own)),
     };
   });
 }

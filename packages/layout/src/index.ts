@@ -15,6 +15,11 @@ export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
 export {
   type AxisFacts,
   axisFacts,
+  type CommunicationAxis,
+  type CommunicationPart,
+  communicationAxes,
+  communicationPart,
+  communicationParts,
   type DenseAxis,
   denseAxes,
   type ExpertAxis,

@@ -36,18 +36,48 @@ export interface AxisFacts {
   readonly like?: DenseAxis;
   /** True where its default is what the others of its view leave of the processes of a stage. */
   readonly takesRest?: boolean;
+  /** The axis with which communication along it is counted. Absent: its own. */
+  readonly countsWith?: MeshAxis;
 }
 
-/** The facts of every axis. */
-export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
+const facts = {
   tp: { word: 'tensor' },
   cp: { word: 'context', isSummed: true },
   dp: { word: 'data', isSummed: true },
   pp: { word: 'pipeline' },
-  etp: { word: 'tensor', like: 'tp' },
+  etp: { word: 'tensor', like: 'tp', countsWith: 'ep' },
   ep: { word: 'expert' },
-  edp: { word: 'data', isSummed: true, takesRest: true },
-};
+  edp: { word: 'data', isSummed: true, takesRest: true, countsWith: 'dp' },
+} as const satisfies Readonly<Record<MeshAxis, AxisFacts>>;
+
+/** The facts of every axis. */
+export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = facts;
+
+/** An axis that communication is counted by. */
+export type CommunicationAxis = {
+  [Axis in MeshAxis]: (typeof facts)[Axis] extends { readonly countsWith: MeshAxis } ? never : Axis;
+}[MeshAxis];
+
+/** The axes that communication is counted by. */
+export const communicationAxes = meshAxes.filter(
+  (axis) => axisFacts[axis].countsWith === undefined,
+) as readonly CommunicationAxis[];
+
+/** The name of a part of a step: the communication along an axis. */
+export type CommunicationPart = `${(typeof facts)[CommunicationAxis]['word']}Communication`;
+
+/** Returns the name of the part of a step that communication along an axis is. */
+export const communicationPart = (axis: CommunicationAxis): CommunicationPart =>
+  `${facts[axis].word}Communication`;
+
+/** Returns a value for each part that is communication. */
+export const communicationParts = <Value>(
+  of: (axis: CommunicationAxis) => Value,
+): Record<CommunicationPart, Value> =>
+  Object.fromEntries(communicationAxes.map((axis) => [communicationPart(axis), of(axis)])) as Record<
+    CommunicationPart,
+    Value
+  >;
 
 /** The axes of every view over which the gradients of all its parameters are summed, in rank order. */
 export const reductionAxes = Object.fromEntries(

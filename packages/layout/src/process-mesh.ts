@@ -71,11 +71,11 @@ export class ProcessMesh {
     return coordinates as MeshCoordinates;
   }
 
-  /** Returns the rank with these coordinates of the dense view. */
-  rankOf(coordinates: Readonly<Record<DenseAxis, number>>): number {
+  /** Returns the rank with these coordinates of the dense view; a coordinate that is left out is 0. */
+  rankOf(coordinates: Readonly<Partial<Record<DenseAxis, number>>>): number {
     let rank = 0;
     for (const axis of denseAxes.toReversed()) {
-      const [position, size] = [coordinates[axis], this.sizes[axis]];
+      const [position, size] = [coordinates[axis] ?? 0, this.sizes[axis]];
       if (!Number.isInteger(position) || position < 0 || position >= size) {
         throw new UsageError('MTL_MESH', `no coordinate ${position} on axis ${axis} of ${size}`);
       }
@@ -106,6 +106,22 @@ export class ProcessMesh {
       (ranks, move) =>
         ranks.flatMap((from) => Array.from({ length: move.size }, (_, at) => from + at * move.stride)),
       [first],
+    );
+  }
+
+  /** Returns the ranks of a pipeline stage, ascending. */
+  ranksOfStage(stage: number): readonly number[] {
+    return this.groupOf(this.rankOf({ pp: stage }), stageAxes(denseAxes));
+  }
+
+  /**
+   * Returns the number of processes over which the parameters of a view are divided: along the axes over
+   * which their gradients are not summed.
+   */
+  numShards(view: MeshView): number {
+    return product(
+      meshViews[view].filter((axis) => !axisFacts[axis].isSummed),
+      this.sizes,
     );
   }
 

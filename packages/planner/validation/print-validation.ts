@@ -1,6 +1,7 @@
 // Prints, as Markdown, the errors of each set with fitted and held-out rows apart, and every row with where
 // the predicted time goes.
 // Usage: npm run validate
+import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../src/index.js';
 import { errorsOf, stepOfRow } from './measured-row.js';
 import { paperOrders } from './paper-orders.js';
@@ -11,14 +12,10 @@ const kinds = {
   attention: 'attention',
   kernels: 'other kernels',
   host: 'host',
-  tensorCommunication: 'tensor',
-  contextCommunication: 'context',
-  expertCommunication: 'expert',
-  pipelineCommunication: 'pipeline',
-  dataCommunication: 'data',
+  ...communicationParts((axis) => axisFacts[axis].word),
   bubble: 'bubble',
   optimizer: 'optimizer',
-} as const satisfies Record<keyof StepBreakdown, string>;
+} satisfies Record<keyof StepBreakdown, string>;
 
 const rows = paperRows.map((row) => {
   const { seconds, breakdown } = predictStepTime(stepOfRow(row));

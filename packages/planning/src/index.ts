@@ -1,5 +1,5 @@
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
-export type { CommunicationScope, DryRunRank, MemoryByKind } from './dry-run/dry-run-rank.js';
+export type { DryRunRank, MemoryByKind } from './dry-run/dry-run-rank.js';
 export {
   type LibraryMemory,
   type PlannedRanks,

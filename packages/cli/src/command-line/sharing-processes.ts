@@ -1,22 +1,22 @@
-import { sharingFlags } from '@mtl/configuration/internal';
-import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { camelCase, copyOfModel, sharedLayout, sharingFlags } from '@mtl/configuration/internal';
+import { ConfigurationError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { joinProcesses } from '@mtl/run-parts/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 
-/** Values of the options of `addSharingFlags`. */
+/** Values of the options of `addSharingFlags`: sizes by the flags in camel case, and others. */
 export interface SharingFlagValues {
-  readonly tensorModelParallelSize: number;
-  /** Default 1: sequences are whole. */
-  readonly contextParallelSize?: number | undefined;
-  readonly pipelineModelParallelSize: number;
-  /** Default 1: all have all experts. */
-  readonly expertModelParallelSize?: number | undefined;
   /** The device of the model. */
   readonly device: Device;
 }
+
+/** Returns the sizes among the values of options by their flags. */
+export const sharingSizes = (values: object): Readonly<Record<string, number | undefined>> =>
+  Object.fromEntries(
+    Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),
+  );
 
 /** This process among those that share a model. */
 export interface SharingProcesses {
@@ -44,8 +44,8 @@ export async function withSharingProcesses(
   flags: SharingFlagValues,
   task: (sharing: SharingProcesses) => Promise<void>,
 ): Promise<void> {
-  const { tensorModelParallelSize, pipelineModelParallelSize, contextParallelSize = 1, device } = flags;
-  const expertModelParallelSize = checkedExpertSize(flags);
+  const { device } = flags;
+  const parallel = sharedLayout(sharingSizes(flags));
   const { world, local } = await joinProcesses({
     variables: process.env,
     timeoutMinutes: undefined,
@@ -53,28 +53,18 @@ export async function withSharingProcesses(
     onMessage: (text) => process.stderr.write(`${text}\n`),
   });
   const size = world?.size ?? 1;
-  const asked = tensorModelParallelSize * contextParallelSize * pipelineModelParallelSize;
-  const context = contextParallelSize > 1 ? ` x context ${contextParallelSize}` : '';
+  const { text, size: asked } = copyOfModel(parallel);
   try {
     if (size !== asked) {
       throw new ConfigurationError(
         'MTL_WORLD_SIZE',
-        `${size} process(es) for a model that ${asked} share: tensor ${tensorModelParallelSize}${context} x pipeline ${pipelineModelParallelSize}`,
+        `${size} process(es) for a model that ${asked} share: ${text}`,
         {
           expected: `${asked} processes`,
           remedy: `start as many with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
         },
       );
     }
-    const parallel = {
-      tensorModelParallelSize,
-      ...(contextParallelSize > 1 && { contextParallelSize }),
-      pipelineModelParallelSize,
-      dataParallelSize: 1,
-      expertModelParallelSize,
-      // experts are whole, whether they have biases, which cannot be split, or not
-      expertTensorParallelSize: 1,
-    };
     const processes = world && new TrainingProcesses({ world, parallel });
     await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
   } catch (error) {
@@ -83,22 +73,4 @@ export async function withSharingProcesses(
     throw error;
   }
   world?.close();
-}
-
-/** The processes that share a layer must divide evenly into those that have different experts. */
-function checkedExpertSize({
-  tensorModelParallelSize,
-  expertModelParallelSize = 1,
-}: SharingFlagValues): number {
-  if (tensorModelParallelSize % expertModelParallelSize === 0) return expertModelParallelSize;
-  const nearest = nearestDivisors(tensorModelParallelSize, expertModelParallelSize);
-  throw new ConfigurationError(
-    'MTL_EXPERT_PARALLEL_SIZE',
-    `--expert-model-parallel-size ${expertModelParallelSize} does not divide --tensor-model-parallel-size ${tensorModelParallelSize}`,
-    {
-      expected: nearest.join(' or '),
-      remedy: `pass --expert-model-parallel-size ${nearest.at(0)}, or a larger --tensor-model-parallel-size`,
-      details: { size: expertModelParallelSize, nearest },
-    },
-  );
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { checkGeneration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { generate, numTokensKept, TextStream } from '@mtl/inference';
 import { defaultSampling } from '@mtl/run-parts/internal';
@@ -21,6 +22,7 @@ import {
   addSharingFlags,
   type SharingFlagValues,
   type SharingProcesses,
+  sharingSizes,
   withSharingProcesses,
 } from '../command-line/sharing-processes.js';
 import { summaries } from './summaries.js';
@@ -54,24 +56,10 @@ export function generateCommand(): Command {
     .addHelpText('after', examples)
     .requires((flags: GenerateFlags, [directory]) => {
       checkPrompts(flags);
-      checkSequencesAreWhole(flags);
+      checkGeneration(sharingSizes(flags));
       return missingModelOrDirectory(flags, directory);
     })
     .action(runGenerate);
-}
-
-/** @throws ConfigurationError MTL_CONTEXT_PARALLEL */
-function checkSequencesAreWhole({ contextParallelSize: size = 1 }: GenerateFlags): void {
-  if (size === 1) return;
-  throw new ConfigurationError(
-    'MTL_CONTEXT_PARALLEL',
-    `--context-parallel-size ${size}: a text is continued on ranks that have all of it`,
-    {
-      expected: '--context-parallel-size 1',
-      remedy: 'leave it out; --tensor-model-parallel-size divides what is kept of a text by heads',
-      details: { size },
-    },
-  );
 }
 
 async function runGenerate(directory: string | undefined, given: GenerateFlags): Promise<void> {

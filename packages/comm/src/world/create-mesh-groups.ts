@@ -1,5 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
-import { type GroupDeclaration, type MeshAxis, membersOf, type ProcessMesh } from '@mtl/layout';
+import { denseAxes, type GroupDeclaration, type MeshAxis, membersOf, type ProcessMesh } from '@mtl/layout';
 import type { ProcessGroup } from '../process-group.js';
 import type { World } from '../world.js';
 
@@ -26,10 +26,10 @@ export function createMeshGroups<const Declared extends Readonly<Record<string, 
   declared: Declared,
 ): MeshGroups<Declared> {
   if (mesh.worldSize !== world.size) {
-    const { tp, cp, dp, pp } = mesh.sizes;
+    const sizes = denseAxes.map((axis) => mesh.sizes[axis]).join(' x ');
     throw new ConfigurationError(
       'MTL_MESH',
-      `a mesh of ${tp} x ${cp} x ${dp} x ${pp} (tp, cp, dp, pp) for ${world.size} processes`,
+      `a mesh of ${sizes} (${denseAxes.join(', ')}) for ${world.size} processes`,
       {
         expected: `${mesh.worldSize} processes`,
         remedy: `start ${mesh.worldSize} processes, or choose sizes whose product is ${world.size}`,

@@ -19,7 +19,7 @@ export {
   parsedFlagsOption,
   runOptionChecks,
 } from '../options/option-checks.js';
-export { inWordsOfOptions } from '../options/run-options.js';
+export { camelCase, inWordsOfOptions } from '../options/run-options.js';
 export { presetsOf } from '../presets/presets.js';
 export { processesText } from '../print-configuration.js';
 export {
@@ -67,10 +67,16 @@ export { conversionFlags, inferenceFlags, sharingFlags, tokenizerFlags } from '.
 export { scheduleOfStep } from '../strategies/pipeline-schedule.js';
 export {
   type AxisSizes,
+  checkGeneration,
+  copyOfModel,
   groupsOfRun,
   layoutText,
+  leastProcesses,
   meshOfRun,
+  modelSharing,
   type PlannedGroup,
+  recordedSizes,
+  sharedLayout,
 } from '../strategies/strategies.js';
 export { type FlagFragment, greatestCommonDivisor } from '../strategies/strategy.js';
 export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation/check-required-flags.js';

@@ -1,7 +1,9 @@
+import type * as z from 'zod';
 import { checkpointFlags } from '../flags/checkpoint-flags.js';
 import { dataFlags } from '../flags/data-flags.js';
 import { redescribed } from '../flags/flag-kinds.js';
 import { trainingFlags } from '../flags/training-flags.js';
+import { sharingHelp, strategyFlags } from '../strategies/strategies.js';
 import { parallelFlags } from './flag-schema.js';
 
 /** The flags of how text becomes tokens, for commands that have no other part of a training run. */
@@ -74,17 +76,9 @@ export const inferenceFlags = {
 };
 
 /** The flags of how the processes of `mtl run` share a trained model. */
-export const sharingFlags = {
-  'tensor-model-parallel-size': redescribed(parallelFlags['tensor-model-parallel-size'], {
-    description: 'Processes that share every layer.',
-  }),
-  'context-parallel-size': redescribed(parallelFlags['context-parallel-size'], {
-    description: 'Processes over which every sequence is divided, to score long texts.',
-  }),
-  'pipeline-model-parallel-size': redescribed(parallelFlags['pipeline-model-parallel-size'], {
-    description: 'Pipeline stages.',
-  }),
-  'expert-model-parallel-size': redescribed(parallelFlags['expert-model-parallel-size'], {
-    description: 'Processes over which the experts of a layer are divided: of those that share the layer.',
-  }),
-};
+export const sharingFlags: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
+  Object.entries(sharingHelp).map(([name, description]) => [
+    name,
+    redescribed(strategyFlags[name as keyof typeof strategyFlags], { description }),
+  ]),
+);

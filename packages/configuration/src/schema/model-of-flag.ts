@@ -3,7 +3,7 @@ import type { ModelKind } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import { loraFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags } from '../flags/data-flags.js';
-import { expertParallelFlags } from '../strategies/expert-parallelism.js';
+import { strategyFlagsOfKind } from '../strategies/strategies.js';
 import { bertFlags, defaultFlags, type FlagName } from './flag-schema.js';
 
 const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
@@ -13,7 +13,7 @@ const gptFlags = new Set<FlagName>([
   ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),
   ...(['load-lora', 'save-lora'] as const),
   ...(Object.keys(loraFlags) as FlagName[]),
-  ...(Object.keys(expertParallelFlags) as FlagName[]),
+  ...(strategyFlagsOfKind('gpt') as FlagName[]),
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);
 

@@ -19,9 +19,9 @@ it('divides sequences over processes that are not those of data', () => {
 it('has a group for keys, and gradients are summed over it as over copies', () => {
   const mesh = meshOfRun(parallelOf('--context-parallel-size 2', 4));
   expect(groupsOfRun(mesh)).toMatchObject({
-    cp: { declaration: ['cp'], plannedAs: 'context' },
+    cp: { declaration: ['cp'], countsAs: 'cp' },
     dp: { declaration: ['dp'] },
-    dense: { declaration: ['cp', 'dp'], plannedAs: 'data' },
+    dense: { declaration: ['cp', 'dp'], countsAs: 'dp' },
   });
 });
 

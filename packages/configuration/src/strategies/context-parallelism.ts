@@ -1,16 +1,14 @@
+import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choices, count, counts } from '../flags/flag-kinds.js';
 import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
-/** The ways in which queries meet the keys of other processes, see @mtl/context-parallel. */
-export type ContextCommunicationName = 'p2p' | 'all_gather' | 'a2a' | 'a2a+p2p';
-
 /** Absent in runs whose sequences are not divided. */
 export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
   /** One word for all layers, or one for each. */
-  readonly cpCommType?: readonly ContextCommunicationName[];
+  readonly cpCommType?: readonly ContextCommunication[];
   /**
    * The number of neighbours that exchange heads, and how many blocks of these form a ring, with `a2a+p2p`.
    */
@@ -44,8 +42,33 @@ type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
  */
 export const contextParallelism = strategy<typeof contextParallelFlags, ContextParallelConfiguration>({
   flags: contextParallelFlags,
-  axes: [{ name: 'cp', word: 'context', sizeOf: ({ contextParallelSize }) => contextParallelSize }],
-  plannedAs: 'context',
+  axes: [
+    { name: 'cp', flag: 'context-parallel-size', sizeOf: ({ contextParallelSize }) => contextParallelSize },
+  ],
+  countsAs: 'cp',
+  communicatesInPasses: true,
+  sharing: {
+    help: {
+      'context-parallel-size': 'Processes over which every sequence is divided, to score long texts.',
+    },
+    // what is scored is computed once: keys for all are the shortest way
+    configure: ({ 'context-parallel-size': size = 1 }) =>
+      size === 1 ? {} : { contextParallelSize: size, cpCommType: ['all_gather'] },
+    refusalOfGeneration: {
+      why: 'a text is continued on ranks that have all of it',
+      remedy: 'leave it out; --tensor-model-parallel-size divides what is kept of a text by heads',
+    },
+  },
+  ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['p2p'] } }) => ({
+    sequence:
+      cp &&
+      contextPartition({
+        group: cp,
+        groupWithTensor: sequences,
+        communication: cpCommType,
+        levels: cpHeads && cpRing && { heads: cpHeads, ring: cpRing },
+      }),
+  }),
   configure: (call) => {
     const { flags: given, notices } = call;
     const size = given.required('context-parallel-size');
@@ -105,7 +128,7 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
 
 interface Communication {
   readonly size: number;
-  readonly words: readonly ContextCommunicationName[];
+  readonly words: readonly ContextCommunication[];
 }
 
 /** Returns the sizes of both levels, where a word needs them. */

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
-import { reductionAxes } from '@mtl/layout';
+import { axisFacts, reductionAxes } from '@mtl/layout';
 import { toggle } from '../flags/flag-kinds.js';
-import { type AxisSize, sizeOfAxis, strategy } from './strategy.js';
+import { type AxisSize, numAlong, strategy } from './strategy.js';
 
 export interface DataParallelConfiguration {
   /** worldSize / (tensor x context x pipeline). */
@@ -22,12 +22,17 @@ const flags = {
 /** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
-  axes: [{ name: 'dp', word: 'data', sizeOf: ({ dataParallelSize }) => dataParallelSize }],
-  plannedAs: 'data',
+  axes: [{ name: 'dp', sizeOf: ({ dataParallelSize }) => dataParallelSize }],
+  countsAs: 'dp',
+  // a trained model is there once
+  sharing: { help: {}, configure: () => ({ dataParallelSize: 1 }) },
   configure: ({ flags: given, worldSize, axes, notices }) => {
     const dataParallelSize = copiesIn(worldSize, axes);
     for (const name of Object.keys(flags) as (keyof typeof flags)[]) {
-      if (given.required(name) && dataParallelSize * sizeOfAxis(axes, 'cp') === 1)
+      if (
+        given.required(name) &&
+        dataParallelSize * numAlong(axes.filter(({ axis }) => axisFacts[axis].isSummed)) === 1
+      )
         notices.push(`--${name} has no effect with one data-parallel rank`);
     }
     if (given.required('overlap-param-gather') && !given.required('use-distributed-optimizer')) {
@@ -49,7 +54,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
 
 /** Returns how many models the processes are, each split along these axes. */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
-  const modelSize = axes.reduce((product, { size }) => product * size, 1);
+  const modelSize = numAlong(axes);
   if (worldSize % modelSize === 0) return worldSize / modelSize;
   const words = axes.map(({ word }) => word).join(' x ');
   const sizes = axes.map(({ size }) => size).join(' x ');

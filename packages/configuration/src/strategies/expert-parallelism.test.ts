@@ -40,10 +40,10 @@ it('has the groups of dispatch and of gradients', () => {
     ),
   );
   expect(groupsOfRun(mesh)).toMatchObject({
-    ep: { declaration: ['ep'], plannedAs: 'expert' },
-    etp: { declaration: ['etp'], plannedAs: 'expert' },
-    experts: { declaration: ['etp', 'ep'], plannedAs: 'expert' },
-    expert: { declaration: ['edp'], plannedAs: 'data' },
+    ep: { declaration: ['ep'], countsAs: 'ep' },
+    etp: { declaration: ['etp'], countsAs: 'ep' },
+    experts: { declaration: ['etp', 'ep'], countsAs: 'ep' },
+    expert: { declaration: ['edp'], countsAs: 'dp' },
   });
 });
 

@@ -1,6 +1,14 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choice, count } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import {
+  type AxisSize,
+  axesOfStage,
+  greatestCommonDivisor,
+  numAlong,
+  type StrategyCall,
+  sizeOfAxis,
+  strategy,
+} from './strategy.js';
 
 /** Absent in runs without experts. */
 export interface ExpertParallelConfiguration {
@@ -38,16 +46,38 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
   axes: [
     {
       name: 'etp',
-      word: 'tensor',
+      flag: 'expert-tensor-parallel-size',
+      recordedAs: 'expertTensor',
       sizeOf: ({ expertTensorParallelSize }) => expertTensorParallelSize,
     },
     {
       name: 'ep',
-      word: 'expert',
+      flag: 'expert-model-parallel-size',
       sizeOf: ({ expertModelParallelSize }) => expertModelParallelSize,
     },
   ],
-  plannedAs: 'expert',
+  countsAs: 'ep',
+  kind: 'gpt',
+  sharing: {
+    help: {
+      'expert-model-parallel-size':
+        'Processes over which the experts of a layer are divided: of those that share the layer.',
+    },
+    configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
+      checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
+      // experts are whole, whether they have biases, which cannot be split, or not
+      return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
+    },
+  },
+  ofModel: ({ groups: { ep, etp, experts }, fields: { moeTokenDispatcherType }, assumedRouting }) => ({
+    expertParallel: {
+      spread: ep,
+      sharing: etp,
+      all: experts,
+      dispatcher: moeTokenDispatcherType,
+      assumedRouting,
+    },
+  }),
   configure: (call) => {
     const { numExperts } = call.model;
     if (numExperts === undefined) return withoutExperts(call);
@@ -82,24 +112,37 @@ function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelCo
 interface SizesOfStage {
   readonly etp: number;
   readonly ep: number;
-  readonly tp: number;
-  readonly cp: number;
-  readonly dp: number;
-  /** Processes of a stage: tp x cp x dp. */
+  /** The axes of a stage, and the processes along them. */
+  readonly axes: readonly AxisSize[];
   readonly stage: number;
 }
 
-function stageOf({ flags: given, axes }: Call): SizesOfStage {
-  const [tp, cp, dp] = [sizeOfAxis(axes, 'tp'), sizeOfAxis(axes, 'cp'), sizeOfAxis(axes, 'dp')];
-  const etp = given.get('expert-tensor-parallel-size') ?? tp;
-  return { etp, ep: given.get('expert-model-parallel-size') ?? 1, tp, cp, dp, stage: tp * cp * dp };
+function stageOf({ flags: given, axes: all }: Call): SizesOfStage {
+  const axes = axesOfStage(all);
+  const etp = given.get('expert-tensor-parallel-size') ?? sizeOfAxis(axes, 'tp');
+  return { etp, ep: given.get('expert-model-parallel-size') ?? 1, axes, stage: numAlong(axes) };
 }
 
-const textOf = ({ tp, cp, dp }: Pick<SizesOfStage, 'tp' | 'cp' | 'dp'>): string =>
-  `tensor ${tp}${cp > 1 ? ` x context ${cp}` : ''} x data ${dp}`;
+const textOf = (axes: readonly AxisSize[]): string =>
+  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
+
+/** The processes that share a layer must divide evenly into those that have different experts. */
+function checkSharedExperts(size: number, numSharing: number): void {
+  if (numSharing % size === 0) return;
+  const nearest = nearestDivisors(numSharing, size);
+  throw new ConfigurationError(
+    'MTL_EXPERT_PARALLEL_SIZE',
+    `--expert-model-parallel-size ${size} does not divide --tensor-model-parallel-size ${numSharing}`,
+    {
+      expected: nearest.join(' or '),
+      remedy: `pass --expert-model-parallel-size ${nearest.at(0)}, or a larger --tensor-model-parallel-size`,
+      details: { size, nearest },
+    },
+  );
+}
 
 /** Checks that an expert splits evenly, over processes of a stage. */
-function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, ...sizes }: SizesOfStage): void {
+function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes }: SizesOfStage): void {
   const name = 'expert-tensor-parallel-size';
   const written =
     given.get(name) === undefined
@@ -120,14 +163,14 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, ...s
   const nearest = nearestDivisors(greatestCommonDivisor(width, stage), etp);
   if (width % etp !== 0) refuse(`does not divide --${flagOfWidth} ${width}`, nearest);
   if (stage % etp !== 0) {
-    refuse(`does not divide the ${stage} processes of a stage (${textOf(sizes)})`, nearest);
+    refuse(`does not divide the ${stage} processes of a stage (${textOf(axes)})`, nearest);
   }
 }
 
 /** Checks that the processes of a stage divide the experts evenly. */
 function checkExpertSize(
   { flags: given }: Call,
-  { etp, ep, stage, numExperts, ...sizes }: SizesOfStage & { readonly numExperts: number },
+  { etp, ep, stage, numExperts, axes }: SizesOfStage & { readonly numExperts: number },
 ): void {
   const name = 'expert-model-parallel-size';
   const shares = stage / etp;
@@ -135,7 +178,7 @@ function checkExpertSize(
   const nearest = nearestDivisors(greatestCommonDivisor(numExperts, shares), ep);
   const problem =
     numExperts % ep === 0
-      ? `does not fit ${stage} processes of a stage (${textOf(sizes)}): ` +
+      ? `does not fit ${stage} processes of a stage (${textOf(axes)}): ` +
         `${etp} x ${ep} processes that share experts do not divide them`
       : `does not divide ${given.written('num-experts')}`;
   throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${given.written(name)} ${problem}`, {

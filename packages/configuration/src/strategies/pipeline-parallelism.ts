@@ -175,11 +175,15 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
   axes: [
     {
       name: 'pp',
-      word: 'pipeline',
+      flag: 'pipeline-model-parallel-size',
       sizeOf: ({ pipelineModelParallelSize }) => pipelineModelParallelSize,
     },
   ],
-  plannedAs: 'pipeline',
+  countsAs: 'pp',
+  sharing: {
+    help: { 'pipeline-model-parallel-size': 'Pipeline stages.' },
+    configure: ({ 'pipeline-model-parallel-size': size = 1 }) => ({ pipelineModelParallelSize: size }),
+  },
   configure: ({ flags: given, model, notices }) => {
     const numStages = given.required('pipeline-model-parallel-size');
     const schedule = scheduleOf(given, model, numStages);

@@ -1,9 +1,27 @@
-import { denseAxes, type GroupDeclaration, ProcessMesh } from '@mtl/layout';
+import { ConfigurationError } from '@mtl/errors';
+import {
+  axisFacts,
+  type CommunicationAxis,
+  denseAxes,
+  type GroupDeclaration,
+  type MeshAxis,
+  meshViews,
+  ProcessMesh,
+} from '@mtl/layout';
 import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
 import { pipelineParallelism } from './pipeline-parallelism.js';
-import type { AxisSize, FlagFragment, Strategy, StrategyCall } from './strategy.js';
+import {
+  type AxisSize,
+  type FlagFragment,
+  greatestCommonDivisor,
+  type ModelSharing,
+  type ModelSharingOptions,
+  numAlong,
+  type Strategy,
+  type StrategyCall,
+} from './strategy.js';
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
@@ -38,9 +56,9 @@ const all = strategies as unknown as readonly AnyStrategy[];
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
-  axes.flatMap(({ name, word, sizeOf }) => {
+  axes.flatMap(({ name, sizeOf }) => {
     const size = sizeOf(fields);
-    return size === undefined ? [] : [{ axis: name, word, size }];
+    return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
   });
 
 /** Configures every strategy by the flags. */
@@ -67,6 +85,106 @@ export type AxisSizes = Pick<
   | 'expertTensorParallelSize'
 >;
 
+/** The flags of the strategies that are for one kind of models. */
+export const strategyFlagsOfKind = (kind: 'gpt' | 'bert'): readonly string[] =>
+  all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
+
+/** The flags that size an axis along which passes communicate on the device. */
+export const flagsOfPassCommunication: readonly string[] = all.flatMap(({ communicatesInPasses, axes }) =>
+  communicatesInPasses === true ? axes.flatMap(({ flag }) => flag ?? []) : [],
+);
+
+/** The help of the flags by which processes share a trained model. */
+export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
+  {},
+  ...all.map(({ sharing }) => sharing?.help),
+);
+
+/**
+ * Returns how processes share a trained model by the values of the flags of `sharingHelp`.
+ *
+ * @throws ConfigurationError for sizes that do not fit each other
+ */
+export function sharedLayout(values: Readonly<Record<string, number | undefined>>): AxisSizes {
+  const axes: AxisSize[] = [];
+  const fields = all.map((each) => {
+    const own = each.sharing?.configure(values, axes) ?? {};
+    axes.push(...axesOf(each, own));
+    return own;
+  });
+  return Object.assign({}, ...fields) as AxisSizes;
+}
+
+/**
+ * Refuses layouts in which texts cannot be continued.
+ *
+ * @throws ConfigurationError MTL_CONTEXT_PARALLEL
+ */
+export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
+  for (const { sharing, axes } of all) {
+    if (sharing?.refusalOfGeneration === undefined) continue;
+    const { why, remedy } = sharing.refusalOfGeneration;
+    const flag = axes.flatMap((axis) => axis.flag ?? []).find((name) => (values[name] ?? 1) > 1);
+    if (flag === undefined) continue;
+    const size = values[flag];
+    throw new ConfigurationError('MTL_CONTEXT_PARALLEL', `--${flag} ${size}: ${why}`, {
+      expected: `--${flag} 1`,
+      remedy,
+      details: { size },
+    });
+  }
+}
+
+/** Returns the options of the stages of a model that say how processes share it. */
+export function modelSharing({
+  groups,
+  parallel,
+  assumedRouting,
+}: Pick<ModelSharingOptions<object>, 'groups' | 'assumedRouting'> & {
+  readonly parallel: Partial<StrategyConfiguration>;
+}): ModelSharing {
+  const parts = all.map(({ ofModel }) => ofModel?.({ groups, fields: parallel, assumedRouting }));
+  return Object.assign({}, ...parts) as ModelSharing;
+}
+
+/** The flags that size axes, by axis. */
+const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
+  all.flatMap(({ axes }) => axes.flatMap(({ name, flag }) => (flag === undefined ? [] : [[name, flag]]))),
+);
+
+/** Returns the fewest processes that the sizes of flags describe: one copy of a model, and of its experts. */
+export function leastProcesses(flags: Readonly<Record<string, unknown>>): number {
+  const sizeOf = (axis: MeshAxis): number => {
+    const { like } = axisFacts[axis];
+    const given = flags[flagsOfAxes.get(axis) ?? ''];
+    return typeof given === 'number' ? given : like === undefined ? 1 : sizeOf(like);
+  };
+  const ofViews = Object.values(meshViews).map((view) =>
+    view.reduce((product, axis) => (axis === 'pp' ? product : product * sizeOf(axis)), 1),
+  );
+  return ofViews.reduce((a, b) => (a / greatestCommonDivisor(a, b)) * b) * sizeOf('pp');
+}
+
+/** The sizes of a run by the keys of its records. */
+export interface RecordedSizes {
+  readonly tensor: number;
+  readonly context?: number;
+  readonly pipeline: number;
+  readonly data: number;
+  readonly expert?: number;
+  readonly expertTensor?: number;
+}
+
+export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
+  Object.fromEntries(
+    all.flatMap(({ axes }) =>
+      axes.flatMap(({ name, sizeOf, recordedAs = axisFacts[name].word }) => {
+        const size = sizeOf(parallel);
+        return size === undefined ? [] : [[recordedAs, size] as const];
+      }),
+    ),
+  ) as unknown as RecordedSizes;
+
 /** Returns the axes that work is split along, in the order of `strategies`. */
 function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
   return all.flatMap((each) => axesOf(each, parallel));
@@ -77,26 +195,34 @@ export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
+const isDense = ({ axis }: Pick<AxisSize, 'axis'>): boolean => denseAxes.some((dense) => dense === axis);
+
+const textOf = (axes: readonly AxisSize[]): string =>
+  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
+
+/** Returns `tensor 2 x pipeline 1`, and the number of processes: those that share one copy of a model. */
+export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
+  const axes = axesOfRun(parallel).filter((each) => isDense(each) && flagsOfAxes.has(each.axis));
+  return { text: textOf(axes), size: numAlong(axes) };
+}
+
 /**
  * Returns `tensor 2 x pipeline 1 x data 2`; of experts that are spread in another way than the rest of a
  * layer also how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
-  const isDense = ({ axis }: AxisSize): boolean => denseAxes.some((dense) => dense === axis);
-  const text = (axes: readonly AxisSize[]): string =>
-    axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
   const dense = axesOfRun(parallel).filter(isDense);
   const { sizes } = meshOfRun(parallel);
-  if (sizes.ep === 1 && sizes.etp === sizes.tp) return text(dense);
-  const copies: AxisSize = { axis: 'edp', word: 'data', size: sizes.edp };
+  if (sizes.ep === 1 && sizes.etp === sizes.tp) return textOf(dense);
+  const copies: AxisSize = { axis: 'edp', word: axisFacts.edp.word, size: sizes.edp };
   const experts = [...axesOfRun(parallel).filter((axis) => !isDense(axis)), copies];
-  return `${text(dense)}, experts: ${text(experts.filter(({ size }) => size > 1))}`;
+  return `${textOf(dense)}, experts: ${textOf(experts.filter(({ size }) => size > 1))}`;
 }
 
-/** A group of processes, and to which part of a step its communication counts. */
+/** A group of processes, and where its communication is counted. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
-  readonly plannedAs: Known['plannedAs'];
+  readonly countsAs: CommunicationAxis;
 }
 
 /**
@@ -114,9 +240,9 @@ export function groupsOfRun(
     readonly parallel?: Partial<AxisSizes> | undefined;
   } = {},
 ): Readonly<Record<string, PlannedGroup>> {
-  const entries = all.flatMap(({ groups, plannedAs }) =>
+  const entries = all.flatMap(({ groups, countsAs }) =>
     Object.entries(groups({ mesh, ends, fields: parallel })).map(
-      ([name, declaration]) => [name, { declaration, plannedAs }] as const,
+      ([name, declaration]) => [name, { declaration, countsAs }] as const,
     ),
   );
   return Object.fromEntries(entries);

@@ -1,4 +1,12 @@
-import type { GroupDeclaration, MeshAxis, ProcessMesh } from '@mtl/layout';
+import {
+  type CommunicationAxis,
+  denseAxes,
+  type GroupDeclaration,
+  type MeshAxis,
+  type ProcessMesh,
+} from '@mtl/layout';
+import type { BuildGptStagesOptions } from '@mtl/models';
+import type { ParallelGroups } from '@mtl/optimizer';
 import type * as z from 'zod';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */
@@ -51,6 +59,14 @@ export interface AxisSize {
   readonly size: number;
 }
 
+/** Returns the axes that divide the processes of a pipeline stage, without those of experts. */
+export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
+  axes.filter(({ axis }) => axis !== 'pp' && denseAxes.some((dense) => dense === axis));
+
+/** Returns the number of processes along axes. */
+export const numAlong = (axes: readonly AxisSize[]): number =>
+  axes.reduce((product, { size }) => product * size, 1);
+
 /** Returns the length of an axis; 1 where no strategy splits work along it. */
 export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
   axes.find(({ axis }) => axis === name)?.size ?? 1;
@@ -66,6 +82,31 @@ export interface StrategyCall<Fragment extends FlagFragment> {
   readonly notices: string[];
 }
 
+/** The options of a model's stages that say how processes share it. */
+export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence' | 'tensorParallel' | 'expertParallel'>;
+
+export interface ModelSharingOptions<Fields extends object> {
+  readonly groups: ParallelGroups;
+  /** Its part of the run's configuration; of a trained model its sizes alone. */
+  readonly fields: Partial<Fields>;
+  /** Routing that a dry run assumes. */
+  readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
+}
+
+/** How processes share a trained model by a strategy. */
+export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
+  /** The flags that commands have which use a trained model, with their help. */
+  readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
+  /**
+   * Returns its fields for the values of these flags, by name.
+   *
+   * @throws ConfigurationError for sizes that do not fit the axes before
+   */
+  configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
+  /** The reason why texts are not continued by processes that share a model so, and what to do instead. */
+  readonly refusalOfGeneration?: { readonly why: string; readonly remedy: string };
+}
+
 /**
  * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axes of the
  * mesh it splits work, and over which groups it communicates. `strategies` lists them.
@@ -79,13 +120,15 @@ export interface Strategy<
   /** Axes of one view of the mesh. */
   readonly axes: readonly {
     readonly name: MeshAxis;
-    /** In texts: `tensor`. */
-    readonly word: string;
+    /** The flag that gives its size. Absent: it is what the others leave of the processes. */
+    readonly flag?: keyof Fragment & string;
+    /** The key of its size in the records of runs. Default: the word of the axis. */
+    readonly recordedAs?: string;
     /** Undefined: what the mesh has by default. */
     readonly sizeOf: (fields: Fields) => number | undefined;
   }[];
-  /** To which part of a step predictions of time count its communication. */
-  readonly plannedAs: 'tensor' | 'context' | 'expert' | 'data' | 'pipeline';
+  /** Where predictions of time count its communication. */
+  readonly countsAs: CommunicationAxis;
   /**
    * Checks the flags and returns its part of a run's configuration.
    *
@@ -99,6 +142,14 @@ export interface Strategy<
    * @throws ConfigurationError as `configure`
    */
   complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
+  /** The only kind of models that it is for. Default: it is for all. */
+  readonly kind?: 'gpt';
+  /** True where passes communicate along its axes on the device, which CUDA graphs do not record. */
+  readonly communicatesInPasses?: true;
+  /** How processes share a trained model by it. Absent: it is for training. */
+  readonly sharing?: StrategySharing<Fragment, Fields>;
+  /** Returns its part of the options of stages, for a process with these groups. Default: there is none. */
+  ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
   /** Returns the groups that it communicates over, by name, if they have several processes. */
   groups(options: {
     readonly mesh: ProcessMesh;

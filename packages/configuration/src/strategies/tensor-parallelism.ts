@@ -21,8 +21,22 @@ export const tensorParallelFlags = {
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
-  axes: [{ name: 'tp', word: 'tensor', sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize }],
-  plannedAs: 'tensor',
+  axes: [
+    {
+      name: 'tp',
+      flag: 'tensor-model-parallel-size',
+      sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize,
+    },
+  ],
+  countsAs: 'tp',
+  communicatesInPasses: true,
+  sharing: {
+    help: { 'tensor-model-parallel-size': 'Processes that share every layer.' },
+    configure: ({ 'tensor-model-parallel-size': size = 1 }) => ({ tensorModelParallelSize: size }),
+  },
+  ofModel: ({ groups: { tp }, fields: { sequenceParallel = false } }) => ({
+    tensorParallel: tp && { group: tp, sequenceParallel },
+  }),
   configure: (call) => {
     const size = call.flags.required('tensor-model-parallel-size');
     const sequenceParallel = call.flags.required('sequence-parallel');

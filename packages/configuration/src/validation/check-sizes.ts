@@ -5,6 +5,7 @@ import type {
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
+import { type AxisSizes, meshOfRun } from '../strategies/strategies.js';
 import type { FlagReader } from './flag-reader.js';
 
 /** The bytes that a process can address on today's 64-bit machines, whatever their memory. */
@@ -16,14 +17,7 @@ interface CheckSizesOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly training: Pick<TrainingConfiguration, 'microBatchSize'>;
-  readonly parallel: Pick<
-    ParallelConfiguration,
-    | 'tensorModelParallelSize'
-    | 'pipelineModelParallelSize'
-    | 'expertModelParallelSize'
-    | 'expertTensorParallelSize'
-    | 'worldSize'
-  >;
+  readonly parallel: AxisSizes & Pick<ParallelConfiguration, 'worldSize'>;
 }
 
 /**
@@ -126,11 +120,10 @@ function tooLarge(options: {
 /** @throws ConfigurationError `MTL_TOO_LARGE` for tensors that a process cannot address */
 function checkAddressable({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { numLayers: layers, hiddenSize: hidden, ffnHiddenSize: ffn, sequenceLength } = model;
-  const numProcesses = parallel.tensorModelParallelSize * parallel.pipelineModelParallelSize;
-  const perParameter = bytesPerParameter / numProcesses;
+  const mesh = meshOfRun(parallel);
+  const perParameter = bytesPerParameter / mesh.numShards('dense');
   const { numExperts = 0, moeFfnHiddenSize: width = ffn } = model;
-  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = 1 } = parallel;
-  const perExpertParameter = bytesPerParameter / (ep * etp * parallel.pipelineModelParallelSize);
+  const perExpertParameter = bytesPerParameter / mesh.numShards('expert');
   const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
   const tokens = training.microBatchSize * sequenceLength;
   // lower bounds: from flags alone

@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
-import { configureStrategies } from '../strategies/strategies.js';
+import type { FlagName } from '../schema/flag-schema.js';
+import { configureStrategies, flagsOfPassCommunication } from '../strategies/strategies.js';
 import type { FlagFragment, FlagsOf, ShardedModel } from '../strategies/strategy.js';
 import type { FlagReader } from './flag-reader.js';
 
@@ -53,7 +54,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 /**
  * Tells whether passes are to be recorded.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` where tensor or context parallelism communicates within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` where processes that share layers communicate within passes
  */
 function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;
@@ -62,11 +63,9 @@ function cudaGraphsOf(flags: FlagReader, notices: string[]): boolean {
     notices.push(`--cuda-graphs has no effect with --device ${device}`);
     return false;
   }
-  const name = (['tensor-model-parallel-size', 'context-parallel-size'] as const).find(
-    (each) => flags.required(each) > 1,
-  );
+  const name = (flagsOfPassCommunication as readonly FlagName[]).find((each) => Number(flags.get(each)) > 1);
   if (name === undefined) return true;
-  const size = flags.required(name);
+  const size = flags.get(name);
   const given = `--cuda-graphs with ${flags.written(name)}`;
   throw new ConfigurationError(
     'MTL_CUDA_GRAPHS',

@@ -2,25 +2,19 @@ import type { ProcessGroup } from '@mtl/comm';
 import type { MeshAxis, MeshView } from '@mtl/layout';
 
 /**
- * The groups of this process along the axes of the mesh, where one without a group has one rank, and by view
- * those over which gradients are summed: `dense` (default: along dp) and `expert` (along edp).
+ * The groups of this process by their roles: along the axes of the mesh, where one without a group has one
+ * rank, and by view those over which gradients are summed: `dense` (default: along dp) and `expert` (along
+ * edp). Strategies declare others, which their own parts of a model read.
  */
 export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, ProcessGroup | undefined>>> & {
   /** All processes of the mesh. */
-  readonly world?: ProcessGroup;
-  /** The processes among which the experts of a layer are: along etp and ep. */
-  readonly experts?: ProcessGroup | undefined;
-  /** The processes that have the rows of the same sequences: along tp and cp. */
-  readonly sequences?: ProcessGroup | undefined;
-  /** The neighbours along cp that exchange heads, and the ranks at one place of all such blocks. */
-  readonly cpHeads?: ProcessGroup | undefined;
-  readonly cpRing?: ProcessGroup | undefined;
+  readonly world?: ProcessGroup | undefined;
   /**
    * The first and the last pipeline stage, which hold a copy each of a tied word embedding; on these stages
    * only.
    */
   readonly embedding?: ProcessGroup | undefined;
-};
+} & Readonly<Record<string, ProcessGroup | undefined>>;
 
 /**
  * The processes that hold copies of a parameter which is replicated over an axis, or partial: all along the

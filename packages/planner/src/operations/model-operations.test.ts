@@ -16,7 +16,7 @@ const shape: LayerShape = {
   tensorParallelSize: 8,
   sequenceParallel: false,
   recomputation: 'none',
-  group: { axis: 'tensor', size: 8, perNode: 8 },
+  group: { axis: 'tp', size: 8, perNode: 8 },
   software: profile.software,
 };
 

@@ -1,3 +1,5 @@
+import type { CommunicationAxis } from '@mtl/layout';
+
 /**
  * An operation of a pass, with the sizes that its time depends on. The lists of this folder are made by hand,
  * for programs that cannot be recorded; dry runs record the operations of the programs here.
@@ -63,7 +65,10 @@ export interface FusedAttentionOperation extends Variant {
 
 /** The ranks of a collective. */
 export interface RankGroup {
-  readonly axis: 'tensor' | 'context' | 'expert' | 'pipeline' | 'data';
+  /** Where its communication is counted. */
+  readonly axis: CommunicationAxis;
+  /** The name that a run declares it under; absent in lists made by hand. */
+  readonly role?: string;
   readonly size: number;
   /** Ranks of the group on one node. */
   readonly perNode: number;

@@ -37,7 +37,7 @@ export function chunkOperations({ model, layout, profile }: StepOptions): ChunkO
     sequenceParallel: (layout.sequenceParallel ?? false) && tensorParallelSize > 1,
     recomputation: layout.recomputation,
     group: {
-      axis: 'tensor',
+      axis: 'tp',
       size: tensorParallelSize,
       perNode: Math.min(tensorParallelSize, hardware.gpusPerNode.value),
     },

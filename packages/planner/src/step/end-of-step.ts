@@ -64,7 +64,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
           {
             collective: 'all-reduce',
             bytes: embedding * software.gradientBytes,
-            group: { axis: 'pipeline', size: 2, perNode: 1 },
+            group: { axis: 'pp', size: 2, perNode: 1 },
           },
           profile,
         );

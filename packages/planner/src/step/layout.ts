@@ -112,5 +112,5 @@ export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'pro
   const { hardware, software } = profile;
   const { tensorParallelSize: t, dataParallelSize: d } = layout;
   const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
-  return { axis: 'data', size: d, perNode, adapters: software.reducesInBuckets ? perNode : 1 };
+  return { axis: 'dp', size: d, perNode, adapters: software.reducesInBuckets ? perNode : 1 };
 }

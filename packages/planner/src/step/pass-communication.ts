@@ -22,7 +22,7 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   const sending = link.latencySeconds.value + ownBytes / (link.bytesPerSecond.value * link.efficiency.value);
   if (isSplit || !software.scattersMessages) return sending;
   const perNode = Math.min(t, hardware.gpusPerNode.value);
-  const group = { axis: 'tensor', size: t, perNode } as const;
+  const group = { axis: 'tp', size: t, perNode } as const;
   return sending + collectiveSeconds({ collective: 'all-gather', bytes, group }, profile);
 }
 

@@ -18,7 +18,7 @@ const matmul: Operation = {
   depth: 4096,
   resultBytes: 2,
 };
-const reduce = (axis: 'tensor' | 'data', bytes = 1e8): CollectiveOperation => ({
+const reduce = (axis: 'tp' | 'dp', bytes = 1e8): CollectiveOperation => ({
   kind: 'collective',
   name: 'sum',
   collective: 'all-reduce',
@@ -46,7 +46,7 @@ describe('predictRecordedStep', () => {
   });
 
   it('hides what was started before other operations, and waits for the rest', () => {
-    const collective = reduce('tensor', 1e7);
+    const collective = reduce('tp', 1e7);
     const hidden: Operation[] = [
       { kind: 'start', id: 1, collective },
       matmul,
@@ -70,7 +70,7 @@ describe('predictRecordedStep', () => {
   it('ends with the slowest rank: reduction, gather, update', () => {
     const schedule = oneStage(1);
     const chunk = { F: [matmul], B: [matmul, matmul] };
-    const operations = [reduce('data'), reduce('data')];
+    const operations = [reduce('dp'), reduce('dp')];
     const step = (isOverlapped: boolean): RecordedStep => ({
       schedule,
       chunks: [chunk],
@@ -88,7 +88,7 @@ describe('predictRecordedStep', () => {
   });
 
   it('counts messages between ranks, and none between chunks of one', () => {
-    const gather = reduce('tensor');
+    const gather = reduce('tp');
     const message = { bytes: 1e9, gather, isInside: true };
     const passes = { F: [matmul], B: [matmul, matmul] };
     const chunks = [passes, passes];

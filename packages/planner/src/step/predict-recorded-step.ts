@@ -1,3 +1,4 @@
+import { type CommunicationPart, communicationPart, communicationParts } from '@mtl/layout';
 import { type PassKind, type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
@@ -85,11 +86,11 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
     breakdown: {
       ...scaled(passes, 1 / numRanks),
       host: passes.host / numRanks + slowest.host,
-      tensorCommunication: passes.tensorCommunication / numRanks + slowest.tensorCommunication,
-      contextCommunication: passes.contextCommunication / numRanks + slowest.contextCommunication,
-      expertCommunication: passes.expertCommunication / numRanks + slowest.expertCommunication,
-      pipelineCommunication: (gather * numGathers) / numRanks + slowest.pipelineCommunication,
-      dataCommunication: slowest.dataCommunication,
+      ...communicationParts((axis) => {
+        const part = communicationPart(axis);
+        const gathers = axis === 'pp' ? gather * numGathers : 0;
+        return (passes[part] + gathers) / numRanks + slowest[part];
+      }),
       bubble: simulation.ranks.reduce((sum, rank) => sum + rank.idle, 0) / numRanks,
       optimizer: slowest.optimizer,
     },
@@ -136,13 +137,8 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
   return placement[from] !== placement[to];
 }
 
-interface EndSeconds {
+interface EndSeconds extends Readonly<Record<CommunicationPart, number>> {
   readonly total: number;
-  readonly dataCommunication: number;
-  readonly pipelineCommunication: number;
-  readonly tensorCommunication: number;
-  readonly contextCommunication: number;
-  readonly expertCommunication: number;
   readonly optimizer: number;
   /** Seconds of the host once a step. */
   readonly host: number;
@@ -167,15 +163,11 @@ function secondsOfEnd(
       (total, passes) => total + kinds.reduce((part, kind) => part + passSeconds(passes[kind]), 0),
       0,
     );
+  const ofGradients =
+    exposedSeconds(reduction, { behind: sum(['B', 'I', 'W']), profile }) +
+    exposedSeconds(gather, { behind: sum(['F']), profile });
   const parts = {
-    dataCommunication:
-      exposedSeconds(reduction, { behind: sum(['B', 'I', 'W']), profile }) +
-      exposedSeconds(gather, { behind: sum(['F']), profile }) +
-      along('data'),
-    pipelineCommunication: along('pipeline'),
-    tensorCommunication: along('tensor'),
-    contextCommunication: along('context'),
-    expertCommunication: along('expert'),
+    ...communicationParts((axis) => along(axis) + (axis === 'dp' ? ofGradients : 0)),
     optimizer: passSeconds(operationsSeconds(kernels, profile)),
     host: hardware.state === 'measured' ? (hardware.rates[0]!.host?.stepSeconds ?? 0) : 0,
   };
@@ -239,6 +231,6 @@ export interface RecordedMessage {
 export function recordedMessageSeconds(message: RecordedMessage | undefined, profile: Profile): number {
   if (message === undefined) return 0;
   const { bytes, isInside } = message;
-  const group = { axis: 'pipeline', size: 2, perNode: isInside ? 2 : 1 } as const;
+  const group = { axis: 'pp', size: 2, perNode: isInside ? 2 : 1 } as const;
   return collectiveSeconds({ collective: 'message', bytes, group }, profile);
 }

@@ -8,9 +8,6 @@ import { messageSeconds, shardedPasses } from './pass-communication.js';
 
 /** Seconds of a step by their use, mean of the ranks; their sum is the step. */
 export interface StepBreakdown extends PassSeconds {
-  /** Messages between stages that a rank waits for after a pass, and the sum of embedding gradients. */
-  pipelineCommunication: number;
-  dataCommunication: number;
   /** Time in which ranks wait for other stages. */
   bubble: number;
   optimizer: number;

@@ -156,7 +156,7 @@ describe('times of a measured profile', () => {
     });
     const ofSize = (size: number) =>
       collectiveSeconds(
-        { collective: 'all-reduce', bytes: 1e6, group: { axis: 'data', size, perNode: size } },
+        { collective: 'all-reduce', bytes: 1e6, group: { axis: 'dp', size, perNode: size } },
         own,
       );
     expect(ofSize(4)).toBeCloseTo(1e-3, 12);
@@ -164,7 +164,7 @@ describe('times of a measured profile', () => {
   });
 
   it('end where nothing was measured between machines', () => {
-    const group = { axis: 'data', size: 4, perNode: 2 } as const;
+    const group = { axis: 'dp', size: 4, perNode: 2 } as const;
     expect(() => collectiveSeconds({ collective: 'all-reduce', bytes: 1, group }, profile)).toThrow(
       expect.objectContaining({
         code: 'MTL_PROFILE',

@@ -1,34 +1,24 @@
+import { type CommunicationPart, communicationPart, communicationParts } from '@mtl/layout';
 import type { CollectiveOperation, Operation } from '../operations/operation.js';
 import type { Profile } from '../profiles/profile.js';
 import { collectiveSeconds } from './collective-seconds.js';
 import { hardwareTimes } from './hardware-times.js';
 import type { OperationTimes } from './measured-times.js';
 
-/** Seconds of a pass by their use. */
-export interface PassSeconds {
+/**
+ * Seconds of a pass by their use. Communication is that which computation waits for, and the cost of hidden
+ * one, by its axis.
+ */
+export interface PassSeconds extends Record<CommunicationPart, number> {
   matmuls: number;
   attention: number;
   kernels: number;
-  /** Tensor-parallel collectives that computation waits for, and the cost of hidden ones. */
-  tensorCommunication: number;
-  /** Such collectives on keys and values of sequences that processes share. */
-  contextCommunication: number;
-  /** Such collectives on tokens on their way to the processes of their experts and back. */
-  expertCommunication: number;
   /** Time in which the GPU waits for the host to start operations. */
   host: number;
 }
 
 export function noSeconds(): PassSeconds {
-  return {
-    matmuls: 0,
-    attention: 0,
-    kernels: 0,
-    tensorCommunication: 0,
-    contextCommunication: 0,
-    expertCommunication: 0,
-    host: 0,
-  };
+  return { matmuls: 0, attention: 0, kernels: 0, ...communicationParts(() => 0), host: 0 };
 }
 
 /** Returns the time of operations that run one after the other on one GPU. */
@@ -45,15 +35,6 @@ export function operationsSeconds(operations: readonly Operation[], profile: Pro
 export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
-
-/** The part in which collectives of an axis are counted; other axes are counted as tensor parallelism. */
-const communicationOf = {
-  tensor: 'tensorCommunication',
-  context: 'contextCommunication',
-  expert: 'expertCommunication',
-  pipeline: 'tensorCommunication',
-  data: 'tensorCommunication',
-} as const satisfies Readonly<Record<CollectiveOperation['group']['axis'], keyof PassSeconds>>;
 
 /** The clock of a pass. Collectives that were started run one after the other behind computation. */
 class PassClock {
@@ -117,7 +98,7 @@ class PassClock {
   }
 
   #communicate({ group }: CollectiveOperation, seconds: number): void {
-    this.seconds[communicationOf[group.axis]] += seconds;
+    this.seconds[communicationPart(group.axis)] += seconds;
   }
 
   /** Waits for a collective; not for one that was started in another pass, which has ended by then. */

@@ -23,7 +23,7 @@ const allReduce = (size: number, perNode: number, bytes = 1e9): CollectiveOperat
   name: 'sum',
   collective: 'all-reduce',
   bytes,
-  group: { axis: 'tensor', size, perNode },
+  group: { axis: 'tp', size, perNode },
 });
 
 describe('matmulSeconds', () => {

@@ -18,43 +18,7 @@ import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/run-parts/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
-
-/** The groups of each scope, in the order in which one that serves several counts for the first. */
-const groupsOfScopes = {
-  tp: 'tp',
-  cp: 'cp',
-  cpHeads: 'cpHeads',
-  cpRing: 'cpRing',
-  sequences: 'sequences',
-  ep: 'ep',
-  etp: 'etp',
-  experts: 'experts',
-  // gradients are summed over processes that share sequences as well
-  dp: 'dense',
-  edp: 'expert',
-  pp: 'pp',
-  embedding: 'embedding',
-  world: 'world',
-} as const satisfies Readonly<Record<string, keyof ParallelGroups>>;
-
-/**
- * Who a rank communicates with: the ranks along an axis, those among which experts are along both of theirs,
- * the other owner of a tied embedding, or all ranks.
- */
-export type CommunicationScope = keyof typeof groupsOfScopes;
-
-/** In which passes communicate, each micro-batch. */
-const scopesOfPasses: ReadonlySet<CommunicationScope> = new Set([
-  'tp',
-  'cp',
-  'cpHeads',
-  'cpRing',
-  'sequences',
-  'ep',
-  'etp',
-  'experts',
-  'pp',
-]);
+import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
 
 /** Memory, FLOPs and communication of a training run on one rank. */
 export interface DryRunRank {
@@ -67,8 +31,8 @@ export interface DryRunRank {
   readonly memoryByKind: MemoryByKind;
   /** FLOPs of one step, as operations count them. */
   readonly flops: number;
-  /** Bytes that the rank sends in one step; absent where it communicates with none. */
-  readonly sentBytes: Readonly<Partial<Record<CommunicationScope, number>>>;
+  /** Bytes that the rank sends in one step, by the name of a `CommunicationScope` that it has a group of. */
+  readonly sentBytes: Readonly<Record<string, number>>;
 }
 
 /** Told of what a rank does: of passes and of the end of a step, and of what it communicates. */
@@ -117,7 +81,8 @@ export async function dryRunRank(
   const memory = new PeakMemory(device);
   const processes = processesOf(configuration, { rank, listener });
   const recipe = recipeOf(configuration);
-  const passes = new CountedPasses(processes.groups);
+  const scopes = communicationScopes(configuration.parallel);
+  const passes = new CountedPasses(processes.groups, scopes);
   const recorder: PipelineRecorder = {
     span: (activity, body) => {
       const listened = listener === undefined ? body : () => listener.span(activity, body);
@@ -144,11 +109,11 @@ export async function dryRunRank(
       progress: undefined,
       extensions: [listener && stepRecording(listener)],
     });
-    const sentBefore = sentBytesOf(processes.groups);
+    const sentBefore = sentBytesOf(processes.groups, scopes);
     resetCountedFlops();
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
-    const sent = sentBytesOf(processes.groups);
+    const sent = sentBytesOf(processes.groups, scopes);
     // of what was counted, the passes that were not run
     const more = scale - 1;
     return {
@@ -160,7 +125,7 @@ export async function dryRunRank(
       flops: (countedFlops() + more * passes.flops) / steps,
       sentBytes: Object.fromEntries(
         [...sent].map(([scope, bytes]) => [
-          scope,
+          scope.name,
           (bytes - sentBefore.get(scope)! + more * passes.sentBytes(scope)) / steps,
         ]),
       ),
@@ -183,12 +148,15 @@ function processesOf(
   return new TrainingProcesses({ world, parallel, areApart: true, ends: [placement[0]!, placement.at(-1)!] });
 }
 
-/** Bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
-function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, number> {
+/** Returns the bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
+function sentBytesOf(
+  groups: ParallelGroups,
+  scopes: readonly CommunicationScope[],
+): ReadonlyMap<CommunicationScope, number> {
   const seen = new Set<unknown>();
   const sent = new Map<CommunicationScope, number>();
-  for (const [scope, name] of entriesOf(groupsOfScopes)) {
-    const group = groups[name];
+  for (const scope of scopes) {
+    const group = groups[scope.role];
     if (group === undefined || seen.has(group)) continue;
     seen.add(group);
     sent.set(
@@ -199,25 +167,24 @@ function sentBytesOf(groups: ParallelGroups): ReadonlyMap<CommunicationScope, nu
   return sent;
 }
 
-const entriesOf = <Key extends string, Value>(record: Readonly<Record<Key, Value>>) =>
-  Object.entries(record) as [Key, Value][];
-
 /** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
 class CountedPasses implements PipelineRecorder {
   flops = 0;
   readonly #groups: ParallelGroups;
+  readonly #scopes: readonly CommunicationScope[];
   readonly #sentBytes = new Map<CommunicationScope, number>();
 
-  constructor(groups: ParallelGroups) {
+  constructor(groups: ParallelGroups, scopes: readonly CommunicationScope[]) {
     this.#groups = groups;
+    this.#scopes = scopes;
   }
 
   span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
     if (kind !== 'step') return body();
-    const [flops, sent] = [countedFlops(), sentBytesOf(this.#groups)];
+    const [flops, sent] = [countedFlops(), sentBytesOf(this.#groups, this.#scopes)];
     const result = body();
     this.flops += countedFlops() - flops;
-    for (const [scope, bytes] of sentBytesOf(this.#groups)) {
+    for (const [scope, bytes] of sentBytesOf(this.#groups, this.#scopes)) {
       const before = this.#sentBytes.get(scope) ?? 0;
       this.#sentBytes.set(scope, before + bytes - sent.get(scope)!);
     }
@@ -226,7 +193,7 @@ class CountedPasses implements PipelineRecorder {
 
   /** Gradients are reduced once a step, also where that begins within the last pass. */
   sentBytes(scope: CommunicationScope): number {
-    return scopesOfPasses.has(scope) ? (this.#sentBytes.get(scope) ?? 0) : 0;
+    return scope.isOfPasses ? (this.#sentBytes.get(scope) ?? 0) : 0;
   }
 }
 

@@ -111,7 +111,7 @@ export function distinctRanks(configuration: PretrainingConfiguration): readonly
   return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
     const isAtEnd = stage === 0 || stage === pp - 1;
     const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
-    return [...positions].map((each) => mesh.rankOf({ tp: each, cp: 0, dp: 0, pp: stage }));
+    return [...positions].map((each) => mesh.rankOf({ tp: each, pp: stage }));
   });
 }
 

@@ -1,13 +1,12 @@
 import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
 import {
-  type Flags,
   type ParsedFlags,
   type PretrainingConfiguration,
   printConfiguration,
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { greatestCommonDivisor, layoutText, withLoadedFlags } from '@mtl/configuration/internal';
+import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
 import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
@@ -43,18 +42,6 @@ export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
-}
-
-/** Returns the processes of one copy of the model, or of as many copies as its experts are spread over. */
-function leastProcesses({
-  'tensor-model-parallel-size': tensor = 1,
-  'context-parallel-size': context = 1,
-  'pipeline-model-parallel-size': pipeline = 1,
-  'expert-model-parallel-size': expert = 1,
-  'expert-tensor-parallel-size': sharing = tensor,
-}: Flags): number {
-  const [copy, experts] = [tensor * context, expert * sharing];
-  return (copy / greatestCommonDivisor(copy, experts)) * experts * pipeline;
 }
 
 /** Datasets are not opened, and none needs to be named. */

@@ -77,7 +77,7 @@ async function peakOf(configuration: PretrainingConfiguration, rank: number): Pr
     const { pp: stage } = mesh.coordinatesOf(rank);
     const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
     const { model } = await dryRunModel(configuration);
-    const firstOfStage = mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp: stage });
+    const firstOfStage = mesh.rankOf({ pp: stage });
     return (await dryRunRank(run, { rank: firstOfStage, model })).peakBytes;
   } catch {
     return undefined;

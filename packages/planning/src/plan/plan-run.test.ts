@@ -54,7 +54,7 @@ describe('recordRun', () => {
     expect(message).toEqual({ bytes: (4 * 32 * 2 * 64) / 2, gather: undefined, isInside: false });
     const [first] = ends;
     expect(first!.reduction.isOverlapped).toBe(true);
-    const group = { axis: 'data', size: 2, perNode: 2 };
+    const group = { axis: 'dp', size: 2, perNode: 2 };
     expect(first!.reduction.operations[0]).toMatchObject({ collective: 'reduce-scatter', group });
     expect(first!.gather.operations[0]).toMatchObject({ collective: 'all-gather', group });
     const names = first!.operations.flatMap((operation) => ('name' in operation ? [operation.name] : []));
@@ -140,9 +140,9 @@ describe('recordRun of experts', () => {
       operations.flatMap((operation) =>
         operation.kind === 'start' ? [operation.collective.group.axis] : [],
       );
-    expect(new Set(axesOf(step.chunks[0]!.F!))).toEqual(new Set(['expert']));
+    expect(new Set(axesOf(step.chunks[0]!.F!))).toEqual(new Set(['ep']));
     const [{ reduction }] = step.ends as [(typeof step.ends)[number]];
-    expect(new Set(reduction.operations.map(({ group }) => group.axis))).toEqual(new Set(['data']));
+    expect(new Set(reduction.operations.map(({ group }) => group.axis))).toEqual(new Set(['dp']));
     const names = reduction.operations.map(({ collective }) => collective);
     const isSharded = options.layout?.useDistributedOptimizer === true;
     expect(new Set(names)).toEqual(new Set([isSharded ? 'reduce-scatter' : 'all-reduce']));

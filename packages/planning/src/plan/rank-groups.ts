@@ -14,13 +14,13 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
   const mesh = meshOfRun(parallel);
   const declared = groupsOfRun(mesh, { parallel });
   const groupNamed = (name: string): RankGroup => {
-    const { declaration, plannedAs } = declared[name] ?? { plannedAs: 'pipeline' };
+    const { declaration, countsAs } = declared[name] ?? { countsAs: 'pp' };
     const ranks = declaration && membersOf(declaration, { mesh, rank: 0 });
     const [first = 0, second = 1] = ranks ?? [];
     const [size, distance] = [ranks?.length ?? mesh.worldSize, second - first];
     const isInside = distance * (size - 1) < gpusPerNode;
     const perNode = isInside ? size : Math.max(1, Math.floor(gpusPerNode / distance));
-    return { axis: plannedAs, size, perNode: Math.min(size, perNode) };
+    return { axis: countsAs, role: name, size, perNode: Math.min(size, perNode) };
   };
   // every collective of a recorded step asks
   const known = new Map<string, RankGroup>();

@@ -213,7 +213,7 @@ class StepRecording implements StepListener {
     // of a ring what is received counts: as much is sent meanwhile
     if (operation.operation === 'send') return;
     const collective = collectiveOf(operation, this.#groupNamed(operation.group));
-    if (collective.group.axis === 'data' && collective.bytes >= smallestBucket) {
+    if (collective.group.axis === 'dp' && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
       else {
         this.#reduction.push(collective);

@@ -5,10 +5,10 @@ import type {
   ScheduleConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
-import { contextPartition } from '@mtl/context-parallel';
+import { modelSharing, scheduleOfStep } from '@mtl/configuration/internal';
 import type { DType } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';
+import { reductionAxes } from '@mtl/layout';
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
@@ -36,13 +36,12 @@ export type AssumedRouting = NonNullable<
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
   readonly configuration: Pick<PretrainingConfiguration, 'lora'> & {
     readonly parallel: ScheduleConfiguration &
+      Partial<ParallelConfiguration> &
       Pick<
         ParallelConfiguration,
         | 'device'
         | 'layerLayout'
         | 'sequenceParallel'
-        | 'cpCommType'
-        | 'moeTokenDispatcherType'
         | 'cudaGraphs'
         | 'overlapGradReduce'
         | 'useDistributedOptimizer'
@@ -92,7 +91,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     const advice = balanceAdvice(configuration, { model, work, schedule: step });
     if (advice !== undefined) onMessage(advice);
   }
-  const { tp, cp, cpHeads, cpRing, sequences, pp, dp, ep, etp, experts } = processes.groups;
+  const { groups } = processes;
   const { stages, parameters, units } = options.buildStages({
     model,
     lora: loraOf(configuration, model),
@@ -103,27 +102,12 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     rank: processes.coordinates.pp,
     seed: training.seed,
     recomputation: training.recompute,
-    sequence:
-      cp &&
-      contextPartition({
-        group: cp,
-        groupWithTensor: sequences,
-        communication: parallel.cpCommType ?? ['p2p'],
-        levels: cpHeads && cpRing && { heads: cpHeads, ring: cpRing },
-      }),
-    tensorParallel: tp && { group: tp, sequenceParallel: parallel.sequenceParallel },
-    expertParallel: {
-      spread: ep,
-      sharing: etp,
-      all: experts,
-      dispatcher: parallel.moeTokenDispatcherType,
-      assumedRouting: options.assumedRouting,
-    },
+    ...modelSharing({ groups, parallel, assumedRouting: options.assumedRouting }),
   });
   const { numMicroBatches } = training;
   const { releasesValues } = stores[storeOf(parallel)];
   // gradients are summed over processes that share sequences as well
-  const isReplicated = dp !== undefined || cp !== undefined;
+  const isReplicated = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
   const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated, releasesValues, onMessage })
     ? graphedStages(stages, {
         device,
@@ -137,11 +121,11 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     dtype,
     device,
     recorder,
-    group: pp,
+    group: groups.pp,
     // a dry run has one rank, which knows what the others hold
     placement: hasValues(device) ? undefined : placement,
     stages: graphed ?? stages,
-    replicas: parallel.sequenceParallel ? undefined : tp,
+    replicas: parallel.sequenceParallel ? undefined : groups.tp,
   });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();

@@ -41,6 +41,8 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
+  /** The sizes that the mesh was made of, and what strategies ask for with them. */
+  readonly parallel: AxisSizes;
   readonly coordinates: MeshCoordinates;
   /** Empty for a process alone. */
   readonly groups: ParallelGroups;
@@ -52,6 +54,7 @@ export class TrainingProcesses {
     checkOptions(options, { of: 'TrainingProcesses', checks });
     const { world, parallel, ends, areApart = false } = options;
     this.mesh = meshOfRun(parallel);
+    this.parallel = parallel;
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;
@@ -125,9 +128,9 @@ function groupsAlong(
   const declared = Object.entries(groupsOfRun(mesh, { ends, parallel })).filter(([, { declaration }]) =>
     axesOf(declaration).some((axis) => mesh.sizes[axis] > 1),
   );
-  const parts = areApart ? [...new Set(declared.map(([, { plannedAs }]) => plannedAs))] : [undefined];
+  const parts = areApart ? [...new Set(declared.map(([, { countsAs }]) => countsAs))] : [undefined];
   const created = parts.map((part) => {
-    const own = declared.filter(([, { plannedAs }]) => part === undefined || plannedAs === part);
+    const own = declared.filter(([, { countsAs }]) => part === undefined || countsAs === part);
     const declarations = own.map(([name, { declaration }]) => [name, declaration] as const);
     const { close: _, ...groups } = createMeshGroups(world, mesh, Object.fromEntries(declarations));
     return groups;

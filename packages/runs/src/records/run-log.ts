@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { recordedSizes } from '@mtl/configuration/internal';
 import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
 import type { ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
@@ -173,13 +174,7 @@ function startOf(options: StartRunOptions): RunStart {
     threads,
     layout: {
       worldSize: parallel.worldSize,
-      tensor: parallel.tensorModelParallelSize,
-      ...(parallel.contextParallelSize === undefined ? {} : { context: parallel.contextParallelSize }),
-      pipeline: parallel.pipelineModelParallelSize,
-      data: parallel.dataParallelSize,
-      ...(parallel.expertModelParallelSize === undefined
-        ? {}
-        : { expert: parallel.expertModelParallelSize, expertTensor: parallel.expertTensorParallelSize }),
+      ...recordedSizes(parallel),
     },
     datasets: datasets(),
   };

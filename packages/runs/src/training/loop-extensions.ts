@@ -56,12 +56,11 @@ export function rankWatchOf(
         ? new HostClock({ waitedSeconds: () => waitedSeconds(groups) })
         : undefined;
   if (world === undefined || clock === undefined) return undefined;
-  const first = Array.from({ length: mesh.sizes.pp }, (_, pp) => mesh.rankOf({ tp: 0, cp: 0, dp: 0, pp }));
   return new RankWatch({
     world,
     hosts,
     clock,
-    peers: first.map((rank) => mesh.groupOf(rank, ['tp', 'cp', 'dp'])),
+    peers: Array.from({ length: mesh.sizes.pp }, (_, stage) => mesh.ranksOfStage(stage)),
     interval: logging.logInterval,
     peakBytes: () => memoryStatistics(device).peakBytes,
     ...times,

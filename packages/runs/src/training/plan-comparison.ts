@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { operationStatistics } from '@mtl/kernels';
+import { communicationAxes, communicationPart } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import { openProfile } from '@mtl/planner';
 import { planRun, type RunPlan } from '@mtl/planning';
@@ -131,12 +132,7 @@ interface ComparedPart {
  */
 function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
   const { bubble } = breakdown;
-  const communication =
-    breakdown.tensorCommunication +
-    breakdown.contextCommunication +
-    breakdown.expertCommunication +
-    breakdown.pipelineCommunication +
-    breakdown.dataCommunication;
+  const communication = communicationAxes.reduce((sum, axis) => sum + breakdown[communicationPart(axis)], 0);
   if (simulation.ranks.length > 1) {
     const waiting = communication + simulation.ranks[0]!.idle / 1000;
     const computing = measured.matmuls + measured.attention + measured.rest;

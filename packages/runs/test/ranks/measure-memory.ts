@@ -1,7 +1,7 @@
 import type { ProcessGroup, World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
-import type { CommunicationScope, DryRunRank } from '@mtl/planning';
+import type { DryRunRank } from '@mtl/planning';
 import { dryRunRank, metaRun } from '@mtl/planning/internal';
 import { openTraining, type Pretraining } from '../../src/index.js';
 
@@ -63,10 +63,10 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
 /** By the scopes that a group serves, which a dry run tells apart: `dp+ep`. */
 function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
   const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
-  const scopesOf = new Map<ProcessGroup, CommunicationScope[]>();
+  const scopesOf = new Map<ProcessGroup, string[]>();
   for (const [scope, group] of Object.entries({ tp, cp, sequences, ep, etp, experts, dp, edp, pp })) {
     if (group === undefined) continue;
-    scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope as CommunicationScope]);
+    scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope]);
   }
   return [...scopesOf].map(([group, scopes]) => [
     scopes.join('+'),

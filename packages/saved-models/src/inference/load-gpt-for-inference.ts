@@ -1,7 +1,6 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import type { TrainedOn } from '@mtl/configuration/internal';
-import { contextPartition } from '@mtl/context-parallel';
+import { modelSharing, type TrainedOn } from '@mtl/configuration/internal';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import {
@@ -148,7 +147,8 @@ function partOf(
   },
 ): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
-  const { tp, cp, sequences, pp, ep, etp, experts } = processes?.groups ?? {};
+  const { groups = {}, parallel = {} } = processes ?? {};
+  const { pp } = groups;
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
     model,
@@ -163,11 +163,7 @@ function partOf(
       layout: 'balanced',
       work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
-    // what is scored is computed once: keys for all are the shortest way
-    sequence:
-      cp && contextPartition({ group: cp, groupWithTensor: sequences, communication: ['all_gather'] }),
-    tensorParallel: tp && { group: tp, sequenceParallel: false },
-    expertParallel: { spread: ep, sharing: etp, all: experts },
+    ...modelSharing({ groups, parallel }),
   });
   const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
   return { whole, stages, parameters };

@@ -1,4 +1,5 @@
 import { Tensor } from '@mtl/kernels';
+import { reductionAxes } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
@@ -37,7 +38,7 @@ export class Ranks {
 
   /** True if this rank is the first of those that share every sequence. */
   get isFirstOfSequence(): boolean {
-    return (this.#groups.cp?.rank ?? 0) === 0;
+    return reductionAxes.dense.every((axis) => axis === 'dp' || (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { layoutText, scheduleOfStep } from '@mtl/configuration/internal';
+import { axisFacts, communicationParts } from '@mtl/layout';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { PlannedRanks, RunPlan } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
@@ -176,11 +177,7 @@ export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   matmuls: 'matmuls',
   attention: 'attention',
   kernels: 'other kernels',
-  tensorCommunication: 'exposed tensor communication',
-  contextCommunication: 'exposed context communication',
-  expertCommunication: 'exposed expert communication',
-  pipelineCommunication: 'exposed pipeline communication',
-  dataCommunication: 'exposed data communication',
+  ...communicationParts((axis) => `exposed ${axisFacts[axis].word} communication`),
   bubble: 'bubble',
   optimizer: 'optimizer',
   host: 'waiting for the host',

@@ -1,5 +1,4 @@
 import { gptModelOf, type PretrainingConfiguration } from '@mtl/configuration';
-import { meshOfRun } from '@mtl/configuration/internal';
 import type { LoraConfiguration } from '@mtl/formats';
 import { loraModules } from '@mtl/formats/internal';
 import type { Profile, RecordedMessage } from '@mtl/planner';
@@ -89,7 +88,6 @@ async function costsOf(
   { profile, ...sizes }: Pick<RecordPartsOptions, 'profile'> & ProxySizes,
 ) {
   const proxy = proxyOf(configuration, sizes);
-  const { cp, dp, edp } = meshOfRun(proxy.parallel).sizes;
   const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
     hasRowSumRates: profile.hardware.state === 'measured',
@@ -101,10 +99,7 @@ async function costsOf(
     const { memoryByKind } = run.ranks.find(({ coordinates }) => coordinates.pp === stage)!;
     const { parameters, gradients, optimizer, temporary } = memoryByKind;
     const { operations, reduction } = run.step.ends[stage]!;
-    // groups of one size take the same time
-    const ofExperts = reduction.operations.filter(
-      ({ group }) => group.size !== cp * dp && group.size === edp,
-    );
+    const ofExperts = reduction.operations.filter(({ group }) => group.role === 'expert');
     const seconds = (all: typeof operations = []): number => passSeconds(operationsSeconds(all, profile));
     return {
       forward: seconds(passes.F),
@@ -125,9 +120,7 @@ async function costsOf(
   };
   const sharedBytes = run.step.ends[0]!.operations.reduce(
     (sum, operation) =>
-      operation.kind === 'collective' &&
-      operation.group.axis === 'pipeline' &&
-      operation.bytes >= smallestBucket
+      operation.kind === 'collective' && operation.group.axis === 'pp' && operation.bytes >= smallestBucket
         ? sum + operation.bytes
         : sum,
     0,

@@ -1,0 +1,32 @@
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { type MeshView, reductionAxes } from '@mtl/layout';
+
+/** The communication of a rank that is counted under one name. */
+export interface CommunicationScope {
+  /** The name, in reports: an axis, or the role of a group. */
+  readonly name: string;
+  /** The role of its group. */
+  readonly role: string;
+  /** True where passes communicate in it, each micro-batch. */
+  readonly isOfPasses: boolean;
+}
+
+/**
+ * Returns the scopes of a run, in the order in which a group that serves several counts for the first: the
+ * groups that strategies declare, and all ranks. Gradients of a view, which are summed over processes that
+ * share sequences as well, are counted by the name of the axis of copies, whose own group is left out.
+ */
+export function communicationScopes(parallel: AxisSizes): readonly CommunicationScope[] {
+  const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];
+  const nameOfView = new Map(reductions.map(([view, axes]): [string, string] => [view, axes.at(-1)!]));
+  const namesOfViews = new Set(nameOfView.values());
+  const declared = Object.entries(groupsOfRun(meshOfRun(parallel), { parallel }));
+  const scopes = declared
+    .filter(([role]) => !namesOfViews.has(role))
+    .map(([role, { declaration }]) => ({
+      name: nameOfView.get(role) ?? role,
+      role,
+      isOfPasses: !nameOfView.has(role) && !('stages' in declaration),
+    }));
+  return [...scopes, { name: 'world', role: 'world', isOfPasses: false }];
+}
