@@ -83,7 +83,7 @@ export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
     }
   }
 
-  /** Returns the loss of a micro-batch with its dropout; losses are there after the input half of backward. */
+  /** Returns the loss of a micro-batch, dropout included; the input half of backward makes losses. */
   #lossOf(batch: Batch): number {
     const { stage } = this;
     const [call] = this.#options.callsOf([batch]);
