@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
+import { inWholeRuns, numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { MuonFixture, MuonStepsArgument, MuonStepsResult } from './ranks/muon-steps.js';
@@ -67,14 +67,23 @@ const float32Tolerance = 1e-5;
 const bfloat16Tolerance = 2e-2;
 
 const compared = [0, 1, 2].flatMap((which) => [1, 100].map((numSteps) => ({ case: which, numSteps })));
-let alone: Awaited<ReturnType<typeof run>>;
+/** The steps after which ranks must have the bits of one process. */
+const shared = [0, 1, 2].flatMap((which) =>
+  [1, numberInRuns({ whole: 100, fast: 20 })].map((numSteps) => ({ case: which, numSteps })),
+);
+const joinedQkv = { numSteps: 1, splitQkv: false } as const;
+let [alone, sharedAlone]: Awaited<ReturnType<typeof run>>[] = [];
+let [joinedAlone, untouched]: Awaited<ReturnType<typeof run>> = [];
 beforeAll(async () => {
-  alone = await run({ tp: 1, dp: 1 }, compared);
+  const all = await run({ tp: 1, dp: 1 }, [joinedQkv, { numSteps: 0 }, ...compared, ...shared]);
+  [joinedAlone, untouched] = all;
+  alone = all.slice(2, 2 + compared.length);
+  sharedAlone = all.slice(2 + compared.length);
 });
 
 it('matches torch.optim.Muon after 1 and 100 steps', () => {
   compared.forEach(({ case: which, numSteps }, index) => {
-    const { values, results } = alone[index]!;
+    const { values, results } = alone![index]!;
     const isFloat32 = fixture.cases[which]!.dtype === 'float32';
     expect(distance(values, which, numSteps)).toBeLessThan(isFloat32 ? float32Tolerance : bfloat16Tolerance);
     expect(results[0]!.gradientsAreClear).toBe(true);
@@ -82,66 +91,62 @@ it('matches torch.optim.Muon after 1 and 100 steps', () => {
 });
 
 describe('Muon over ranks', () => {
-  it.each([2, ...inWholeRuns(4)])('gives the bits of one process, tensor-parallel size %i', async (tp) => {
-    const sharded = await run({ tp, dp: 1 }, compared);
-    expect(sharded.map(({ values }) => values)).toEqual(alone.map(({ values }) => values));
-    expect(
-      sharded.flatMap(({ results }) => results).every(({ gradientsAreClear }) => gradientsAreClear),
-    ).toBe(true);
-  });
+  it.each([2, ...inWholeRuns(4)])(
+    'gives the bits of one process, queries, keys and values joined or not, tensor-parallel size %i',
+    async (tp) => {
+      const [split, joined, ...sharded] = await run({ tp, dp: 1 }, [{ numSteps: 1 }, joinedQkv, ...shared]);
+      expect(sharded.map(({ values }) => values)).toEqual(sharedAlone!.map(({ values }) => values));
+      expect(
+        sharded.flatMap(({ results }) => results).every(({ gradientsAreClear }) => gradientsAreClear),
+      ).toBe(true);
+      // queries, keys and values as one matrix if asked to
+      expect(joined!.values).toEqual(joinedAlone!.values);
+      expect(joined!.values.gated).toEqual(split!.values.gated);
+      expect(joined!.values.qkv).not.toEqual(split!.values.qkv);
+    },
+  );
 
   it.each<Layout>([
     { tp: 2, dp: 2 },
     { tp: 1, dp: 4 },
-  ])('gives the bits of the plain optimizer with the distributed one: %o', async (layout) => {
-    const dtypes = ['float32', 'bfloat16'] as const;
-    const runs = await run(
-      layout,
-      dtypes.flatMap((dtype) => [
-        { dtype, numSteps: 5 },
-        { dtype, numSteps: 5, distributed: true },
-      ]),
-    );
-    for (const index of dtypes.keys()) {
-      const [plain, distributed] = runs.slice(2 * index);
-      expect(distributed!.values).toEqual(plain!.values);
-      expect(distributed!.results.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
-      // a share of the states each; padding makes the shares of a rank uneven
-      const sizes = plain!.results[0]!.stateSizes;
-      for (const [name, size] of Object.entries(sizes)) {
-        const shares = distributed!.results.map(({ stateSizes }) => stateSizes[name]!);
-        expect(Math.max(...shares)).toBeLessThan(size);
+  ])(
+    'gives the bits of the plain optimizer with the distributed one, and skips infinite gradients: %o',
+    async (layout) => {
+      const dtypes = ['float32', 'bfloat16'] as const;
+      const [skipped, reference, ...runs] = await run(layout, [
+        { numSteps: 3, overflowAt: 3, distributed: true },
+        { numSteps: 2, distributed: true },
+        ...dtypes.flatMap((dtype) => [
+          { dtype, numSteps: 5 },
+          { dtype, numSteps: 5, distributed: true },
+        ]),
+      ]);
+      // a step with an infinite gradient on one rank is skipped, momentum included
+      expect(skipped!.values).toEqual(reference!.values);
+      expect(skipped!.results.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
+      for (const index of dtypes.keys()) {
+        const [plain, distributed] = runs.slice(2 * index);
+        expect(distributed!.values).toEqual(plain!.values);
+        expect(distributed!.results.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
+        // a share of the states each; padding makes the shares of a rank uneven
+        const sizes = plain!.results[0]!.stateSizes;
+        for (const [name, size] of Object.entries(sizes)) {
+          const shares = distributed!.results.map(({ stateSizes }) => stateSizes[name]!);
+          expect(Math.max(...shares)).toBeLessThan(size);
+        }
       }
-    }
-  });
+    },
+  );
 
-  it('keeps one momentum for elements of matrices and two moments for the others', async () => {
-    const [once] = await run({ tp: 1, dp: 1 }, [{ numSteps: 0 }]);
+  it('keeps one momentum for elements of matrices and two moments for the others', () => {
     // every parameter is padded to a multiple of 64: 140, 216, 144, 168 and 80 elements; 5 biases of 70
     const matrices = 192 + 256 + 192 + 192 + 128;
     const biases = 5 * 128;
-    expect(once!.results[0]!.stateSizes).toEqual({
+    expect(untouched!.results[0]!.stateSizes).toEqual({
       momentum_buffer: matrices,
       exp_avg: biases,
       exp_avg_sq: biases,
     });
-  });
-
-  it('skips a step with an infinite gradient on one rank, momentum included', async () => {
-    const [skipped, reference] = await run({ tp: 2, dp: 2 }, [
-      { numSteps: 3, overflowAt: 3, distributed: true },
-      { numSteps: 2, distributed: true },
-    ]);
-    expect(skipped!.values).toEqual(reference!.values);
-    expect(skipped!.results.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
-  });
-
-  it('updates queries, keys and values as one matrix if asked to', async () => {
-    const [split, joined] = await run({ tp: 2, dp: 1 }, [{ numSteps: 1 }, { numSteps: 1, splitQkv: false }]);
-    const [alone] = await run({ tp: 1, dp: 1 }, [{ numSteps: 1, splitQkv: false }]);
-    expect(joined!.values).toEqual(alone!.values);
-    expect(joined!.values.gated).toEqual(split!.values.gated);
-    expect(joined!.values.qkv).not.toEqual(split!.values.qkv);
   });
 
   it('fails the comparison if directions are not gathered', async () => {

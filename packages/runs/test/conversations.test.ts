@@ -19,7 +19,7 @@ import {
 
 const template =
   "{% for m in messages %}{{ m.role[0] + ':' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
-const numConversations = 60;
+const [numTrained, numConversations] = [24, 36];
 /** Question and answer of each conversation. */
 const said = Array.from(
   { length: numConversations },
@@ -52,8 +52,8 @@ const leftOut: RunOptions = {
 };
 beforeAll(async () => {
   runs = await TrainingRuns.create();
-  writeFileSync(runs.pathOf('train.jsonl'), lines(0, 45));
-  writeFileSync(runs.pathOf('validation.jsonl'), lines(45, 60));
+  writeFileSync(runs.pathOf('train.jsonl'), lines(0, numTrained));
+  writeFileSync(runs.pathOf('validation.jsonl'), lines(numTrained, numConversations));
   writeFileSync(runs.pathOf('chat.jinja'), template);
   options = {
     data: {
@@ -78,14 +78,14 @@ describe('fine-tuning on conversations', () => {
     const [whole] = await runs.run(1, [run('whole')]);
     ({ output } = whole![0]!);
     expect(whole![0]!.reason).toBe('done');
-    expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 45\+3\?\nassistant: /);
+    expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 24\+3\?\nassistant: /);
   });
 
   /** The number of steps of one epoch, and two of the next. */
   const stepsInSecondEpoch = (): number => runs.metricsOf('whole').length / 3 + 2;
 
   it('trains epochs of all conversations, and evaluates after each', () => {
-    expect(output).toMatch(/45 to train on, 15 to evaluate on\n/);
+    expect(output).toMatch(/24 to train on, 12 to evaluate on\n/);
     const [, rows] = /in (\d+) samples of 32/.exec(output)!;
     const stepsOfEpoch = Math.ceil(Number(rows) / 4);
     const metrics = runs.metricsOf('whole');
@@ -102,7 +102,7 @@ describe('fine-tuning on conversations', () => {
     });
     try {
       // the tokens of the template, written out
-      const losses = said.slice(45).flatMap(([question, answer]) => {
+      const losses = said.slice(numTrained).flatMap(([question, answer]) => {
         const given = [...`u:${question}`, '', ...'a:'].map((letter) => letter.charCodeAt(0) || 256);
         const learnt = [...answer, ''].map((letter) => letter.charCodeAt(0) || 256);
         const scores = scoreTokens({ model: loaded.model, tokens: [...given, ...learnt] });
@@ -113,7 +113,9 @@ describe('fine-tuning on conversations', () => {
       expect(Math.abs(validationLosses(output).at(-1)! / mean - 1)).toBeLessThan(
         tolerances.fp32.loss + printedTwice,
       );
-      expect(losses.length).toBe(said.slice(45).reduce((sum, [, answer]) => sum + answer.length + 1, 0));
+      expect(losses.length).toBe(
+        said.slice(numTrained).reduce((sum, [, answer]) => sum + answer.length + 1, 0),
+      );
     } finally {
       loaded.dispose();
     }
@@ -188,7 +190,7 @@ describe('fine-tuning on conversations', () => {
   it('ends early when the validation loss has stopped falling, and remembers that', async () => {
     const diverging: RunOptions = {
       optimizer: { lr: 0.3 },
-      data: { earlyStoppingPatience: 1 },
+      data: { earlyStoppingPatience: 1, epochs: 6 },
       training: { evalInterval: 2 },
     };
     const results = await runs.run(1, [

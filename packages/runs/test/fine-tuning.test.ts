@@ -29,7 +29,7 @@ const saving = (name: string, more: Partial<FineTuningConfiguration['checkpoint'
 describe('fineTune', () => {
   it('learns QQP, scores every epoch, and writes what it was asked for', async () => {
     const test = [tasks.path('QQP/test.tsv')];
-    const configuration = tasks.configuration('qqp', { ...saving('qqp'), epochs: 8 });
+    const configuration = tasks.configuration('qqp', { ...saving('qqp'), epochs: 5 });
     const owned: number[][] = [];
     const ownedSeeds = (): number[] =>
       [1, 2, 3].filter((seed) => existsSync(tasks.path(`qqp/seed-${seed}/run_owner.1`)));
@@ -37,7 +37,7 @@ describe('fineTune', () => {
       configuration: { ...configuration, data: { ...configuration.data, test } },
       seeds: [1, 2, 3],
       onMessage: (text) => {
-        if (text.startsWith('epoch 8, dev')) owned.push(ownedSeeds());
+        if (text.startsWith('epoch 5, dev')) owned.push(ownedSeeds());
       },
     });
     // a seed that runs owns its folder, for `mtl runs`
@@ -50,7 +50,7 @@ describe('fineTune', () => {
     expect(report.median.dev!.accuracy).toBeGreaterThan(90);
     for (const { epochs, predictions, seed } of report.seeds) {
       expect(epochs.map(({ epoch, iteration }) => [epoch, iteration])).toEqual(
-        Array.from({ length: 8 }, (_, index) => [index + 1, 5 * (index + 1)]),
+        Array.from({ length: 5 }, (_, index) => [index + 1, 5 * (index + 1)]),
       );
       expect(epochs[0]!.sets.dev!.loss).toBeGreaterThan(epochs.at(-1)!.sets.dev!.loss);
       expect(predictions).toEqual(
@@ -65,14 +65,14 @@ describe('fineTune', () => {
 
   it('learns RACE and SQuAD', async () => {
     const race = await fineTune({
-      configuration: tasks.configuration('race', { epochs: 8 }),
+      configuration: tasks.configuration('race', { epochs: 5 }),
       seeds: [1],
       onMessage,
     });
     // the right one of four options is always the same word
     expect(race.median.dev!.accuracy).toBe(100);
     expect(Object.keys(race.median.dev!)).toEqual(['loss', 'accuracy', 'accuracy_high']);
-    const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 12 });
+    const configuration = tasks.configuration('squad', { ...saving('squad'), epochs: 9 });
     const squad = await fineTune({ configuration, seeds: [1], onMessage });
     // one answer for all would give 82 %: 9 of 11 questions have it
     expect(squad.median['dev-v2.0']!.f1).toBe(100);

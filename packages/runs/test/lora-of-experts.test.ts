@@ -35,6 +35,8 @@ const targets = [
 ];
 const adapters: RunOptions = { lora: { loraRank: 3, loraAlpha: 6, loraTargets: targets } };
 const begin = mergeOptions(takenFromDirectory, { checkpoint: { loadHf: base } }, adapters);
+/** A run that stops after its first evaluation. */
+const half: RunOptions = { training: { exitInterval: 3 } };
 const sharded: RunOptions = { layout: { useDistributedOptimizer: true, overlapGradReduce: true } };
 const spread = mergeOptions(sharded, { layout: { expertModelParallelSize: 2 } });
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
@@ -75,8 +77,8 @@ afterAll(() => {
 const checkpointOf = (name: string): Promise<Checkpoint> =>
   Checkpoint.open(join(runs.pathOf(name), 'iter_0000006'));
 
-function expectSameCurve(name: string): void {
-  const { loss, norm } = runs.differences(name, 'alone');
+function expectSameCurve(name: string, { stopped = false } = {}): void {
+  const { loss, norm } = runs.differences(name, 'alone', { stopped });
   expect(loss, name).toBeLessThan(tolerances.fp32.loss);
   expect(norm, name).toBeLessThan(tolerances.fp32.norm);
 }
@@ -128,18 +130,23 @@ describe('layouts', () => {
   it('have the curve of one process', async () => {
     const trainings = Object.entries(two).map(([name, layout]) => ({
       name,
-      options: mergeOptions(begin, layout),
+      options: mergeOptions(begin, layout, half),
     }));
     await runs.run(2, trainings);
-    for (const name of ['spread', ...Object.keys(two)]) expectSameCurve(name);
+    expectSameCurve('spread');
+    for (const name of Object.keys(two)) {
+      expect(runs.metricsOf(name)).toHaveLength(3);
+      expectSameCurve(name, { stopped: true });
+    }
   });
 
   it('may have stages without adapters', async () => {
-    const experts = mergeOptions(begin, { lora: { loraTargets: ['mlp.experts.down_proj'] } });
+    const experts = mergeOptions(begin, half, { lora: { loraTargets: ['mlp.experts.down_proj'] } });
     await runs.run(1, [{ name: 'experts alone', options: experts }]);
     for (const pipelineSchedule of ['1f1b', 'zb-h1']) {
       const layout = { pipelineModelParallelSize: 2, pipelineSchedule };
       await runs.run(2, [{ name: pipelineSchedule, options: mergeOptions(experts, { layout }) }]);
+      expect(runs.metricsOf(pipelineSchedule)).toHaveLength(3);
       const { loss, norm } = runs.differences(pipelineSchedule, 'experts alone');
       expect(loss).toBeLessThan(tolerances.fp32.loss);
       expect(norm).toBeLessThan(tolerances.fp32.norm);
@@ -176,8 +183,7 @@ describe('layouts', () => {
   it('resume to the bit, and one from the checkpoint of another', async () => {
     const load = (name: string) =>
       mergeOptions(takenFromDirectory, { checkpoint: { load: runs.pathOf(name) } });
-    const half = mergeOptions(begin, spread, { training: { exitInterval: 3 } });
-    await runs.run(2, [{ name: 'resumed', options: half }]);
+    await runs.run(2, [{ name: 'resumed', options: mergeOptions(begin, spread, half) }]);
     for (const file of ['', '.jsonl'])
       cpSync(runs.pathOf(`resumed${file}`), runs.pathOf(`moved${file}`), { recursive: true });
     await runs.run(2, [{ name: 'resumed', options: mergeOptions(load('resumed'), spread) }]);

@@ -9,6 +9,7 @@ import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference }
 import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { fineTune, type TrainOptions, train } from '../src/index.js';
+import { preparedCorpus } from './support/prepared-corpus.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
@@ -16,16 +17,22 @@ const pathOf = (name: string): string => join(directory, name);
 const tasks = new SmallTasks({ microBatchSize: 4 });
 const onNotice = (): void => {};
 
+/** On a corpus whose indices are read in no time. */
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
-  data: { seqLength: 16 },
+  data: { seqLength: 16, split: '90,10,0', ...(await preparedCorpus(directory)).data },
   training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 1, evalIters: 1 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },
 } as const satisfies TrainOptions;
 const conversations = {
-  data: { ...tiny.data, trainData: [pathOf('train.jsonl')], chatTemplate: pathOf('chat.jinja') },
+  data: {
+    seqLength: 16,
+    tokenizerType: tiny.data.tokenizerType,
+    trainData: [pathOf('train.jsonl')],
+    chatTemplate: pathOf('chat.jinja'),
+  },
 } satisfies TrainOptions;
 
 beforeAll(async () => {
@@ -92,6 +99,7 @@ const neverLoaded = async (): Promise<void> => {
 
 it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ['train', () => trained(tiny)],
+  ['train on the corpus of its preset', () => trained({ ...tiny, data: { seqLength: 16 } })],
   ['train, whose steps are not run', () => trained(tiny, { steps: false })],
   ['train on conversations', () => trained({ ...tiny, ...conversations })],
   ['train from a model', () => trained({ ...tiny, checkpoint: { load: pathOf('saved'), finetune: true } })],

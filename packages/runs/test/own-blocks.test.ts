@@ -27,7 +27,7 @@ describe('a model with blocks of its own', () => {
   beforeAll(async () => {
     runs = await TrainingRuns.create({ training: { trainIters: 8 }, model: { numLayers: 4 } });
     await runs.run(1, [
-      { name: 'standard' },
+      { name: 'standard', options: { training: { exitInterval: 2 } } },
       { name: 'own', options: { model: { modelBlocks: blocks } } },
       { name: 'half', options: { model: { modelBlocks: blocks }, training: { exitInterval: 4 } } },
     ]);

@@ -104,12 +104,12 @@ describe.each([
 });
 
 /**
- * The blocks of both at 1/64 of their width, with one layer of Qwen and a quarter of its experts on each
- * stage in fast runs, two layers otherwise; experts over both data-parallel ranks.
+ * The blocks of both at 1/64 of their width, with one layer on each stage in fast runs, two otherwise; of
+ * Qwen with a quarter of its experts in fast runs. Experts are over both data-parallel ranks.
  */
 const narrow = (own: RunOptions['model']): RunOptions => ({
   model: {
-    numLayers: 4,
+    numLayers: numberInRuns({ whole: 4, fast: 2 }),
     normalization: 'RMSNorm',
     positionEmbeddingType: 'rope',
     rotaryBase: 1_000_000,
@@ -158,7 +158,6 @@ describe('at 1/64 of their width on four ranks', () => {
     [
       'Qwen3-30B-A3B',
       {
-        numLayers: numberInRuns({ whole: 4, fast: 2 }),
         hiddenSize: 32,
         ffnHiddenSize: 96,
         numAttentionHeads: 8,

@@ -140,7 +140,7 @@ describe('a training run counted in iterations', () => {
     await runs.run(1, [
       {
         name: 'large',
-        options: mergeOptions(steps(64), { training: { exitInterval: 5 } }),
+        options: mergeOptions(steps(64), { training: { microBatchSize: 32, exitInterval: 5 } }),
       },
       {
         name: 'small',

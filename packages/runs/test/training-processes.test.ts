@@ -12,10 +12,10 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Four ranks on two hosts. */
-const run = (change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResult[]> =>
+/** Ranks on two hosts. */
+const run = (worldSize: number, change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResult[]> =>
   runInMemoryRanks<WaitForOthersResult>({
-    worldSize: 4,
+    worldSize,
     ...rankThreads(new URL('./ranks/wait-for-others.ts', import.meta.url)),
     argument: { preparingMs: 0, intervalMs: 100, log: join(directory, 'log'), ...change },
     // threads may start one after the other on a busy machine
@@ -25,7 +25,7 @@ const run = (change: Partial<WaitForOthersArgument>): Promise<WaitForOthersResul
 describe('TrainingProcesses', () => {
   it('keep in contact while one works, first ranks of hosts prepare first, and all agree', async () => {
     const log = join(directory, 'order');
-    const results = await run({ preparingMs: 1000, log });
+    const results = await run(4, { preparingMs: 1000, log });
     for (const { agreed, nothing, numContacts } of results) {
       expect(agreed).toEqual({ rank: 0, text: 'äöü', numbers: [Number.NaN, -Infinity] });
       expect(nothing).toBeUndefined();
@@ -38,6 +38,6 @@ describe('TrainingProcesses', () => {
   });
 
   it('end with the error of the rank whose task failed', async () => {
-    await expect(run({ failingRank: 2 })).rejects.toThrow('rank 2 cannot');
+    await expect(run(2, { failingRank: 1 })).rejects.toThrow('rank 1 cannot');
   });
 });

@@ -51,16 +51,28 @@ export function refuseAfterStopSignal(): void {
  * signal (`stopSignal`).
  */
 export class StopSignals {
+  /** The open ones: a process listens once for all of them. */
+  static readonly #open = new Set<StopSignals>();
+  static readonly #handlers = new Map(
+    stopSignalNames.map((signal) => [
+      signal,
+      (): void => {
+        for (const each of [...StopSignals.#open]) each.#receive(signal);
+      },
+    ]),
+  );
+
   #received: NodeJS.Signals | undefined;
-  readonly #handlers = new Map<NodeJS.Signals, () => void>();
 
   constructor(private readonly onFirst: (signal: NodeJS.Signals) => void = () => {}) {
-    for (const signal of stopSignalNames) {
-      const handler = (): void => this.#receive(signal);
-      this.#handlers.set(signal, handler);
-      process.on(signal, handler);
+    StopSignals.#open.add(this);
+    if (StopSignals.#open.size > 1) return;
+    for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
+    for (const stream of streams) {
+      // every thread of a process listens to the stream that its output goes to: many listeners are no leak
+      const most = stream.getMaxListeners();
+      stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
     }
-    for (const stream of streams) stream.on('error', this.#onLostOutput);
   }
 
   /** The signal that asked to stop, if one did. */
@@ -69,8 +81,9 @@ export class StopSignals {
   }
 
   close(): void {
-    for (const [signal, handler] of this.#handlers) process.off(signal, handler);
-    for (const stream of streams) stream.off('error', this.#onLostOutput);
+    if (!StopSignals.#open.delete(this) || StopSignals.#open.size > 0) return;
+    for (const [signal, handler] of StopSignals.#handlers) process.off(signal, handler);
+    for (const stream of streams) stream.off('error', StopSignals.#onLostOutput);
   }
 
   [Symbol.dispose](): void {
@@ -78,10 +91,10 @@ export class StopSignals {
   }
 
   // may come before the signal does
-  readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
+  static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     // a terminal or a reader may go away, but a log that could not be written is a failure
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
-    this.#receive('SIGHUP');
+    for (const each of [...StopSignals.#open]) each.#receive('SIGHUP');
   };
 
   #receive(signal: (typeof stopSignalNames)[number]): void {

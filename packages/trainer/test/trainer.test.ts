@@ -634,6 +634,35 @@ describe('runTraining', () => {
     expect(process.stdout.listenerCount('error')).toBe(handlers);
   });
 
+  it('listens once a process, and warns of nothing where many threads write to its output', async () => {
+    const counts = () =>
+      [process.stdout, process.stderr]
+        .map((stream) => stream.listenerCount('error'))
+        .concat(process.listenerCount('SIGTERM'));
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', onWarning);
+    const most = process.stdout.getMaxListeners();
+    // a thread whose output is piped has one
+    const threads = Array.from({ length: 2 * most }, () => () => {});
+    process.stdout.setMaxListeners(0);
+    for (const listener of threads) process.stdout.on('error', listener);
+    process.stdout.setMaxListeners(most);
+    const before = counts();
+    const all = Array.from({ length: 2 * most }, () => new StopSignals());
+    expect(counts()).toEqual(before.map((count) => count + 1));
+    expect(process.stdout.getMaxListeners()).toBe(most);
+    all[0]!.close();
+    process.emit('SIGHUP', 'SIGHUP');
+    expect(all.map(({ received }) => received)).toEqual([undefined, ...all.slice(1).map(() => 'SIGHUP')]);
+    for (const signals of all) signals.close();
+    expect(counts()).toEqual(before);
+    for (const listener of threads) process.stdout.off('error', listener);
+    await new Promise((resolve) => setImmediate(resolve)); // a warning comes later
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
+  });
+
   it.each([
     ['EIO', undefined],
     ['EPIPE', undefined],

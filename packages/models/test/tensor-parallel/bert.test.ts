@@ -8,6 +8,8 @@ import type { StepOptions } from './small-gpt.js';
 const float32 = { loss: 2e-6, gradient: 1e-5 };
 const bfloat16 = { loss: 2e-3, gradient: 2e-2 };
 
+type Fault = NonNullable<ShardedStepOptions['fault']>;
+
 const uniform = { granularity: 'full', method: 'uniform', numLayers: 1 } as const;
 const cases: readonly (readonly [string, StepOptions])[] = [
   ['layer norm before sublayers', { bert: 'pre' }],
@@ -57,32 +59,57 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
   });
 });
 
-describe.each([false, true])('mistakes are noticed, sequence parallelism %s', (sequenceParallel) => {
-  it('each operation left out, and each wait forgotten', async () => {
-    const options = { bert: 'pre', sequenceParallel } as const;
-    const [right] = await runSharded(2, [options]);
-    const numOperations = right![0]!.trace.filter(({ kind }) => kind === 'start').length;
-    const faults = (['drop', 'forget'] as const).flatMap((kind) =>
-      Array.from({ length: numOperations }, (_, index) => ({ kind, index })),
-    );
-    const whole = runWhole(options);
+describe('mistakes', () => {
+  // a second layer repeats the operations of the first, which are those of a GPT of two layers
+  const model = { numLayers: 1 };
+  const both = [false, true].map((sequenceParallel) => ({ bert: 'pre', model, sequenceParallel }) as const);
+  /** By sequence parallelism: the ranks without a fault, and each fault with its ranks. */
+  let compared: readonly {
+    readonly right: readonly ShardedStepResult[];
+    readonly faulty: readonly { readonly fault: Fault; readonly ranks: readonly ShardedStepResult[] }[];
+  }[];
+
+  beforeAll(async () => {
+    const rights = await runSharded(2, both);
+    const faults = rights.map((right): Fault[] => {
+      const numOperations = right[0]!.trace.filter(({ kind }) => kind === 'start').length;
+      return (['drop', 'forget'] as const).flatMap((kind) =>
+        Array.from({ length: numOperations }, (_, index) => ({ kind, index })),
+      );
+    });
     const faulty = await runSharded(
       2,
-      faults.map((fault) => ({ ...options, fault })),
+      both.flatMap((options, which) => faults[which]!.map((fault) => ({ ...options, fault }))),
     );
+    compared = rights.map((right, which) => ({
+      right,
+      faulty: faults[which]!.map((fault, index) => ({
+        fault,
+        ranks: faulty[which * faults[0]!.length + index]!,
+      })),
+    }));
+  });
+
+  it.each([
+    [false, 0],
+    [true, 1],
+  ])('are noticed, sequence parallelism %s: each operation left out, each wait forgotten', (_, which) => {
+    const whole = runWhole(both[which]!);
     const isNoticed = (ranks: readonly ShardedStepResult[]): boolean => {
       const { loss, gradient } = distance(ranks, whole);
       // NaN counts as noticed
       return !(loss / whole.loss <= float32.loss && gradient <= float32.gradient);
     };
-    expect(isNoticed(right!)).toBe(false);
-    const unnoticed = faults.filter((_, index) => {
+    const { right, faulty } = compared[which]!;
+    expect(isNoticed(right)).toBe(false);
+    expect(faulty.length).toBeGreaterThan(0);
+    const unnoticed = faulty.filter(({ ranks }) => {
       try {
-        return !isNoticed(faulty[index]!);
+        return !isNoticed(ranks);
       } catch {
         return false; // copies that should be the same differ
       }
     });
-    expect(unnoticed).toEqual([]);
+    expect(unnoticed.map(({ fault }) => fault)).toEqual([]);
   });
 });

@@ -10,6 +10,7 @@ import { hostInformation } from '@mtl/kernels';
 import type { ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
 import type { TrackedRun } from '@mtl/tracking';
 import { libraryVersion } from '../library-version.js';
+import { once } from '../once.js';
 import { comparedFlags } from './comparable-run.js';
 import { contentsOfFlags, type FileContents } from './contents-of-flags.js';
 import {
@@ -167,7 +168,7 @@ function startOf(options: StartRunOptions): RunStart {
     ...contents(),
     iteration,
     trainIterations: training.trainIterations,
-    commit: checkoutCommit(dirname(fileURLToPath(import.meta.url))),
+    commit: commitOfProcess(),
     versions: { mtl: libraryVersion, node: process.versions.node, onednn: onednnVersion },
     instructionSet,
     device: parallel.device,
@@ -179,6 +180,9 @@ function startOf(options: StartRunOptions): RunStart {
     datasets: datasets(),
   };
 }
+
+/** Returns the commit of this code at the first start: later ones in the process run the same code. */
+const commitOfProcess = once(() => checkoutCommit(dirname(fileURLToPath(import.meta.url))));
 
 /**
  * Returns the commit of the git checkout that holds a directory, with `-dirty` where tracked files were

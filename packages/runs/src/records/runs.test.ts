@@ -116,6 +116,20 @@ describe('the record of a run', () => {
     expect(readdirSync(pathOf('a'))).toEqual(['run.json']);
   });
 
+  it('has the commit of the code that the process runs: git is asked once', () => {
+    start('a');
+    const { PATH: path } = process.env;
+    process.env.PATH = '';
+    try {
+      start('a');
+    } finally {
+      process.env.PATH = path;
+    }
+    const [first, second] = readRunRecord(pathOf('a'))!.starts;
+    expect(first!.commit).toMatch(/^[0-9a-f]{40}(-dirty)?$/);
+    expect(second!.commit).toBe(first!.commit);
+  });
+
   it('has over how many processes experts are spread, where there are some', () => {
     const layout = { worldSize: 1, tensor: 1, pipeline: 1, data: 1, expert: 1, expertTensor: 1 };
     start('a', { run: { model: { disableBiasLinear: true, numExperts: 4 } } });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint, runOfCheckpoint, saveCheckpoint } from '@mtl/checkpoint';
 import { afterAll, expect, it } from 'vitest';
+import { preparedCorpus } from '../../test/support/prepared-corpus.js';
 import { type TrainOptions, train } from './train.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-keep-last-'));
@@ -11,7 +12,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
-  data: { seqLength: 16 },
+  data: { seqLength: 16, split: '1,0,0', ...(await preparedCorpus(directory)).data },
   training: { microBatchSize: 2, globalBatchSize: 2, trainIters: 100, evalIters: 0 },
   layout: { threads: 1 },
   logging: { noEvalSamples: true },

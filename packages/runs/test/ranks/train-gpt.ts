@@ -1,9 +1,10 @@
+import { isMainThread } from 'node:worker_threads';
 import type { ProcessGroup, World } from '@mtl/comm';
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
+import { loadModelBlocks, openConversations, recipeOf } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { openTraining, type Pretraining } from '../../src/index.js';
 
@@ -39,6 +40,19 @@ export default (world: World, all: readonly TrainGptArgument[]): Promise<TrainGp
     async (before, argument) => [...(await before), await trainGpt(world, argument)],
     Promise.resolve([]),
   );
+
+// Ranks that are threads read batches themselves: a thread for each training takes longer to start than a
+// small model to train. Batches are the same (batch-loader.test.ts of @mtl/data); ranks that are processes,
+// `train` and the commands keep the thread.
+if (!isMainThread) {
+  for (const kind of ['gpt', 'bert'] as const) {
+    const recipe = recipeOf({ kind });
+    const { batches } = recipe;
+    Object.assign(recipe, {
+      batches: (options: Parameters<typeof batches>[0]) => batches({ thread: 'main', ...options }),
+    });
+  }
+}
 
 /** Trains as gpt-train and bert-train do, as one rank. */
 async function trainGpt(

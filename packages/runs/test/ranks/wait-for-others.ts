@@ -20,14 +20,14 @@ export interface WaitForOthersResult {
   readonly nothing: unknown;
 }
 
-/** Ranks 0 and 1 are on one host, 2 and 3 on another. */
+/** Ranks with even numbers are the first on their hosts. */
 export default async function waitForOthers(
   world: World,
   { preparingMs, intervalMs, failingRank, log }: WaitForOthersArgument,
 ): Promise<WaitForOthersResult> {
   const processes = new TrainingProcesses({
     world,
-    parallel: { tensorModelParallelSize: 2, pipelineModelParallelSize: 1, dataParallelSize: 2 },
+    parallel: { tensorModelParallelSize: 2, pipelineModelParallelSize: 1, dataParallelSize: world.size / 2 },
   });
   await processes.together(
     async () => {

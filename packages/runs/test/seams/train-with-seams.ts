@@ -5,7 +5,7 @@ import { type GptModelConfiguration, GptStage, gptBlock, numLossTokens, type Tok
 import { AdamwOptimizer, type CreateStoresOptions, createStores, type ParallelGroups } from '@mtl/optimizer';
 import { routedExperts, spreadExpertsOver } from './routed-experts.js';
 
-const [numSamples, sequenceLength, numSteps] = [4, 8, 5];
+const [numSamples, sequenceLength, numSteps] = [4, 8, 3];
 
 const model: GptModelConfiguration = {
   numLayers: 2,

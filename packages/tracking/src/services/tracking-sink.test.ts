@@ -87,7 +87,7 @@ const bodiesAt = (end: string) =>
   server.requests.filter(({ path }) => path.endsWith(end)).map(({ body }) => body);
 
 describe('TrackingSink', () => {
-  const open = (options: { isWandbOffline: boolean; settings?: TrackingSettings }) =>
+  const open = (options: { isWandbOffline: boolean; settings?: TrackingSettings; times?: DeliveryTimes }) =>
     TrackingSink.open({
       directory,
       metricsPath,
@@ -161,7 +161,9 @@ describe('TrackingSink', () => {
       server.answer = answer;
       await writeSteps([1, 2]);
       const settings = { wandb: wandb(), mlflow: mlflow() };
-      const sink = await open({ isWandbOffline: false, settings });
+      // the end waits for services that try again a few times, not a hundred
+      const patient = { ...times, lastRetry: 500 };
+      const sink = await open({ isWandbOffline: false, settings, times: patient });
       await until(() => server.requests.length >= 2);
       const start = performance.now();
       const rows = await sink.close('finished');
