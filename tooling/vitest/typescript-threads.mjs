@@ -63,6 +63,11 @@ function testSupport() {
 }
 
 /**
+ * The compiled files of this process by the address of their source: tests start the same ranks many times.
+ */
+const compiled = new Map();
+
+/**
  * Returns where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds,
  * it and what it imports of its own package are compiled into one file, on which a rank starts in a third of
  * the time that the loader takes. The file is in the folder `build` of the package: as deep as its sources,
@@ -73,6 +78,12 @@ function testSupport() {
  */
 export function rankModule(url) {
   if (!areBuilds) return url;
+  if (!compiled.has(url.href)) compiled.set(url.href, compile(url));
+  return compiled.get(url.href);
+}
+
+/** Compiles the module at `url` into one file. */
+function compile(url) {
   const source = fileURLToPath(url);
   const folder = /^(.*)\/(?:src|test)\//.exec(source)[1];
   const file = join(folder, 'build', `${basename(source, '.ts')}.mjs`);

@@ -39,4 +39,6 @@ it('compiles ranks into a file of their package, without its dependencies, where
   const text = readFileSync(module, 'utf8');
   expect(text).toContain('from "esbuild"');
   expect((await import(module.href)).default()).toEqual(['a rank', true]);
+  // once for all tests of a file
+  expect(rankThreads(source).module).toBe(module);
 });

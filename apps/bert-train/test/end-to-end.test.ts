@@ -61,8 +61,15 @@ describe('the preset of a command line that asks for nothing of its own', () => 
 });
 
 describe('a training run', () => {
-  it('learns, and ends with both losses and a few filled masks', async () => {
-    const run = await train(['--save', pathOf('learns'), '--train-iters', '60']);
+  let run: Awaited<ReturnType<typeof train>>;
+  /** Where the run writes its model, in the one placement of layer norms that Hugging Face has. */
+  const huggingFace = () => pathOf('hugging-face');
+  beforeAll(async () => {
+    const saves = ['--save', pathOf('learns'), '--save-hf', huggingFace()];
+    run = await train(['--layer-norm-placement', 'post', '--train-iters', '60', ...saves]);
+  });
+
+  it('learns, and ends with both losses and a few filled masks', () => {
     expect(run.code).toBe(0);
     const masked = Number(/^ {2}lm loss +([\d.]+)/m.exec(run.output)?.[1]);
     // ln 100 is 4.6; within these sentences one word tells the other
@@ -110,20 +117,15 @@ describe('a training run', () => {
   });
 
   it('writes a Hugging Face directory and trains on from one, architecture included', async () => {
-    const huggingFace = pathOf('hugging-face');
-    const metrics = `${huggingFace}.jsonl`;
-    const post = ['--layer-norm-placement', 'post'];
-    const first = await train([
-      ...[...post, '--train-iters', '60', '--save', `${huggingFace}-run`, '--save-hf', huggingFace],
-    ]);
-    expect(first.output).toContain(`wrote ${huggingFace}`);
-    expect(readdirSync(huggingFace).sort()).toEqual([
+    const metrics = `${huggingFace()}.jsonl`;
+    expect(run.output).toContain(`wrote ${huggingFace()}`);
+    expect(readdirSync(huggingFace()).sort()).toEqual([
       ...['config.json', 'model.safetensors', 'tokenizer_config.json', 'vocab.txt'],
     ]);
     // sizes and tokenizer are the directory's
     const ofRun = [...data.slice(0, 2), '--split', '90,10,0', '--micro-batch-size', '4', '--threads', '1'];
     const again = await start([
-      ...['--load-hf', huggingFace, '--save', `${huggingFace}-more`, '--metrics-jsonl', metrics],
+      ...['--load-hf', huggingFace(), '--save', `${huggingFace()}-more`, '--metrics-jsonl', metrics],
       ...[...ofRun, '--lr', '5e-3', '--train-iters', '2', '--eval-iters', '2', '--verbose'],
     ]);
     expect(again.output).toContain('loaded the weights of');

@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   closeSync,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdtempSync,
   openSync,
@@ -54,9 +55,33 @@ const recipeWith = (given: readonly string[]) => [...withoutFlags([...tiny, ...d
 
 const train = (given: readonly string[]) => runGptTrainHere({ flags: recipeWith(given), directory });
 
+/** A run of the tiny recipe that several tests look at, and go on from in a copy; it ends at step 12. */
+const whole = {
+  get path(): string {
+    return join(directory, 'whole');
+  },
+  get metrics(): string {
+    return `${this.path}.jsonl`;
+  },
+  get huggingFace(): string {
+    return join(directory, 'hugging-face');
+  },
+  output: '',
+  /** Copies its folder to one of another name. */
+  copy(name: string): string {
+    const path = join(directory, name);
+    cpSync(this.path, path, { recursive: true });
+    return path;
+  },
+};
+
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-gpt-train-'));
   data = await prepareCorpus(directory);
+  const saves = ['--save', whole.path, '--save-interval', '6', '--save-hf', whole.huggingFace];
+  const run = await train([...saves, '--metrics-jsonl', whole.metrics]);
+  expect(run.code, run.output).toBe(0);
+  whole.output = run.output;
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -69,7 +94,7 @@ describe('the default preset', () => {
     };
     const metrics = join(directory, 'golden.jsonl');
     const steps = String(golden.lmLosses.length);
-    const run = await runGptTrain({
+    const run = await runGptTrainHere({
       flags: ['--exit-interval', steps, '--save', join(directory, 'golden'), '--metrics-jsonl', metrics],
       directory,
     });
@@ -85,8 +110,7 @@ describe('the default preset', () => {
 
 describe('resuming', () => {
   it('continues bitwise: the same metrics, the same checkpoint bytes', async () => {
-    const [whole, parts] = [join(directory, 'whole'), join(directory, 'parts')];
-    await train(['--save', whole, '--metrics-jsonl', `${whole}.jsonl`]);
+    const parts = join(directory, 'parts');
     await train(['--save', parts, '--metrics-jsonl', `${parts}.jsonl`, '--exit-interval', '5']);
     const resumed = await train([
       // in its own folder it goes on with its --metrics-jsonl, too
@@ -105,9 +129,9 @@ describe('resuming', () => {
         learning_rate,
         consumed_samples,
       }));
-    expect(facts(`${parts}.jsonl`)).toEqual(facts(`${whole}.jsonl`));
+    expect(facts(`${parts}.jsonl`)).toEqual(facts(whole.metrics));
     // every run writes its metrics in its folder, and a record of its starts
-    expect(facts(join(parts, 'metrics.jsonl'))).toEqual(facts(`${whole}.jsonl`));
+    expect(facts(join(parts, 'metrics.jsonl'))).toEqual(facts(whole.metrics));
     const { starts } = JSON.parse(readFileSync(join(parts, 'run.json'), 'utf8'));
     expect(starts).toMatchObject([
       { iteration: 0, threads: { count: 1 }, end: { reason: 'exit-interval', iteration: 5 } },
@@ -115,7 +139,7 @@ describe('resuming', () => {
     ]);
     expect(starts[0].datasets).toMatchObject([{ idxBytes: expect.any(Number) }]);
     expect(checkpointBytes(join(parts, 'iter_0000012'))).toEqual(
-      checkpointBytes(join(whole, 'iter_0000012')),
+      checkpointBytes(join(whole.path, 'iter_0000012')),
     );
   });
 
@@ -190,8 +214,7 @@ describe('resuming', () => {
   );
 
   it('uses the newest whole checkpoint when the last one is torn, and says so', async () => {
-    const save = join(directory, 'torn');
-    await train(['--save', save, '--save-interval', '6']);
+    const save = whole.copy('torn');
     const last = join(save, 'iter_0000012');
     const shard = readdirSync(last).find((name) => name.endsWith('.safetensors'))!;
     truncateSync(join(last, shard), 1000);
@@ -236,12 +259,9 @@ describe('fp16', () => {
 
 describe('Hugging Face directories', () => {
   it('are written after training and trained on from, tokenizer and architecture included', async () => {
-    const [directoryOfModel, metrics] = [
-      join(directory, 'hugging-face'),
-      join(directory, 'hugging-face.jsonl'),
-    ];
-    const first = await train(['--save', `${directoryOfModel}-run`, '--save-hf', directoryOfModel]);
-    expect(first.output).toContain(`wrote ${directoryOfModel}`);
+    const directoryOfModel = whole.huggingFace;
+    const metrics = `${directoryOfModel}.jsonl`;
+    expect(whole.output).toContain(`wrote ${directoryOfModel}`);
     expect(existsSync(join(directoryOfModel, 'tokenizer.json'))).toBe(true);
     const save = `${directoryOfModel}-more`;
     const ofRun = [...data.slice(0, 2), '--micro-batch-size', '2', '--lr', '1e-3', '--eval-iters', '0'];
@@ -314,29 +334,27 @@ describe('where a training run saves and what it loads is looked at before its f
   };
 
   it('no other training run is overwritten, and a model is compared by its flags', async () => {
-    const save = join(directory, 'first');
-    await train(['--save', save, '--exit-interval', '2']);
+    const save = whole.path;
     await expectRefused(
       ['--save', save],
-      /error\[MTL_CHECKPOINT_EXISTS\]: --save .*first holds .*iter_0000002 .*remedy: .*--load/s,
+      /error\[MTL_CHECKPOINT_EXISTS\]: --save .*whole holds .*iter_0000012 .*remedy: .*--load/s,
     );
     await expectRefused(
       ['--load', save, '--num-layers', '3'],
-      /error\[MTL_CHECKPOINT_MODEL\]: .*iter_0000002 holds a model of --num-layers 2, and this one has --num-layers 3/,
+      /error\[MTL_CHECKPOINT_MODEL\]: .*iter_0000012 holds a model of --num-layers 2, and this one has --num-layers 3/,
     );
     await expectRefused(
       ['--load', save, '--lr', '2e-3'],
       /error\[MTL_CHECKPOINT_SCHEDULE\]: .*--lr 0.001, and this run has --lr 0.002.*remedy: .*\n +\S.* --lr 2e-3 \S*.*--use-checkpoint-opt_param-scheduler\n/s,
     );
     // the same directory by another name goes on
-    const run = await train(['--save', save, '--load', `${save}/../first`, '--train-iters', '2']);
-    expect(run.output).toContain('2 iterations are done and --train-iters is 2: nothing is left to train');
+    const run = await train(['--save', save, '--load', `${save}/../whole`]);
+    expect(run.output).toContain('12 iterations are done and --train-iters is 12: nothing is left to train');
     expect(run.code).toBe(0);
   });
 
   it('--finetune without --save leaves the directory of --load alone', async () => {
-    const pretrained = join(directory, 'pretrained');
-    await train(['--save', pretrained, '--save-interval', '1', '--train-iters', '2']);
+    const pretrained = whole.path;
     const state = () => [
       readdirSync(pretrained),
       readFileSync(join(pretrained, 'latest_checkpointed_iteration.txt'), 'utf8'),
@@ -391,15 +409,16 @@ describe('where a training run saves and what it loads is looked at before its f
 
 describe('failures of a run end with status 1 and lose nothing', () => {
   it('a loss that is not a number', async () => {
-    const save = join(directory, 'diverged');
-    await train(['--save', save, '--exit-interval', '4']);
+    const save = whole.copy('diverged');
+    const checkpoints = () => readdirSync(save).filter((name) => name.startsWith('iter_'));
+    const before = checkpoints();
     const run = await train([
-      ...['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0'],
-      '--override-opt_param-scheduler',
+      ...['--load', save, '--save', save, '--lr', '1e30', '--clip-grad', '0', '--train-iters', '24'],
+      ...['--lr-decay-iters', '24', '--override-opt_param-scheduler'],
     ]);
     expect(run.output).toMatch(/error\[MTL_NOT_FINITE\].*remedy/s);
     expect(run.code).toBe(1);
-    expect(readdirSync(save).filter((name) => name.startsWith('iter_'))).toEqual(['iter_0000004']);
+    expect(checkpoints()).toEqual(before);
   });
 
   it.for([

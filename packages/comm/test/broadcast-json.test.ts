@@ -1,10 +1,10 @@
 import { runInMemoryRanks } from '@mtl/comm/testing';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { expect, it } from 'vitest';
 
 it('gives every rank the value of the root, with numbers that JSON has no words for', async () => {
-  const module = new URL('./ranks/broadcast-values.ts', import.meta.url);
-  const results = await runInMemoryRanks<unknown[]>({ ...typescriptThreads, worldSize: 3, module });
+  const ranks = rankThreads(new URL('./ranks/broadcast-values.ts', import.meta.url));
+  const results = await runInMemoryRanks<unknown[]>({ ...ranks, worldSize: 3 });
   const broadcastBy = (rank: number) => ({
     rank,
     text: 'größe',

@@ -3,7 +3,7 @@ import { glooProblem } from '@mtl/comm';
 import { isRunning, runInMemoryRanks } from '@mtl/comm/testing';
 import { numberInRuns } from '@mtl/tooling/in-whole-runs';
 import { createNetworkHosts, type NetworkHosts, networkHostsProblem } from '@mtl/tooling/network-hosts';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { HierarchicalCases } from './ranks/hierarchical-reference.js';
 import {
@@ -36,9 +36,8 @@ describe.skipIf(cannot)('two hosts (libgloo-dev, iproute2, root)', () => {
   it('give the bits of the documented order of summation', async () => {
     const argument: HierarchicalCases = { hosts, sizes: [1031], dtypes: ['float32', 'bfloat16'] };
     const expected = await runInMemoryRanks({
-      ...typescriptThreads,
+      ...rankThreads(new URL('./ranks/hierarchical-reference.ts', import.meta.url)),
       worldSize: hosts.length,
-      module: new URL('./ranks/hierarchical-reference.ts', import.meta.url),
       argument,
     });
     const module = new URL('./ranks/collectives.ts', import.meta.url);

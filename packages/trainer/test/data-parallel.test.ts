@@ -2,11 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Checkpoint } from '@mtl/checkpoint';
-import { runInMemoryRanks } from '@mtl/comm/testing';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
+import { StandingRanks } from './support/standing-ranks.js';
 
 const base: TrainBigramsArgument = {
   dp: 1,
@@ -16,13 +15,11 @@ const base: TrainBigramsArgument = {
   trainIterations: 20,
 };
 
+let ranksOfAll: StandingRanks<TrainBigramsArgument, TrainBigramsResult>;
+
 const run = (change: Partial<TrainBigramsArgument>): Promise<TrainBigramsResult[]> => {
   const argument = { ...base, ...change };
-  return runInMemoryRanks<TrainBigramsResult>({
-    worldSize: argument.dp,
-    ...rankThreads(new URL('./ranks/train-bigrams.ts', import.meta.url)),
-    argument,
-  });
+  return ranksOfAll.run(argument.dp, argument);
 };
 
 /** Largest relative differences of loss, gradient norm and validation loss from one process. */
@@ -54,9 +51,13 @@ let alone: TrainBigramsResult;
 let directory: string;
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), 'mtl-data-parallel-'));
+  ranksOfAll = new StandingRanks(new URL('./ranks/train-bigrams.ts', import.meta.url), 4);
   [alone] = (await run({})) as [TrainBigramsResult];
 });
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+afterAll(async () => {
+  await ranksOfAll.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
 
 describe.each([2, ...inWholeRuns(4)])('training on %d data-parallel ranks', (dp) => {
   it('gives the losses, norms and validation losses of one process', async () => {

@@ -2,10 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findCheckpoint, loadCheckpoint } from '@mtl/checkpoint';
-import { runInMemoryRanks } from '@mtl/comm/testing';
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
-import { rankThreads } from '@mtl/tooling/typescript-threads';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
   optimizerTensors,
   readTrainingState,
@@ -20,6 +18,7 @@ import {
 } from '../src/index.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 import type { TrainBigramsArgument, TrainBigramsResult } from './ranks/train-bigrams.js';
+import { StandingRanks } from './support/standing-ranks.js';
 
 const size = 8;
 const globalBatchSize = 4;
@@ -204,12 +203,13 @@ describe('a spike in one process', () => {
 
 describe('a spike on several data-parallel ranks', () => {
   const base = { distributed: false, overlap: false, dtype: 'float32', trainIterations: 16 } as const;
+  let two: StandingRanks<TrainBigramsArgument, TrainBigramsResult>;
+  beforeAll(() => {
+    two = new StandingRanks(new URL('./ranks/train-bigrams.ts', import.meta.url), 2);
+  });
+  afterAll(() => two.stop());
   const runRanks = (change: Partial<TrainBigramsArgument> & { dp: number }): Promise<TrainBigramsResult[]> =>
-    runInMemoryRanks<TrainBigramsResult>({
-      worldSize: change.dp,
-      ...rankThreads(new URL('./ranks/train-bigrams.ts', import.meta.url)),
-      argument: { ...base, ...change },
-    });
+    two.run(change.dp, { ...base, ...change });
   const skipping = (factor: number) => ({
     spikes: { policy: 'skip' } as const,
     boost: { iteration: 12, factor },
@@ -238,9 +238,9 @@ describe('a spike on several data-parallel ranks', () => {
   });
 
   it('is computed again: a bit that flips is a fault of its rank, and leaves no trace', async () => {
-    const two = { dp: 2, spikes: { policy: 'skip' }, rerun: 'validate_results' } as const;
-    const quiet = await runRanks(two);
-    const faulty = await runRanks({ ...two, flip: { rank: 1, iteration: 12 } });
+    const checked = { dp: 2, spikes: { policy: 'skip' }, rerun: 'validate_results' } as const;
+    const quiet = await runRanks(checked);
+    const faulty = await runRanks({ ...checked, flip: { rank: 1, iteration: 12 } });
     expect(skippedOf(quiet[0]!.steps)).toEqual([]);
     for (const [rank, { steps, modelBits }] of faulty.entries()) {
       expect(skippedOf(steps)).toEqual([]);
@@ -250,7 +250,7 @@ describe('a spike on several data-parallel ranks', () => {
       expect(losses(steps)).toEqual(losses(quiet[rank]!.steps));
       expect(modelBits).toEqual(quiet[rank]!.modelBits);
     }
-    const [data] = await runRanks({ ...two, ...skipping(-40) });
+    const [data] = await runRanks({ ...checked, ...skipping(-40) });
     expect(skippedOf(data!.steps)).toEqual([12]);
     const results = data!.steps[11]!.events!.map(({ type, fields }) => [type, fields.result]);
     expect(results).toEqual([

@@ -1,9 +1,14 @@
 import type { ReduceOperation, World } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
-/** Runs one case of the in-memory group's own tests, by name. */
-export default function inMemoryCase(world: World, name: keyof typeof cases): unknown {
-  return cases[name](world);
+export type InMemoryCase = keyof typeof cases;
+
+/** Runs cases of the in-memory group's own tests, one after the other; gives results by name. */
+export default function inMemoryCases(
+  world: World,
+  names: readonly InMemoryCase[],
+): Partial<Record<InMemoryCase, unknown>> {
+  return Object.fromEntries(names.map((name) => [name, cases[name](world)]));
 }
 
 const tensorOf = (values: readonly number[], dtype: 'float32' | 'int32' | 'bfloat16' = 'float32'): Tensor =>

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type RankProcess, startRankProcess } from '@mtl/comm/testing';
 import { reportEngine } from '@mtl/tooling/report-engine';
-import { typescriptThreads } from '@mtl/tooling/typescript-threads';
+import { rankModule, rankThreads } from '@mtl/tooling/typescript-threads';
 
 export interface RanksOptions {
   readonly module: URL;
@@ -44,7 +44,7 @@ export interface RankSettings {
   readonly socketInterface: string;
 }
 
-const program = fileURLToPath(new URL('./rank-process.ts', import.meta.url));
+const { module: program, ...flags } = rankThreads(new URL('./rank-process.ts', import.meta.url));
 
 /** Starts ranks as processes that find each other through a folder. */
 export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remove: () => void } {
@@ -52,14 +52,22 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
   const { timeoutMs = 20_000, joinTimeoutMs = 30_000, abortGraceMs = 10_000 } = options;
   const { socketInterface = '127.0.0.1', worldSize: size = hosts?.length ?? 0 } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-comm-'));
-  const common = { module: module.href, size, hosts, directory, argument, bufferBytes, socketInterface };
+  const common = {
+    module: rankModule(module).href,
+    size,
+    hosts,
+    directory,
+    argument,
+    bufferBytes,
+    socketInterface,
+  };
   const ranks = Array.from({ length: size }, (_, rank) => rank)
     .filter((rank) => !absent.includes(rank))
     .map((rank) => {
       const settings: RankSettings = { ...common, rank, timeoutMs, joinTimeoutMs, abortGraceMs };
       return startRankProcess({
-        ...typescriptThreads,
-        program,
+        ...flags,
+        program: fileURLToPath(program),
         settings,
         prefix: prefixOf(hosts?.[rank] ?? 0),
       });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { typescriptFlags } from '@mtl/tooling/typescript-threads';
+import { rankModule, workspaceFlags } from '@mtl/tooling/typescript-threads';
 
 export interface FinishedRank {
   readonly status: number | null;
@@ -25,11 +25,11 @@ export function startJoiningRanks(
   program: string,
   variables: readonly Readonly<Record<string, string>>[],
 ): StartedJoiningRanks {
-  const path = fileURLToPath(new URL(`../programs/${program}`, import.meta.url));
+  const path = fileURLToPath(rankModule(new URL(`../programs/${program}`, import.meta.url)));
   const started = performance.now();
   const outputs = variables.map(() => '');
   const children = variables.map((own) =>
-    spawn(process.execPath, [...typescriptFlags, path], {
+    spawn(process.execPath, [...workspaceFlags, path], {
       env: { ...process.env, ...own },
       stdio: ['ignore', 'pipe', 'pipe'],
     }),

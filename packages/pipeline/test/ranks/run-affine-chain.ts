@@ -55,22 +55,30 @@ export function scheduleOf(
   return buildSchedule(schedule, { numStages, numMicroBatches, numChunks });
 }
 
-/** Runs the cases one after the other; all ranks of the world take part in each. */
-export default function runAffineChain(world: World, cases: readonly ChainCase[]): RankResult[] {
-  return cases.map((chainCase) => runCase(world, chainCase));
+/**
+ * Runs the cases one after the other, each on as many of the first ranks of the world as it has stages and
+ * replicas; gives nothing for a case without this rank.
+ */
+export default function runAffineChain(
+  world: World,
+  cases: readonly ChainCase[],
+): (RankResult | undefined)[] {
+  return cases.map((chainCase, index) =>
+    world.rank < numRanksOf(chainCase) ? runCase(world, { ...chainCase, index }) : undefined,
+  );
 }
 
-/** Groups of the same members need names of their own. */
-let numGroups = 0;
+export const numRanksOf = ({ numStages, numReplicas }: ChainCase): number => numStages * numReplicas;
 
-function runCase(world: World, chainCase: ChainCase): RankResult {
+/** @param chainCase.index tells the groups of cases with the same members apart */
+function runCase(world: World, chainCase: ChainCase & { readonly index: number }): RankResult {
   const { numStages, numMicroBatches, numReplicas, size } = chainCase;
   const mesh = new ProcessMesh({ tp: numReplicas, pp: numStages });
   const group = (axis: 'tp' | 'pp', length: number) =>
     length === 1
       ? undefined
       : world.createGroup({
-          name: `${axis} ${numGroups++}`,
+          name: `${axis} ${chainCase.index}`,
           ranks: mesh.groupOf(world.rank, [axis]),
         });
   const [pipelineGroup, replicas] = [group('pp', numStages), group('tp', numReplicas)];

@@ -18,6 +18,7 @@ import {
 } from '../../src/index.js';
 import { type BigramBatch, BigramStage, onePiece } from '../bigram-stage.js';
 import { MomentumSgd } from '../momentum-sgd.js';
+import { type StandingRun, serveRuns } from '../support/standing-ranks.js';
 
 export interface TrainBigramsArgument {
   readonly dp: number;
@@ -94,11 +95,16 @@ async function* boosted(
   }
 }
 
+/** Trains the bigram model as one of `StandingRanks`, as often as it is asked to. */
+export default (world: World, channel: string): Promise<void> =>
+  serveRuns(world, { channel, run: trainBigrams });
+
 /** Trains the bigram model as one data-parallel rank. */
-export default async function trainBigrams(
-  world: World,
-  argument: TrainBigramsArgument,
-): Promise<TrainBigramsResult> {
+async function trainBigrams({
+  world,
+  id,
+  argument,
+}: StandingRun<TrainBigramsArgument>): Promise<TrainBigramsResult> {
   const { dp, distributed, overlap, dtype, trainIterations, save, signalAt, dataEnd } = argument;
   const mesh = new ProcessMesh({ dp });
   const rank = world.rank;
@@ -106,8 +112,8 @@ export default async function trainBigrams(
     dp === 1
       ? {}
       : {
-          dp: world.createGroup({ name: 'dp', ranks: mesh.groupOf(rank, ['dp']) }),
-          world: world.group,
+          dp: world.createGroup({ name: `dp ${id}`, ranks: mesh.groupOf(rank, ['dp']) }),
+          world: world.createGroup({ name: `world ${id}`, ranks: mesh.groupOf(rank, ['dp']) }),
         };
   const stage = new BigramStage(size);
   const kind = distributed ? 'zero1' : 'replicated';
