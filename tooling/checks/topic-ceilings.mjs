@@ -3,11 +3,10 @@
  * Each slice that takes a topic out of a file lowers its number here; none rises.
  */
 export const ceilings = {
-  'strategy tensor': 76,
-  'strategy context': 25,
-  'strategy pipeline': 57,
-  'strategy data': 48,
-  'strategy expert': 29,
+  'strategy tensor': 68,
+  'strategy pipeline': 55,
+  'strategy data': 43,
+  'strategy expert': 22,
   'store replicated': 16,
   'layer layer-norm': 30,
   'layer rms-norm': 19,

@@ -86,7 +86,7 @@ export type AxisSizes = Pick<
 >;
 
 /** The flags of the strategies that are for one kind of models. */
-export const strategyFlagsOfKind = (kind: 'gpt' | 'bert'): readonly string[] =>
+export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
   all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
 
 /** The flags that size an axis along which passes communicate on the device. */
