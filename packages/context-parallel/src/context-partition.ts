@@ -1,7 +1,7 @@
 import type { AttendRows, AttentionCall, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
-import type { OwnRows, SequencePartition, SequencesOfBatch } from '@mtl/layout';
+import type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from '@mtl/layout';
 import {
   type BlockChunks,
   blocksOfPackedSamples,
@@ -38,6 +38,13 @@ export interface ContextPartitionOptions {
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */
   readonly group: ProcessGroup;
+  ofSequences(batch: SequencesOfBatch, upload: UploadOptions): RowsOfProcess;
+  ofPackedSamples(batch: PackedSamplesOfBatch, upload: UploadOptions): RowsOfProcess;
+}
+
+/** The rows that a process owns: some of all. */
+export interface RowsOfProcess extends OwnRows<AttendRows> {
+  readonly indices: Int32Array;
 }
 
 /** The divided rows that layers compute with; `blocks` where some communicate in two levels. */
@@ -85,7 +92,7 @@ export function contextPartition(options: ContextPartitionOptions): ContextParti
   const packedRows = (
     packed: PackedParts & { readonly indices: Int32Array },
     upload: UploadOptions,
-  ): OwnRows<AttendRows> => {
+  ): RowsOfProcess => {
     const chunks = new PackedChunks(packed, upload);
     const blocks = levels && blocksOfPackedSamples(levels, packed, upload);
     const release = (): void => {

@@ -4,5 +4,6 @@ export {
   type ContextPartition,
   type ContextPartitionOptions,
   contextPartition,
+  type RowsOfProcess,
 } from './context-partition.js';
 export type { Upload, UploadOptions } from './packed-chunks.js';

@@ -70,15 +70,24 @@ export {
   checkGeneration,
   copyOfModel,
   groupsOfRun,
+  layoutOfRecord,
   layoutText,
   leastProcesses,
   meshOfRun,
   modelSharing,
   type PlannedGroup,
+  type RecordedSizes,
   recordedSizes,
+  type SearchedAxis,
+  searchedAxes,
   sharedLayout,
+  withoutExperts,
 } from '../strategies/strategies.js';
-export { type FlagFragment, greatestCommonDivisor } from '../strategies/strategy.js';
+export {
+  type FlagFragment,
+  powersOfTwo,
+  type SearchedRun,
+} from '../strategies/strategy.js';
 export { checkRequiredFlags, missingFlags, tokenizerAdvice } from '../validation/check-required-flags.js';
 export {
   conversationConfiguration,

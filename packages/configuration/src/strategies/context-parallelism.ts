@@ -1,7 +1,14 @@
 import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { choices, count, counts } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor, type StrategyCall, sizeOfAxis, strategy } from './strategy.js';
+import {
+  greatestCommonDivisor,
+  powersOfTwo,
+  type SearchedRun,
+  type StrategyCall,
+  sizeOfAxis,
+  strategy,
+} from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
 /** Absent in runs whose sequences are not divided. */
@@ -43,7 +50,12 @@ type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 export const contextParallelism = strategy<typeof contextParallelFlags, ContextParallelConfiguration>({
   flags: contextParallelFlags,
   axes: [
-    { name: 'cp', flag: 'context-parallel-size', sizeOf: ({ contextParallelSize }) => contextParallelSize },
+    {
+      name: 'cp',
+      flag: 'context-parallel-size',
+      field: 'contextParallelSize',
+      search: (run) => ({ sizes: [1, ...sizesToTry(run)], fits: (size) => run.rest % size === 0 }),
+    },
   ],
   countsAs: 'cp',
   communicatesInPasses: true,
@@ -101,6 +113,18 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
     } as const;
   },
 });
+
+/** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
+const leastChunk = 1024;
+
+/** Returns sizes for a GPT with long sequences, each of which has two chunks of a sequence. */
+function sizesToTry({ model, values }: SearchedRun): readonly number[] {
+  const length = model === 'gpt' ? (values['seq-length'] as number) : 0;
+  const most = Math.floor(length / (2 * leastChunk));
+  return powersOfTwo(Math.max(1, most))
+    .slice(1)
+    .filter((size) => length % (2 * size) === 0);
+}
 
 /** Two chunks of a sequence for each process, which sequence parallelism divides further. */
 function checkPositions({ flags: given, model, axes }: Call, size: number): void {

@@ -22,7 +22,9 @@ const flags = {
 /** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
-  axes: [{ name: 'dp', sizeOf: ({ dataParallelSize }) => dataParallelSize }],
+  axes: [
+    { name: 'dp', field: 'dataParallelSize', search: ({ rest }) => ({ sizes: [rest], fits: () => true }) },
+  ],
   countsAs: 'dp',
   // a trained model is there once
   sharing: { help: {}, configure: () => ({ dataParallelSize: 1 }) },

@@ -3,6 +3,7 @@ import { choice, count } from '../flags/flag-kinds.js';
 import {
   type AxisSize,
   axesOfStage,
+  divisorsOf,
   greatestCommonDivisor,
   numAlong,
   type StrategyCall,
@@ -48,12 +49,30 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       name: 'etp',
       flag: 'expert-tensor-parallel-size',
       recordedAs: 'expertTensor',
-      sizeOf: ({ expertTensorParallelSize }) => expertTensorParallelSize,
+      field: 'expertTensorParallelSize',
+      // shared by the processes that share the rest of the layer, or by none; biases cannot be split
+      search: ({ values, sizes: { tp = 1 }, rest }) => {
+        if (!values['num-experts']) return undefined;
+        const width = widthOfExperts(values);
+        const areSplit = values['disable-bias-linear'] === true && tp > 1;
+        return {
+          sizes: areSplit ? [1, tp] : [1],
+          fits: (size) => rest % size === 0 && width % size === 0,
+        };
+      },
     },
     {
       name: 'ep',
       flag: 'expert-model-parallel-size',
-      sizeOf: ({ expertModelParallelSize }) => expertModelParallelSize,
+      field: 'expertModelParallelSize',
+      search: ({ values, rest }) => {
+        const numExperts = values['num-experts'] as number | undefined;
+        if (!numExperts) return undefined;
+        return {
+          sizes: divisorsOf(numExperts),
+          fits: (size) => numExperts % size === 0 && rest % size === 0,
+        };
+      },
     },
   ],
   countsAs: 'ep',
@@ -92,6 +111,15 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
   },
   groups: () => ({ ep: ['ep'], etp: ['etp'], experts: ['etp', 'ep'] }),
 });
+
+/** Returns F of an expert, by the flags of a model. */
+function widthOfExperts({
+  'moe-ffn-hidden-size': own,
+  'ffn-hidden-size': dense,
+  'hidden-size': hidden,
+}: Readonly<Record<string, unknown>>): number {
+  return (own ?? dense ?? 4 * (hidden as number)) as number;
+}
 
 /** Sizes that are those of dense layers anyway change nothing; others would have no experts to spread. */
 function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelConfiguration {

@@ -3,7 +3,7 @@ import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
 import { count, text } from '../flags/flag-kinds.js';
-import { type FlagsOf, type ShardedModel, strategy } from './strategy.js';
+import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
 /** Tells whether the value of --pipeline-schedule is a module, which is run. */
 export function isScheduleModule(name: string): boolean {
@@ -176,7 +176,8 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
     {
       name: 'pp',
       flag: 'pipeline-model-parallel-size',
-      sizeOf: ({ pipelineModelParallelSize }) => pipelineModelParallelSize,
+      field: 'pipelineModelParallelSize',
+      search: ({ rest }) => ({ sizes: divisorsOf(rest), fits: (size) => rest % size === 0 }),
     },
   ],
   countsAs: 'pp',

@@ -19,6 +19,8 @@ import {
   type ModelSharing,
   type ModelSharingOptions,
   numAlong,
+  type SearchedRun,
+  type SearchedSizes,
   type Strategy,
   type StrategyCall,
 } from './strategy.js';
@@ -49,17 +51,20 @@ export type StrategyConfiguration = Together<
   ReturnType<Known['configure']> | ReturnType<NonNullable<Known['complete']>>
 >;
 
-type AnyStrategy = Strategy<FlagFragment, object>;
+type AnyStrategy = Strategy<FlagFragment, Record<string, unknown>>;
+type Sizes = Readonly<Partial<Record<string, number>>>;
 const all = strategies as unknown as readonly AnyStrategy[];
 
 /** The flags of all of them. */
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
-  axes.flatMap(({ name, sizeOf }) => {
-    const size = sizeOf(fields);
+  axes.flatMap(({ name, field }) => {
+    const size = (fields as Sizes)[field];
     return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
   });
+
+const isDense = ({ axis }: Pick<AxisSize, 'axis'>): boolean => denseAxes.some((dense) => dense === axis);
 
 /** Configures every strategy by the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
@@ -178,12 +183,48 @@ export interface RecordedSizes {
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
   Object.fromEntries(
     all.flatMap(({ axes }) =>
-      axes.flatMap(({ name, sizeOf, recordedAs = axisFacts[name].word }) => {
-        const size = sizeOf(parallel);
+      axes.flatMap(({ name, field, recordedAs = axisFacts[name].word }) => {
+        const size = (parallel as unknown as Sizes)[field];
         return size === undefined ? [] : [[recordedAs, size] as const];
       }),
     ),
   ) as unknown as RecordedSizes;
+
+/** Returns the layout whose sizes are recorded so. */
+export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
+  Object.fromEntries(
+    all.flatMap(({ axes }) =>
+      axes.flatMap(({ name, field, recordedAs = axisFacts[name].word }) => {
+        const size = (sizes as unknown as Sizes)[recordedAs];
+        return size === undefined ? [] : [[field, size] as const];
+      }),
+    ),
+  ) as unknown as AxisSizes;
+
+/** An axis whose sizes a search of layouts tries. */
+export interface SearchedAxis {
+  readonly axis: MeshAxis;
+  /** Its key in `RecordedSizes`. */
+  readonly key: keyof RecordedSizes;
+  /** Its flag; undefined for the axis that takes what the others leave. */
+  readonly flag: string | undefined;
+  readonly search: (run: SearchedRun) => SearchedSizes | undefined;
+}
+
+/** The axes whose sizes a search tries: of each view in the order of `strategies`. */
+export const searchedAxes: readonly SearchedAxis[] = all.flatMap(({ axes }) =>
+  axes.flatMap(({ name, flag, recordedAs = axisFacts[name].word, search }) =>
+    search === undefined ? [] : [{ axis: name, key: recordedAs as keyof RecordedSizes, flag, search }],
+  ),
+);
+
+/** Returns a layout without the sizes of experts, which other views of the mesh have. */
+export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): Parallel => {
+  const fields = all.flatMap(({ axes }) =>
+    axes.flatMap(({ name, field }) => (isDense({ axis: name }) ? [] : [field])),
+  );
+  return Object.fromEntries(Object.entries(parallel).filter(([key]) => !fields.includes(key))) as Parallel;
+};
 
 /** Returns the axes that work is split along, in the order of `strategies`. */
 function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
@@ -194,8 +235,6 @@ function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
 export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
-
-const isDense = ({ axis }: Pick<AxisSize, 'axis'>): boolean => denseAxes.some((dense) => dense === axis);
 
 const textOf = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');

@@ -93,6 +93,33 @@ export interface ModelSharingOptions<Fields extends object> {
   readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
 }
 
+/** A run whose layout is searched, as far as it is chosen. */
+export interface SearchedRun {
+  /** The values of its flags, by name. */
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly model: 'gpt' | 'bert';
+  readonly gpusPerNode: number;
+  /** The sizes that are chosen. */
+  readonly sizes: Readonly<Partial<Record<MeshAxis, number>>>;
+  /** The processes that the axes before leave: of all, and for axes of experts of a pipeline stage. */
+  readonly rest: number;
+}
+
+export interface SearchedSizes {
+  /** The sizes to try where no flag gives one. */
+  readonly sizes: readonly number[];
+  /** Tells whether a size divides what it has to divide. */
+  fits(size: number): boolean;
+}
+
+/** Returns the powers of two up to a number. */
+export const powersOfTwo = (most: number): number[] =>
+  Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, power) => 2 ** power);
+
+/** Returns the divisors of a number. */
+export const divisorsOf = (value: number): number[] =>
+  Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
+
 /** How processes share a trained model by a strategy. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
   /** The flags that commands have which use a trained model, with their help. */
@@ -124,8 +151,10 @@ export interface Strategy<
     readonly flag?: keyof Fragment & string;
     /** The key of its size in the records of runs. Default: the word of the axis. */
     readonly recordedAs?: string;
-    /** Undefined: what the mesh has by default. */
-    readonly sizeOf: (fields: Fields) => number | undefined;
+    /** The field of its size, absent or undefined where it is what the mesh has by default. */
+    readonly field: keyof Fields & string;
+    /** Returns the sizes that a search of layouts tries; undefined where a run has no such axis. */
+    readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
   /** Where predictions of time count its communication. */
   readonly countsAs: CommunicationAxis;

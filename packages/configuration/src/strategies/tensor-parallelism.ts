@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
-import { greatestCommonDivisor, type StrategyCall, strategy } from './strategy.js';
+import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
 
 export interface TensorParallelConfiguration {
   readonly tensorModelParallelSize: number;
@@ -25,7 +25,16 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
     {
       name: 'tp',
       flag: 'tensor-model-parallel-size',
-      sizeOf: ({ tensorModelParallelSize }) => tensorModelParallelSize,
+      field: 'tensorModelParallelSize',
+      // heads, and groups of keys and values, are divided
+      search: ({ values, gpusPerNode, rest }) => {
+        const heads = values['num-attention-heads'] as number;
+        const groups = (values['num-query-groups'] as number | undefined) ?? heads;
+        return {
+          sizes: powersOfTwo(2 * gpusPerNode),
+          fits: (size) => rest % size === 0 && heads % size === 0 && groups % size === 0,
+        };
+      },
     },
   ],
   countsAs: 'tp',

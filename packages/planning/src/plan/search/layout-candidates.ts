@@ -1,14 +1,19 @@
 import type { FlagName, Flags, ResolvedFlags } from '@mtl/configuration';
+import {
+  layoutOfRecord,
+  meshOfRun,
+  powersOfTwo,
+  type RecordedSizes,
+  type SearchedAxis,
+  type SearchedRun,
+  searchedAxes,
+} from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
+import { axisFacts, denseAxes, type MeshAxis, reductionAxes } from '@mtl/layout';
 import type { Profile, Recomputation } from '@mtl/planner';
 
-/** A way in which the processes of a run share its work. */
-export interface LayoutCandidate {
-  readonly tensor: number;
-  /** Processes over which every sequence is divided; absent: 1. */
-  readonly context?: number;
-  readonly pipeline: number;
-  readonly data: number;
+/** A way in which the processes of a run share its work; `context` is there where sequences are divided. */
+export interface LayoutCandidate extends RecordedSizes {
   /** v: chunks of the model on each rank. */
   readonly chunks: number;
   readonly microBatch: number;
@@ -16,30 +21,13 @@ export interface LayoutCandidate {
   readonly recomputation: Recomputation;
   readonly sequenceParallel: boolean;
   readonly distributedOptimizer: boolean;
-  /** Processes over which the experts of a layer are divided; absent without experts. */
-  readonly expert?: number;
-  /** Processes that share an expert; absent without experts. */
-  readonly expertTensor?: number;
 }
 
 /** Sizes that candidates have to divide, and options that are fixed. */
-export interface CandidateSpace {
+export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | 'gpusPerNode'> {
   readonly numProcesses: number;
-  readonly gpusPerNode: number;
   readonly numLayers: number;
-  /** Heads, and groups of keys and values: what tensor parallelism divides. */
-  readonly headCounts: readonly number[];
   readonly globalBatchSize: number;
-  /** Sizes of context parallelism other than 1 that divide the sequence, and are worth it. */
-  readonly contexts: readonly number[];
-  /** Absent without experts. */
-  readonly experts?: {
-    readonly number: number;
-    /** True where processes can share an expert: experts with biases cannot be split. */
-    readonly areSplit: boolean;
-    /** F of an expert. */
-    readonly ffnHiddenSize: number;
-  };
   readonly fixed: Partial<LayoutCandidate>;
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** Fewest stages of the interleaved schedule. */
@@ -48,46 +36,63 @@ export interface CandidateSpace {
   readonly recomputations: readonly Recomputation[];
 }
 
+type Sizes = Readonly<Partial<Record<MeshAxis, number>>>;
+
+const isDense = ({ axis }: SearchedAxis): boolean => denseAxes.some((dense) => dense === axis);
+const axesOfMesh = searchedAxes.filter(isDense);
+const axesOfExperts = searchedAxes.filter((each) => !isDense(each));
+
+/** Returns the sizes of a candidate along the axes of the mesh, without those of experts. */
+export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
+  axesOfMesh.map(({ key }) => candidate[key]);
+
+/** Returns the sizes by which processes share the experts of a layer. */
+export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
+  axesOfExperts.map(({ key }) => candidate[key]);
+
 /** All layouts that divide what they have to divide. */
 export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
-  const { numProcesses: n, headCounts, fixed } = space;
-  const candidates: LayoutCandidate[] = [];
-  for (const tensor of options(fixed.tensor, powersOfTwo(2 * space.gpusPerNode))) {
-    if (n % tensor !== 0 || headCounts.some((count) => count % tensor !== 0)) continue;
-    for (const context of options(fixed.context, [1, ...space.contexts])) {
-      const rest = n / tensor / context;
-      if (!Number.isInteger(rest)) continue;
-      for (const pipeline of options(fixed.pipeline, divisorsOf(rest))) {
-        if (rest % pipeline !== 0) continue;
-        const data = rest / pipeline;
-        if (fixed.data !== undefined && fixed.data !== data) continue;
-        candidates.push(...ofMesh(space, { tensor, ...(context === 1 ? {} : { context }), pipeline, data }));
-      }
-    }
-  }
-  return candidates;
+  return sizesAlong(axesOfMesh, { space, chosen: {}, rest: space.numProcesses }).flatMap((sizes) =>
+    ofMesh(space, recordOf(sizes) as Mesh),
+  );
+}
+
+/** Returns the ways to divide processes along axes, the sizes of the first ones outermost. */
+function sizesAlong(
+  [first, ...others]: readonly SearchedAxis[],
+  { space, chosen, rest }: { readonly space: CandidateSpace; readonly chosen: Sizes; readonly rest: number },
+): readonly Sizes[] {
+  if (first === undefined) return [chosen];
+  const { values, model, gpusPerNode, fixed } = space;
+  const searched = first.search({ values, model, gpusPerNode, sizes: chosen, rest });
+  if (searched === undefined) return sizesAlong(others, { space, chosen, rest });
+  return options(fixed[first.key], searched.sizes)
+    .filter((size) => searched.fits(size))
+    .flatMap((size) =>
+      sizesAlong(others, { space, chosen: { ...chosen, [first.axis]: size }, rest: rest / size }),
+    );
+}
+
+/**
+ * Returns sizes by the keys of candidates; an optional one of the mesh is left out where it divides nothing.
+ */
+function recordOf(sizes: Sizes): Partial<RecordedSizes> {
+  const isLeftOut = ({ axis, flag }: SearchedAxis): boolean =>
+    sizes[axis] === undefined ||
+    (axisFacts[axis].isSummed === true && flag !== undefined && sizes[axis] === 1);
+  return Object.fromEntries(
+    searchedAxes.filter((each) => !isLeftOut(each)).map(({ axis, key }) => [key, sizes[axis]!]),
+  );
 }
 
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
-/**
- * The ways in which the experts of a layer are spread over the processes of a stage: shared by those that
- * share the rest of the layer, or by none, and divided over as many as divide them evenly.
- */
-function expertSizes(
-  { experts, fixed }: CandidateSpace,
-  { tensor, context = 1, data }: Pick<Mesh, 'tensor' | 'context' | 'data'>,
-): Pick<LayoutCandidate, 'expert' | 'expertTensor'>[] {
-  if (experts === undefined) return [{}];
-  const stage = tensor * context * data;
-  const shared = experts.areSplit && tensor > 1 ? [1, tensor] : [1];
-  return options(fixed.expertTensor, shared)
-    .filter((size) => stage % size === 0 && experts.ffnHiddenSize % size === 0)
-    .flatMap((expertTensor) =>
-      options(fixed.expert, divisorsOf(experts.number))
-        .filter((expert) => experts.number % expert === 0 && (stage / expertTensor) % expert === 0)
-        .map((expert) => ({ expert, expertTensor })),
-    );
+/** Returns the ways in which the experts of a layer are spread over the processes of a stage. */
+function expertSizes(space: CandidateSpace, mesh: Mesh): readonly Partial<RecordedSizes>[] {
+  const { sizes, worldSize } = meshOfRun(layoutOfRecord(mesh));
+  const chosen = Object.fromEntries(axesOfMesh.map(({ axis }) => [axis, sizes[axis]]));
+  const own = sizesAlong(axesOfExperts, { space, chosen, rest: worldSize / sizes.pp });
+  return own.map((all) => recordOf(Object.fromEntries(axesOfExperts.map(({ axis }) => [axis, all[axis]]))));
 }
 
 function ofMesh(space: CandidateSpace, mesh: Mesh): LayoutCandidate[] {
@@ -131,18 +136,19 @@ function withSettings(
   const { fixed, recomputations: all } = space;
   const recomputations = options(fixed.recomputation, all);
   const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
-  const copies = layout.data * (layout.context ?? 1);
+  const { sizes } = meshOfRun(layoutOfRecord(layout));
+  const copies = reductionAxes.dense.reduce((product, axis) => product * sizes[axis], 1);
   const distributed = copies === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
   const experts = expertSizes(space, layout);
   return recomputations.flatMap((recomputation) =>
     sequence.flatMap((sequenceParallel) =>
       distributed.flatMap((distributedOptimizer) =>
-        experts.map((sizes) => ({
+        experts.map((ofExperts) => ({
           ...layout,
           recomputation,
           sequenceParallel,
           distributedOptimizer,
-          ...sizes,
+          ...ofExperts,
         })),
       ),
     ),
@@ -152,20 +158,29 @@ function withSettings(
 const options = <Value>(fixed: Value | undefined, all: readonly Value[]): readonly Value[] =>
   fixed === undefined ? all : [fixed];
 
-const powersOfTwo = (most: number): number[] =>
-  Array.from({ length: Math.floor(Math.log2(most)) + 1 }, (_, power) => 2 ** power);
+/** Returns the flags of sizes that are not what the mesh has by default. */
+function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[]): Flags {
+  const { sizes } = meshOfRun(layoutOfRecord(candidate));
+  return Object.fromEntries(
+    axes.flatMap(({ axis, key, flag }) => {
+      const { like } = axisFacts[axis];
+      const usual = like === undefined ? 1 : sizes[like];
+      const size = candidate[key] ?? usual;
+      return flag === undefined || size === usual ? [] : [[flag, size] as const];
+    }),
+  );
+}
 
-const divisorsOf = (value: number): number[] =>
-  Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
+/** A size that follows from another comes after it. */
+const axesOfExpertFlags = [...axesOfExperts].sort(
+  (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
+);
 
 /** The flags that a candidate means, without those that are given already. */
 export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
-  const { tensor, pipeline, chunks, microBatch, schedule, recomputation } = candidate;
-  const { context = 1, expert = 1, expertTensor = tensor } = candidate;
+  const { chunks, microBatch, schedule, recomputation } = candidate;
   const all: Flags = {
-    ...(tensor > 1 ? { 'tensor-model-parallel-size': tensor } : {}),
-    ...(context > 1 ? { 'context-parallel-size': context } : {}),
-    ...(pipeline > 1 ? { 'pipeline-model-parallel-size': pipeline } : {}),
+    ...flagsOfSizes(candidate, axesOfMesh),
     ...(chunks > 1 ? { 'num-virtual-stages-per-pipeline-rank': chunks } : {}),
     ...(schedule === 'zb-h1' ? { 'pipeline-schedule': schedule } : {}),
     'micro-batch-size': microBatch,
@@ -174,8 +189,7 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
       ? { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
       : {}),
     ...(candidate.sequenceParallel ? { 'sequence-parallel': true } : {}),
-    ...(expert > 1 ? { 'expert-model-parallel-size': expert } : {}),
-    ...(expertTensor === tensor ? {} : { 'expert-tensor-parallel-size': expertTensor }),
+    ...flagsOfSizes(candidate, axesOfExpertFlags),
     ...(candidate.distributedOptimizer ? { 'use-distributed-optimizer': true } : {}),
   };
   return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));
@@ -187,9 +201,9 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
-  if (given.has('tensor-model-parallel-size')) fixed.tensor = values['tensor-model-parallel-size']!;
-  if (given.has('context-parallel-size')) fixed.context = values['context-parallel-size']!;
-  if (given.has('pipeline-model-parallel-size')) fixed.pipeline = values['pipeline-model-parallel-size']!;
+  for (const { key, flag } of searchedAxes) {
+    if (flag !== undefined && given.has(flag as FlagName)) fixed[key] = values[flag as FlagName] as number;
+  }
   if (given.has('num-virtual-stages-per-pipeline-rank')) {
     fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;
   }
@@ -200,8 +214,6 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   if (given.has('use-distributed-optimizer')) {
     fixed.distributedOptimizer = values['use-distributed-optimizer']!;
   }
-  if (given.has('expert-model-parallel-size')) fixed.expert = values['expert-model-parallel-size']!;
-  if (given.has('expert-tensor-parallel-size')) fixed.expertTensor = values['expert-tensor-parallel-size']!;
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;
@@ -211,6 +223,9 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
 type OfferedLayouts = Pick<CandidateSpace, 'schedules' | 'leastInterleavedStages' | 'recomputations'> & {
   readonly fixed: Partial<LayoutCandidate>;
 };
+
+/** The axes that programs have whose steps are lists. */
+const listedAxes: readonly MeshAxis[] = ['tp', 'dp', 'pp'];
 
 /** The layouts that the program of a profile has. */
 export function offeredLayouts({ software }: Profile): OfferedLayouts {
@@ -229,7 +244,10 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     leastInterleavedStages: layouts.leastInterleavedStages,
     recomputations: layouts.recomputations,
     fixed: {
-      context: 1,
+      // the lists have the mesh of the first papers alone
+      ...Object.fromEntries(
+        axesOfMesh.filter(({ axis }) => !listedAxes.includes(axis)).map(({ key }) => [key, 1]),
+      ),
       ...(layouts.schedules.length === 0 ? { pipeline: 1 } : {}),
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: false }),
       ...(distributedOptimizer ? {} : { distributedOptimizer: false }),

@@ -1,5 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { type AxisSizes, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import { type AxisSizes, layoutOfRecord, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import { type MeshView, reductionAxes } from '@mtl/layout';
 import { hasExperts } from '@mtl/models/internal';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
@@ -11,7 +12,7 @@ import {
 } from '@mtl/planner';
 import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/planner/internal';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
-import type { LayoutCandidate } from './layout-candidates.js';
+import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {
   addParts,
   type LayerKind,
@@ -134,11 +135,12 @@ export class RecordedEstimates {
     candidate: LayoutCandidate,
     { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
   ): Promise<RecordedParts | undefined> {
-    const { tensor, context, microBatch, recomputation, sequenceParallel, expert, expertTensor } = candidate;
+    const { microBatch, recomputation, sequenceParallel } = candidate;
     const numStages = candidate.pipeline === 1 ? 1 : 2;
     const key = [
-      ...[tensor, context, numStages, microBatch, recomputation, sequenceParallel, schedule],
-      ...(kind === 'expert' ? [expert, expertTensor] : []),
+      ...sizesOfMesh({ ...candidate, pipeline: numStages, data: 0 }),
+      ...[microBatch, recomputation, sequenceParallel, schedule],
+      ...(kind === 'expert' ? sizesOfExperts(candidate) : []),
     ].join(' ');
     if (!this.#parts.has(key)) {
       const configuration = this.#options.configure(candidate);
@@ -153,7 +155,7 @@ export class RecordedEstimates {
 
   #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedParts>): Composed {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
-    const { pipeline: p, chunks: v, data: d, context = 1 } = candidate;
+    const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
     // embedding and head are the same of both
     const parts = recorded.get('expert') ?? recorded.get('dense')!;
@@ -169,18 +171,7 @@ export class RecordedEstimates {
     const temporary = (stage: 'last' | 'others'): number =>
       Math.max(...[...recorded.values()].map((each) => each.temporary[stage]));
     const boundary = boundaryBytes(parts);
-    const mesh = {
-      tensorModelParallelSize: candidate.tensor,
-      ...(context === 1 ? {} : { contextParallelSize: context }),
-      pipelineModelParallelSize: p,
-      dataParallelSize: d,
-      ...(candidate.expert === undefined
-        ? {}
-        : {
-            expertModelParallelSize: candidate.expert,
-            expertTensorParallelSize: candidate.expertTensor!,
-          }),
-    };
+    const mesh = layoutOfRecord(candidate);
     const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
     const chunks = Array.from({ length: p * v }, (_, chunk) =>
       [
@@ -191,8 +182,9 @@ export class RecordedEstimates {
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
     // ranks of a distributed optimizer have parts of everything that follows the reduction
-    const shared = candidate.distributedOptimizer ? d * context : 1;
-    const sharedExperts = candidate.distributedOptimizer ? meshOfRun(mesh).sizes.edp : 1;
+    const sharing = (view: MeshView): number =>
+      candidate.distributedOptimizer ? numReplicas(mesh, view) : 1;
+    const [shared, sharedExperts] = [sharing('dense'), sharing('expert')];
     const sharedPart = (part: PartCost, whole: number): number => {
       const ofExperts = part.expertGradients / part.gradients;
       return whole * ((1 - ofExperts) / shared + ofExperts / sharedExperts);
@@ -224,6 +216,12 @@ export class RecordedEstimates {
       ),
     };
   }
+}
+
+/** Returns the number of ranks over which the gradients of a view's parameters are summed. */
+function numReplicas(mesh: AxisSizes, view: MeshView): number {
+  const { sizes } = meshOfRun(mesh);
+  return reductionAxes[view].reduce((product, axis) => product * sizes[axis], 1);
 }
 
 /** Returns the kind of each layer. */

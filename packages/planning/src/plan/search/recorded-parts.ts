@@ -1,4 +1,5 @@
 import { gptModelOf, type PretrainingConfiguration } from '@mtl/configuration';
+import { copyOfModel, meshOfRun, withoutExperts } from '@mtl/configuration/internal';
 import type { LoraConfiguration } from '@mtl/formats';
 import { loraModules } from '@mtl/formats/internal';
 import type { Profile, RecordedMessage } from '@mtl/planner';
@@ -145,10 +146,12 @@ function proxyOf(
   const { parallel, training, model } = configuration;
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
-  const { tensorModelParallelSize: tensor, contextParallelSize: context = 1 } = parallel;
-  const { expertModelParallelSize: ep = 1, expertTensorParallelSize: etp = tensor, ...dense } = parallel;
-  const layout = kind === 'expert' ? parallel : dense;
-  const dataSize = kind === 'expert' ? dataSizeOf(tensor * context, ep * etp) : 2;
+  const layout = kind === 'expert' ? parallel : withoutExperts(parallel);
+  // of a stage
+  const { size } = copyOfModel(parallel);
+  const copy = size / parallel.pipelineModelParallelSize;
+  const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
+  const dataSize = kind === 'expert' ? dataSizeOf(copy, experts) : 2;
   const ofKind = {
     ...model,
     numLayers: numStages * layersOfStage,
@@ -169,7 +172,7 @@ function proxyOf(
     },
     parallel: {
       ...layout,
-      worldSize: numStages * dataSize * tensor * context,
+      worldSize: numStages * dataSize * copy,
       dataParallelSize: dataSize,
       pipelineModelParallelSize: numStages,
       numVirtualStages: 1,

@@ -33,6 +33,7 @@ import {
   type LayoutCandidate,
   layoutCandidates,
   offeredLayouts,
+  sizesOfMesh,
 } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';
 
@@ -155,8 +156,8 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
 }
 
 /** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
-const kindOf = ({ tensor, context, pipeline, data, recomputation }: LayoutCandidate): string =>
-  `${tensor} ${context} ${pipeline} ${data} ${recomputation}`;
+const kindOf = (candidate: LayoutCandidate): string =>
+  `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
 
 type Estimated = LayoutEstimate & { readonly candidate: LayoutCandidate };
 
@@ -201,43 +202,18 @@ function withAdded(
 }
 
 function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayoutsOptions): CandidateSpace {
-  const { values } = resolved;
-  const heads = values['num-attention-heads']!;
-  const experts = values['num-experts'];
+  const { values, model } = resolved;
   const { fixed, ...offered } = offeredLayouts(profile);
   return {
     ...offered,
+    values,
+    model,
     numProcesses,
     gpusPerNode: profile.hardware.gpusPerNode.value,
     numLayers: values['num-layers']!,
-    headCounts: [heads, values['num-query-groups'] ?? heads],
     globalBatchSize: values['global-batch-size']!,
-    contexts: contextsOf(resolved),
-    ...(experts === undefined || experts === 0
-      ? {}
-      : {
-          experts: {
-            number: experts,
-            areSplit: values['disable-bias-linear'] === true,
-            ffnHiddenSize:
-              values['moe-ffn-hidden-size'] ?? values['ffn-hidden-size'] ?? 4 * values['hidden-size']!,
-          },
-        }),
     fixed: { ...fixed, ...fixedLayout(resolved) },
   };
-}
-
-/** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
-const leastChunk = 1024;
-
-/** Sizes of context parallelism of a GPT, each of which has two chunks of a sequence. */
-function contextsOf({ model, values }: ResolvedFlags): readonly number[] {
-  const length = model === 'bert' ? 0 : values['seq-length']!;
-  const most = Math.floor(length / (2 * leastChunk));
-  return Array.from(
-    { length: Math.max(0, Math.floor(Math.log2(most))) },
-    (_, power) => 2 ** (power + 1),
-  ).filter((size) => length % (2 * size) === 0);
 }
 
 /** Flags as a command line has them; those of candidates are switches that are on, or have one value. */
@@ -285,9 +261,16 @@ async function estimatesOf(
   const sorted = [...candidates].sort((a, b) => a.microBatch - b.microBatch);
   for (const [numDone, candidate] of sorted.entries()) {
     onEstimate(numDone);
-    const { tensor, microBatch, recomputation, sequenceParallel } = candidate;
-    const { context: share, expert = 1, expertTensor = 1 } = candidate;
-    const passes = `${tensor} ${share} ${recomputation} ${sequenceParallel} ${expert} ${expertTensor}`;
+    const {
+      pipeline: _,
+      data: __,
+      microBatch,
+      chunks,
+      schedule,
+      distributedOptimizer,
+      ...ofPasses
+    } = candidate;
+    const passes = JSON.stringify(ofPasses);
     const known = least.get(passes);
     if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
     const each = await estimate(candidate);
