@@ -26,7 +26,7 @@ type Hashes = Record<string, string>;
 
 const ofGroups = new Map<number, Promise<Hashes[]>>();
 
-/** Returns the bits of the in-memory group of so many ranks, computed once for all engines. */
+/** Returns the bits that an in-memory group computes, once for all engines. */
 function inMemoryHashes(worldSize: number): Promise<Hashes[]> {
   const known =
     ofGroups.get(worldSize) ??
@@ -35,7 +35,7 @@ function inMemoryHashes(worldSize: number): Promise<Hashes[]> {
   return known;
 }
 
-/** Ranks of one host that say they are on as many hosts as there are. */
+/** Returns a number of a host for each rank, as if every rank had a host alone. */
 const hostsOf = (worldSize: number): number[] => Array.from({ length: worldSize }, (_, rank) => rank);
 
 describe('local collectives', () => {

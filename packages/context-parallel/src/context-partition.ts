@@ -31,8 +31,8 @@ export interface ContextPartitionOptions {
 
 /**
  * The rows of a micro-batch that this process owns, and the way in which its queries see the keys of others.
- * Of sequences it owns two of the 2 n chunks of every document, one from either end; of packed samples a
- * slice of the rows, for attention to all keys of a sample. A sequence that cannot be divided is a
+ * A process owns two of the 2 n chunks of every document, one from either end, and of packed samples a slice
+ * of the rows, for attention to all keys of a sample. A sequence that cannot be divided is a
  * ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {

@@ -23,6 +23,7 @@ export {
   type DenseAxis,
   denseAxes,
   type ExpertAxis,
+  isDenseAxis,
   type MeshAxis,
   type MeshView,
   meshAxes,

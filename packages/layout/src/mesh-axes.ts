@@ -20,6 +20,9 @@ export type MeshAxis = (typeof meshViews)[MeshView][number];
 /** The axes of the dense view. */
 export const denseAxes = meshViews.dense;
 
+/** Tells whether an axis is one of the dense view. */
+export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some((dense) => dense === axis);
+
 /** The axes of all views, each once. */
 export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values(meshViews).flat())];
 

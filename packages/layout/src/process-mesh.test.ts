@@ -106,4 +106,11 @@ describe('ProcessMesh', () => {
     for (const rank of [-1, 6, 0.5]) expect(() => mesh.coordinatesOf(rank)).toThrow(/no rank/);
     expect(() => mesh.rankOf({ tp: 2, cp: 0, dp: 0, pp: 0 })).toThrow(/no coordinate 2 on axis tp of 2/);
   });
+
+  it('knows the ranks of a stage, and over how many processes the parameters of a view are divided', () => {
+    const mesh = new ProcessMesh({ tp: 2, cp: 2, dp: 3, pp: 2, etp: 1, ep: 4 });
+    expect(mesh.rankOf({ tp: 1, pp: 1 })).toBe(13);
+    expect(mesh.ranksOfStage(1)).toEqual(Array.from({ length: 12 }, (_, at) => 12 + at));
+    expect([mesh.numShards('dense'), mesh.numShards('expert')]).toEqual([4, 8]);
+  });
 });

@@ -138,8 +138,8 @@ function crossEntropyOfChunk(
 }
 
 /**
- * Runs `body` with the rows of a call: those of all processes where they are gathered, views of which are
- * disposed of afterwards. `losses`: [N].
+ * Runs `body` with the rows of a call, of all processes where rows are gathered, and disposes of the views
+ * afterwards. `losses`: [N].
  */
 function withRows(
   { collectives }: LinearCrossEntropyOptions,

@@ -24,7 +24,7 @@ const experts =
   '--moe-router-enable-expert-bias --moe-router-num-groups 2 --moe-router-group-topk 1 --load x --finetune ' +
   '--moe-shared-expert-intermediate-size 64 --moe-expert-capacity-factor 2 --moe-aux-loss-coeff 0.1';
 
-/** Runs of which each flag changes one: model, processes, flags. */
+/** Runs by model, processes and flags. Each flag changes one run at least. */
 const runs = [
   ['gpt', 1, '--preset gpt2-4m --fp16 --data-path a --tokenizer-type GPT2BPETokenizer --load x'],
   ['gpt', 1, '--recompute-granularity full --recompute-method block --profile-steps 1 2'],
@@ -74,7 +74,7 @@ const particular: Readonly<Partial<Record<FlagName, readonly unknown[]>>> = {
   'lora-targets': [['c_attn']],
 };
 
-/** Returns values to try: of them one must do what the flag is for. */
+/** Returns values to try. One value must do what the flag is for. */
 function valuesOf(name: FlagName): readonly unknown[] {
   const schema = z.toJSONSchema(schemaOf(name), { unrepresentable: 'any' });
   const choices = (of: unknown): readonly unknown[] =>
@@ -98,7 +98,8 @@ function valuesOf(name: FlagName): readonly unknown[] {
 }
 
 /**
- * Returns what a run does by its flags; these and what it says of them aside. Undefined where it is refused.
+ * Returns the configuration of a run as text, without its flags and notices. Undefined for a run that is
+ * refused.
  */
 function configurationText(flags: ReturnType<typeof parseFlags>, worldSize: number): string | undefined {
   try {

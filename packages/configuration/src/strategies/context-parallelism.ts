@@ -63,15 +63,23 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
     help: {
       'context-parallel-size': 'Processes over which every sequence is divided, to score long texts.',
     },
-    // what is scored is computed once: keys for all are the shortest way
-    configure: ({ 'context-parallel-size': size = 1 }) =>
-      size === 1 ? {} : { contextParallelSize: size, cpCommType: ['all_gather'] },
-    refusalOfGeneration: {
-      why: 'a text is continued on ranks that have all of it',
-      remedy: 'leave it out; --tensor-model-parallel-size divides what is kept of a text by heads',
+    configure: ({ 'context-parallel-size': size = 1 }) => (size === 1 ? {} : { contextParallelSize: size }),
+    checkGeneration: ({ 'context-parallel-size': size = 1 }) => {
+      if (size === 1) return;
+      throw new ConfigurationError(
+        'MTL_CONTEXT_PARALLEL',
+        `--context-parallel-size ${size}: a text is continued on ranks that have all of it`,
+        {
+          expected: '--context-parallel-size 1',
+          remedy: 'leave it out; --tensor-model-parallel-size divides what is kept of a text by heads',
+          details: { size },
+        },
+      );
     },
   },
-  ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['p2p'] } }) => ({
+  // a trained model names no communication: what is scored is computed once, and keys for all are the
+  // shortest way
+  ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
       contextPartition({

@@ -1,9 +1,8 @@
-import { ConfigurationError } from '@mtl/errors';
 import {
   axisFacts,
   type CommunicationAxis,
-  denseAxes,
   type GroupDeclaration,
+  isDenseAxis,
   type MeshAxis,
   meshViews,
   ProcessMesh,
@@ -64,8 +63,6 @@ const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
     return size === undefined ? [] : [{ axis: name, word: axisFacts[name].word, size }];
   });
 
-const isDense = ({ axis }: Pick<AxisSize, 'axis'>): boolean => denseAxes.some((dense) => dense === axis);
-
 /** Configures every strategy by the flags. */
 export function configureStrategies(call: Omit<StrategyCall<FlagFragment>, 'axes'>): StrategyConfiguration {
   const axes: AxisSize[] = [];
@@ -123,30 +120,19 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 /**
  * Refuses layouts in which texts cannot be continued.
  *
- * @throws ConfigurationError MTL_CONTEXT_PARALLEL
+ * @throws ConfigurationError by the strategy that cannot
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
-  for (const { sharing, axes } of all) {
-    if (sharing?.refusalOfGeneration === undefined) continue;
-    const { why, remedy } = sharing.refusalOfGeneration;
-    const flag = axes.flatMap((axis) => axis.flag ?? []).find((name) => (values[name] ?? 1) > 1);
-    if (flag === undefined) continue;
-    const size = values[flag];
-    throw new ConfigurationError('MTL_CONTEXT_PARALLEL', `--${flag} ${size}: ${why}`, {
-      expected: `--${flag} 1`,
-      remedy,
-      details: { size },
-    });
-  }
+  for (const { sharing } of all) sharing?.checkGeneration?.(values);
 }
 
-/** Returns the options of the stages of a model that say how processes share it. */
+/** Returns the options of the stages of a model that say how processes share it; `parallel`: in a run. */
 export function modelSharing({
   groups,
-  parallel,
+  parallel = {},
   assumedRouting,
 }: Pick<ModelSharingOptions<object>, 'groups' | 'assumedRouting'> & {
-  readonly parallel: Partial<StrategyConfiguration>;
+  readonly parallel?: Partial<StrategyConfiguration>;
 }): ModelSharing {
   const parts = all.map(({ ofModel }) => ofModel?.({ groups, fields: parallel, assumedRouting }));
   return Object.assign({}, ...parts) as ModelSharing;
@@ -180,26 +166,25 @@ export interface RecordedSizes {
   readonly expertTensor?: number;
 }
 
+/** The key of each size in the records of runs, and its field in a configuration. */
+const recordKeys = all.flatMap(({ axes }) =>
+  axes.map(({ name, field, recordedAs = axisFacts[name].word }) => [recordedAs, field] as const),
+);
+
+/** Returns values under other keys, without those that are absent. */
+const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: string])[]): object =>
+  Object.fromEntries(keys.flatMap(([to, from]) => (values[from] === undefined ? [] : [[to, values[from]]])));
+
+/** Returns the sizes of a run as records have them. */
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
-  Object.fromEntries(
-    all.flatMap(({ axes }) =>
-      axes.flatMap(({ name, field, recordedAs = axisFacts[name].word }) => {
-        const size = (parallel as unknown as Sizes)[field];
-        return size === undefined ? [] : [[recordedAs, size] as const];
-      }),
-    ),
-  ) as unknown as RecordedSizes;
+  renamed(parallel as unknown as Sizes, recordKeys) as RecordedSizes;
 
 /** Returns the layout whose sizes are recorded so. */
 export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
-  Object.fromEntries(
-    all.flatMap(({ axes }) =>
-      axes.flatMap(({ name, field, recordedAs = axisFacts[name].word }) => {
-        const size = (sizes as unknown as Sizes)[recordedAs];
-        return size === undefined ? [] : [[field, size] as const];
-      }),
-    ),
-  ) as unknown as AxisSizes;
+  renamed(
+    sizes as unknown as Sizes,
+    recordKeys.map(([key, field]) => [field, key]),
+  ) as AxisSizes;
 
 /** An axis whose sizes a search of layouts tries. */
 export interface SearchedAxis {
@@ -221,7 +206,7 @@ export const searchedAxes: readonly SearchedAxis[] = all.flatMap(({ axes }) =>
 /** Returns a layout without the sizes of experts, which other views of the mesh have. */
 export const withoutExperts = <Parallel extends AxisSizes>(parallel: Parallel): Parallel => {
   const fields = all.flatMap(({ axes }) =>
-    axes.flatMap(({ name, field }) => (isDense({ axis: name }) ? [] : [field])),
+    axes.flatMap(({ name, field }) => (isDenseAxis(name) ? [] : [field])),
   );
   return Object.fromEntries(Object.entries(parallel).filter(([key]) => !fields.includes(key))) as Parallel;
 };
@@ -241,7 +226,7 @@ const textOf = (axes: readonly AxisSize[]): string =>
 
 /** Returns `tensor 2 x pipeline 1`, and the number of processes: those that share one copy of a model. */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
-  const axes = axesOfRun(parallel).filter((each) => isDense(each) && flagsOfAxes.has(each.axis));
+  const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
   return { text: textOf(axes), size: numAlong(axes) };
 }
 
@@ -250,11 +235,11 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
  * layer also how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
-  const dense = axesOfRun(parallel).filter(isDense);
+  const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
   const { sizes } = meshOfRun(parallel);
   if (sizes.ep === 1 && sizes.etp === sizes.tp) return textOf(dense);
   const copies: AxisSize = { axis: 'edp', word: axisFacts.edp.word, size: sizes.edp };
-  const experts = [...axesOfRun(parallel).filter((axis) => !isDense(axis)), copies];
+  const experts = [...axesOfRun(parallel).filter(({ axis }) => !isDenseAxis(axis)), copies];
   return `${textOf(dense)}, experts: ${textOf(experts.filter(({ size }) => size > 1))}`;
 }
 

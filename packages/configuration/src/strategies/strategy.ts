@@ -1,7 +1,7 @@
 import {
   type CommunicationAxis,
-  denseAxes,
   type GroupDeclaration,
+  isDenseAxis,
   type MeshAxis,
   type ProcessMesh,
 } from '@mtl/layout';
@@ -61,7 +61,7 @@ export interface AxisSize {
 
 /** Returns the axes that divide the processes of a pipeline stage, without those of experts. */
 export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
-  axes.filter(({ axis }) => axis !== 'pp' && denseAxes.some((dense) => dense === axis));
+  axes.filter(({ axis }) => axis !== 'pp' && isDenseAxis(axis));
 
 /** Returns the number of processes along axes. */
 export const numAlong = (axes: readonly AxisSize[]): number =>
@@ -87,7 +87,7 @@ export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence' | 'tensorParal
 
 export interface ModelSharingOptions<Fields extends object> {
   readonly groups: ParallelGroups;
-  /** Its part of the run's configuration; of a trained model its sizes alone. */
+  /** Its part of the run's configuration; empty for a trained model, which is used without a run. */
   readonly fields: Partial<Fields>;
   /** Routing that a dry run assumes. */
   readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
@@ -130,8 +130,12 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
    * @throws ConfigurationError for sizes that do not fit the axes before
    */
   configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
-  /** The reason why texts are not continued by processes that share a model so, and what to do instead. */
-  readonly refusalOfGeneration?: { readonly why: string; readonly remedy: string };
+  /**
+   * Refuses values with which processes cannot continue texts. Default: all are possible.
+   *
+   * @throws ConfigurationError with what is possible
+   */
+  checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
 }
 
 /**

@@ -41,8 +41,6 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
-  /** The sizes that the mesh was made of, and what strategies ask for with them. */
-  readonly parallel: AxisSizes;
   readonly coordinates: MeshCoordinates;
   /** Empty for a process alone. */
   readonly groups: ParallelGroups;
@@ -54,7 +52,6 @@ export class TrainingProcesses {
     checkOptions(options, { of: 'TrainingProcesses', checks });
     const { world, parallel, ends, areApart = false } = options;
     this.mesh = meshOfRun(parallel);
-    this.parallel = parallel;
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
     this.isFirst = rank === 0;

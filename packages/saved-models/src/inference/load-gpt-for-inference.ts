@@ -147,7 +147,7 @@ function partOf(
   },
 ): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
   const { device, dtype, processes } = options;
-  const { groups = {}, parallel = {} } = processes ?? {};
+  const { groups = {} } = processes ?? {};
   const { pp } = groups;
   const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
   const { stages, parameters } = buildGptStages({
@@ -163,7 +163,7 @@ function partOf(
       layout: 'balanced',
       work: gptEmbeddingAndHeadCost(model, sequenceLength),
     }),
-    ...modelSharing({ groups, parallel }),
+    ...modelSharing({ groups }),
   });
   const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
   return { whole, stages, parameters };

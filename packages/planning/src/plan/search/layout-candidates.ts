@@ -9,7 +9,7 @@ import {
   searchedAxes,
 } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { axisFacts, denseAxes, type MeshAxis, reductionAxes } from '@mtl/layout';
+import { axisFacts, isDenseAxis, type MeshAxis, reductionAxes } from '@mtl/layout';
 import type { Profile, Recomputation } from '@mtl/planner';
 
 /** A way in which the processes of a run share its work; `context` is there where sequences are divided. */
@@ -38,9 +38,8 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
 
 type Sizes = Readonly<Partial<Record<MeshAxis, number>>>;
 
-const isDense = ({ axis }: SearchedAxis): boolean => denseAxes.some((dense) => dense === axis);
-const axesOfMesh = searchedAxes.filter(isDense);
-const axesOfExperts = searchedAxes.filter((each) => !isDense(each));
+const axesOfMesh = searchedAxes.filter(({ axis }) => isDenseAxis(axis));
+const axesOfExperts = searchedAxes.filter(({ axis }) => !isDenseAxis(axis));
 
 /** Returns the sizes of a candidate along the axes of the mesh, without those of experts. */
 export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
