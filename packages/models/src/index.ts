@@ -13,6 +13,9 @@ export {
   type FeedForwardSpecification,
   type GeluFeedForwardSpecification,
 } from './blocks/feed-forward.js';
+export { LayerFactory } from './blocks/layer-factory.js';
+export type { LayerFactoryOptions, LayerSharding } from './blocks/layer-sharding.js';
+export type { ColumnLayer, ExpertLayer, LinearCall, RowLayer } from './blocks/linear-layers.js';
 export type { BlockAdapter, LoraSpecification, LoraTarget } from './blocks/lora.js';
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norms.js';

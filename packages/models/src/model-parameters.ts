@@ -3,7 +3,7 @@ import { sizeOf } from '@mtl/kernels';
 import type { BertModelConfiguration, BertTask } from './bert/bert-model.js';
 import { BertStage } from './bert/bert-stage.js';
 import { BertTaskStage } from './bert/bert-task-stage.js';
-import type { LoraSpecification } from './blocks/lora.js';
+import type { LayerFactoryOptions } from './blocks/layer-sharding.js';
 import { type MatmulCost, sumOfCosts } from './blocks/matmul-cost.js';
 import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { GptStage } from './gpt/gpt-stage.js';
@@ -11,14 +11,15 @@ import { GptStage } from './gpt/gpt-stage.js';
 /** Returns all parameters of a GPT, adapters included, without storage, which takes no memory. */
 export const gptParameters = (
   model: GptModelConfiguration,
-  { lora }: { readonly lora?: LoraSpecification | undefined } = {},
-): readonly Parameter[] => new GptStage({ model, lora, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
+  layers: LayerFactoryOptions = {},
+): readonly Parameter[] =>
+  new GptStage({ ...layers, model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
 /** Returns the logical names of all parameters of a GPT, adapters included, on whatever rank. */
 export const gptParameterNames = (
   model: GptModelConfiguration,
-  options: { readonly lora?: LoraSpecification | undefined } = {},
-): readonly string[] => gptParameters(model, options).map(({ name }) => name);
+  layers: LayerFactoryOptions = {},
+): readonly string[] => gptParameters(model, layers).map(({ name }) => name);
 
 /** Returns the number of trained parameters of a GPT, the padded vocabulary included. */
 export const numParameters = (model: GptModelConfiguration): number =>
@@ -104,11 +105,14 @@ export const bertMatmuls = (model: BertModelConfiguration): MatmulCost =>
 /**
  * Returns all parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory.
  */
-export const modelParameters = (options: {
+export const modelParameters = ({
+  kind,
+  model,
+  ...layers
+}: {
   readonly kind: 'gpt' | 'bert';
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  readonly lora?: LoraSpecification | undefined;
-}): readonly Parameter[] =>
-  options.kind === 'gpt'
-    ? gptParameters(options.model as GptModelConfiguration, options)
-    : bertParameters(options.model as BertModelConfiguration);
+} & LayerFactoryOptions): readonly Parameter[] =>
+  kind === 'gpt'
+    ? gptParameters(model as GptModelConfiguration, layers)
+    : bertParameters(model as BertModelConfiguration);

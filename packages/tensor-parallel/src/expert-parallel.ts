@@ -1,4 +1,7 @@
+import { type LinearAdapter, Parameter, type Placement } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import type { Slice } from '@mtl/layout';
 
 /** The way in which rows reach the processes of their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
@@ -33,3 +36,123 @@ export interface ExpertParallel {
 export const placeAmongExperts = (
   expertParallel: ExpertParallel | undefined,
 ): { readonly rank: number; readonly size: number } => expertParallel?.spread ?? { rank: 0, size: 1 };
+
+const whole = (size: number): Slice => ({ start: 0, end: size });
+
+/** Returns the part of `size` things of one of several processes, which must get as many each. */
+function partOf(
+  place: { readonly rank: number; readonly size: number } | undefined,
+  { size, what }: { readonly size: number; readonly what: string },
+): Slice {
+  const { rank, size: numParts } = place ?? { rank: 0, size: 1 };
+  if (size % numParts === 0) {
+    const each = size / numParts;
+    return { start: rank * each, end: (rank + 1) * each };
+  }
+  throw new ConfigurationError(
+    'MTL_EXPERT_PARALLEL_SIZE',
+    `${size} ${what} cannot be divided evenly over ${numParts} processes`,
+    { expected: `${nearestDivisors(size, numParts).join(' or ')} processes`, details: { size, numParts } },
+  );
+}
+
+export interface ExpertParametersOptions {
+  /** The parameters are called `name.weight` and `name.bias`. */
+  readonly name: string;
+  /** E, of all processes. */
+  readonly numExperts: number;
+  /** I: the size of the input. */
+  readonly inputs: number;
+  /** Sizes whose product is O. */
+  readonly outputs: readonly number[];
+  /** Where the features of an expert are that processes share: the inputs, or the last of the outputs. */
+  readonly features: 'inputs' | 'outputs';
+  /** Standard deviation of the initial weight. */
+  readonly standardDeviation: number;
+  readonly bias: boolean;
+  readonly expertParallel: ExpertParallel | undefined;
+}
+
+/**
+ * Makes the parameters of a linear layer of all experts: a weight [E, ...outputs, I] and a bias [E,
+ * ...outputs], initially zero. Experts are spread over ep, their features over etp.
+ *
+ * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly
+ */
+export function expertParameters(options: ExpertParametersOptions): {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+} {
+  const { name, numExperts, inputs, outputs, features, standardDeviation, bias, expertParallel } = options;
+  const here = partOf(placeAmongExperts(expertParallel), { size: numExperts, what: 'experts' });
+  const shape = [...outputs, inputs];
+  const shared = features === 'inputs' ? outputs.length : outputs.length - 1;
+  const own = partOf(expertParallel?.sharing, { size: shape[shared]!, what: 'features of an expert' });
+  const slices = [here, ...shape.map((size, dim) => (dim === shared ? own : whole(size)))];
+  const placement = { view: 'expert', sharded: { ep: 0, etp: 1 + shared } } as const;
+  const weight = new Parameter({
+    name: `${name}.weight`,
+    globalShape: [numExperts, ...shape],
+    slices,
+    placement,
+    matrices: Array.from({ length: numExperts }, (_, expert) => [
+      { start: expert, end: expert + 1 },
+      ...shape.map(whole),
+    ]),
+    initialization: { kind: 'normal', standardDeviation },
+  });
+  if (!bias) return { weight, bias: undefined };
+  return {
+    weight,
+    bias: new Parameter({
+      name: `${name}.bias`,
+      globalShape: [numExperts, ...outputs],
+      slices: slices.slice(0, -1),
+      placement: features === 'outputs' ? placement : { view: 'expert', sharded: { ep: 0 } },
+      initialization: { kind: 'zeros' },
+      decays: false,
+    }),
+  };
+}
+
+export interface ExpertAdapterOptions {
+  /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
+  readonly name: string;
+  /** The weight of `expertParameters`. */
+  readonly weight: Parameter;
+  /** r */
+  readonly rank: number;
+}
+
+/**
+ * Makes the adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], of which each
+ * process has what it has of the weight. Where the features of experts are sharded over etp, so is the factor
+ * that they are a dimension of; each process computes a partial sum of the gradient of the other one. Initial
+ * values: as `columnParallelAdapter`.
+ */
+export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {
+  const { globalShape, slices, placement } = weight;
+  const last = globalShape.length - 1;
+  const ranks = whole(rank);
+  const sharesInputs = placement.sharded.etp === last;
+  const placementOf = (shardedOverEtp: number | undefined): Partial<Placement> =>
+    shardedOverEtp === undefined
+      ? { view: 'expert', sharded: { ep: 0 }, rows: ['etp'] }
+      : { view: 'expert', sharded: { ep: 0, etp: shardedOverEtp } };
+  return {
+    down: new Parameter({
+      name: `${name}.lora_a.weight`,
+      globalShape: [globalShape[0]!, rank, globalShape[last]!],
+      slices: [slices[0]!, ranks, slices[last]!],
+      placement: placementOf(sharesInputs ? 2 : undefined),
+      initialization: { kind: 'uniform', bound: 1 / Math.sqrt(globalShape[last]!) },
+    }),
+    up: new Parameter({
+      name: `${name}.lora_b.weight`,
+      globalShape: [...globalShape.slice(0, -1), rank],
+      slices: [...slices.slice(0, -1), ranks],
+      placement: placementOf(sharesInputs ? undefined : placement.sharded.etp),
+      initialization: { kind: 'zeros' },
+    }),
+  };
+}

@@ -21,7 +21,11 @@ export {
 } from './dispatch-tokens.js';
 export {
   type AssumedRouting,
+  type ExpertAdapterOptions,
   type ExpertParallel,
+  type ExpertParametersOptions,
+  expertAdapter,
+  expertParameters,
   placeAmongExperts,
   type TokenDispatcher,
 } from './expert-parallel.js';

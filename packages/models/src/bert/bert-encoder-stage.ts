@@ -1,10 +1,11 @@
 import type { Tape, Variable } from '@mtl/autograd';
-import { gatherRows } from '@mtl/tensor-parallel';
+import { gatheredRows } from '../blocks/layer-factory.js';
+import type { Positions } from '../blocks/layer-sharding.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { numOwners } from '../blocks/sequence-partition.js';
 import { numLearnedPositions } from '../blocks/transformer-configuration.js';
 import { blocksOf } from '../stages/block-specification.js';
-import type { BatchSize, Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import type { BatchSize, StageCall, ToDevice } from '../stages/stage-call.js';
 import { TransformerStage } from '../stages/transformer-stage.js';
 import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
 import { type BertModelConfiguration, bertBlock } from './bert-model.js';
@@ -79,14 +80,12 @@ export abstract class BertEncoderStage<
 
   /** Hidden states [rows, 1, H] that a head reads, normalized and replicated. */
   protected rows(tape: Tape, hidden: Variable, indices: Variable, call: StageCall<OnDevice>): Variable {
-    const tensorParallel = this.tensorParallelOf(call.positions);
-    const rows = gatherRows(tape, { input: hidden, indices, tensorParallel });
+    const rows = gatheredRows(tape, { input: hidden, indices }, call.positions.sharding);
     return this.normalized(tape, rows);
   }
 
   /** Returns the ranks that rows are divided over, in calls that shard them. */
   get #rowDivisor(): number {
-    const numShards = this.tensorParallel?.sequenceParallel === true ? this.tensorParallel.group.size : 1;
-    return numShards * numOwners(this.sequence);
+    return this.factory.numSequenceShards * numOwners(this.sequence);
   }
 }

@@ -1,19 +1,22 @@
-import { gelu, linear, linearCrossEntropy, Parameter, type Tape, tanh, type Variable } from '@mtl/autograd';
 import {
-  replicatedParameter,
-  sliceOfRank,
-  type TensorParallel,
-  vocabularyParallelCrossEntropy,
-} from '@mtl/tensor-parallel';
+  gelu,
+  linear,
+  linearCrossEntropy,
+  type Parameter,
+  type Tape,
+  tanh,
+  type Variable,
+} from '@mtl/autograd';
+import type { LayerFactory } from '../blocks/layer-factory.js';
 import type { Norm, NormSpecification } from '../blocks/norms.js';
-import { paddedVocabularySize } from '../blocks/transformer-configuration.js';
-import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
 import { norms } from '../stages/block-kinds.js';
+import { vocabularyBias, vocabularyLosses } from '../stages/vocabulary.js';
 import type { BertModelConfiguration } from './bert-model.js';
 
 export interface BertHeadOptions {
   readonly model: BertModelConfiguration;
-  readonly tensorParallel: TensorParallel | undefined;
+  /** Heads read rows that are gathered and replicated. */
+  readonly factory: LayerFactory;
 }
 
 /** A dense layer of a head. */
@@ -32,20 +35,18 @@ export function headLinear(
   options: BertHeadOptions,
 ): LinearParameters {
   const standardDeviation = options.model.initMethodStd;
-  const tensorParallel = withoutSequenceParallel(options.tensorParallel);
+  const factory = options.factory.onGatheredRows();
   return {
-    weight: replicatedParameter({
+    weight: factory.replicated({
       name: `${name}.weight`,
       globalShape: shape,
       matrices: shape[0] === shape[1] ? [shape.map((size) => ({ start: 0, end: size }))] : [],
       initialization: { kind: 'normal', standardDeviation },
-      tensorParallel,
     }),
-    bias: replicatedParameter({
+    bias: factory.replicated({
       name: `${name}.bias`,
       globalShape: [shape[0]],
       initialization: { kind: 'zeros' },
-      tensorParallel,
     }),
   };
 }
@@ -81,19 +82,13 @@ export class MaskedLanguageHead {
 
   constructor(options: BertHeadOptions & { readonly norm: NormSpecification }) {
     const { model, norm: specification } = options;
-    const tensorParallel = withoutSequenceParallel(options.tensorParallel);
-    this.#options = { model, tensorParallel };
+    const factory = options.factory.onGatheredRows();
+    this.#options = { model, factory };
     const { hiddenSize } = model;
-    const vocabulary = paddedVocabularySize(model);
+    const shared = { hiddenSize, specification, factory, ...factory.earlier };
     this.#dense = headLinear('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
-    this.#norm = norms.build({ name: 'lm_head.layer_norm', hiddenSize, specification, tensorParallel });
-    this.outputBias = new Parameter({
-      name: 'output_layer.bias',
-      globalShape: [vocabulary],
-      slices: [sliceOfRank(tensorParallel, { size: vocabulary, what: 'entries of the padded vocabulary' })],
-      placement: { sharded: { tp: 0 } },
-      initialization: { kind: 'zeros' },
-    });
+    this.#norm = norms.build({ ...shared, name: 'lm_head.layer_norm' });
+    this.outputBias = vocabularyBias({ model, factory, name: 'output_layer.bias' });
     this.parameters = [...[this.#dense.weight, this.#dense.bias, ...this.#norm.parameters], this.outputBias];
   }
 
@@ -114,16 +109,16 @@ export class MaskedLanguageHead {
       readonly weights: Variable;
     },
   ): Variable {
-    const { model, tensorParallel } = this.#options;
-    return vocabularyParallelCrossEntropy(tape, {
-      tensorParallel,
+    const { model, factory } = this.#options;
+    const operands = {
       input: this.transform(tape, call.hidden),
       weight: call.wordEmbedding,
       bias: this.outputBias,
       vocabularySize: model.vocabularySize,
       labels: call.labels,
       weights: call.weights,
-    });
+    };
+    return vocabularyLosses(tape, operands, factory.sharding);
   }
 }
 

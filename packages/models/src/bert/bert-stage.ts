@@ -2,9 +2,10 @@ import { type Parameter, Tape, type Variable } from '@mtl/autograd';
 import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
+import type { Positions } from '../blocks/layer-sharding.js';
 import { numOwners } from '../blocks/sequence-partition.js';
 import { asStageLoss } from '../blocks/stage-losses.js';
-import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import type { StageCall, ToDevice } from '../stages/stage-call.js';
 import { vocabularyLogits } from '../stages/vocabulary.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import { MaskedLanguageHead, SentenceOrderHead } from './bert-heads.js';
@@ -35,15 +36,15 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
 
   /** @throws ConfigurationError as `BertEncoderStage` does */
   constructor(options: BertStageOptions) {
-    const { model, tensorParallel } = options;
+    const { model } = options;
     // the decoder of the last stage is tied to the embedding
     super(options, { isTied: true });
-    const { isFirst, isLast } = this;
+    const { isFirst, isLast, factory } = this;
     this.maskedHead = isLast
-      ? new MaskedLanguageHead({ model, tensorParallel, norm: this.blockOfLayer(model.numLayers - 1).norm })
+      ? new MaskedLanguageHead({ model, factory, norm: this.blockOfLayer(model.numLayers - 1).norm })
       : undefined;
     this.sentenceOrderHead =
-      isLast && model.sentenceOrderHead ? new SentenceOrderHead({ model, tensorParallel }) : undefined;
+      isLast && model.sentenceOrderHead ? new SentenceOrderHead({ model, factory }) : undefined;
     this.parameters = [
       ...this.bodyParameters,
       ...(this.maskedHead?.parameters ?? []),
@@ -66,7 +67,8 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     }
     const tape = new Tape({ recording: false });
     const { vocabularySize, hiddenSize } = this.model;
-    const positions = this.positions(this.activationRows(batch)[0], false);
+    const { sharding } = this.factory;
+    const positions = { start: 0, end: this.activationRows(batch)[0], sharding };
     const onDevice = maskedBatchToDevice(
       { ...batch, sentenceOrderLabels: undefined },
       {
@@ -87,14 +89,13 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
     });
     const [masked, order] = outputs as [Variable, Variable];
     using input = masked.tensor.reshape([masked.tensor.size / hiddenSize, hiddenSize]);
-    const { tensorParallel } = this;
     const prediction = {
       maskedLogits: vocabularyLogits({
         input,
         weight: this.wordEmbedding!,
         bias: this.maskedHead!.outputBias,
         vocabularySize,
-        tensorParallel,
+        sharding,
       }),
       sentenceOrderLogits:
         this.sentenceOrderHead === undefined ? undefined : Float32Array.from(order.tensor.toArray()),

@@ -3,9 +3,10 @@ import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
+import type { Positions } from '../blocks/layer-sharding.js';
 import { numOwners } from '../blocks/sequence-partition.js';
 import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
-import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import type { StageCall, ToDevice } from '../stages/stage-call.js';
 import { BertEncoderStage, type BertStageOptions } from './bert-encoder-stage.js';
 import type { BertTask } from './bert-model.js';
 import type { PaddedSize } from './sample-packing.js';
@@ -46,11 +47,12 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
         expected: 'no `sequence`: its head reads rows of all positions',
       });
     }
-    const { model, tensorParallel } = options;
+    const { model } = options;
+    const { factory } = this;
     this.task = task;
     if (!this.isLast) this.#head = undefined;
-    else if (task.kind === 'span') this.#head = new SpanHead({ model, tensorParallel });
-    else this.#head = new PooledHead({ model, tensorParallel, task });
+    else if (task.kind === 'span') this.#head = new SpanHead({ model, factory });
+    else this.#head = new PooledHead({ model, factory, task });
     this.parameters = [...this.bodyParameters, ...(this.#head?.parameters ?? [])];
   }
 

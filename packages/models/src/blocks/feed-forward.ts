@@ -1,6 +1,5 @@
 import {
   expertActivation,
-  gelu,
   type Parameter,
   reshape,
   squaredRelu,
@@ -9,15 +8,7 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { type GeluKind, Tensor } from '@mtl/kernels';
-import {
-  type ColumnParallelLinearOptions,
-  columnParallelLinear,
-  columnParallelLinearGelu,
-  columnParallelParameters,
-  rowParallelLinear,
-  rowParallelParameters,
-} from '@mtl/tensor-parallel';
-import { type BlockAdapter, LoraAdapters } from './lora.js';
+import type { ColumnLayer, LinearCall, RowLayer } from './linear-layers.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
@@ -34,21 +25,22 @@ export interface FeedForwardSpecification {
 /** Two linear layers with an activation between them; the first is sharded by columns, the second by rows. */
 export class ActivatedFeedForward implements Sublayer {
   readonly parameters: readonly Parameter[];
-  readonly adapters: readonly BlockAdapter[];
   readonly reads: readonly RowCoordinate[];
   readonly #activation: FeedForwardActivation;
-  readonly #up: ReturnType<typeof columnParallelParameters>;
-  readonly #down: ReturnType<typeof rowParallelParameters>;
-  readonly #upAdapters: LoraAdapters;
-  readonly #downAdapters: LoraAdapters;
+  readonly #up: ColumnLayer;
+  readonly #down: RowLayer;
 
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when features cannot be sharded evenly */
   constructor(options: SublayerOptions<FeedForwardSpecification>, activation: FeedForwardActivation) {
-    const { name, hiddenSize, specification, initialization, lora, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, factory } = options;
     const { ffnHiddenSize, bias } = specification;
     const what = 'feed-forward features';
     this.#activation = activation;
-    this.#up = columnParallelParameters({
+    const part = (index: number) => [
+      { start: index, end: index + 1 },
+      { start: 0, end: ffnHiddenSize },
+    ];
+    this.#up = factory.column({
       name: `${name}.linear_fc1`,
       inputs: hiddenSize,
       outputs: [ffnHiddenSize],
@@ -56,42 +48,19 @@ export class ActivatedFeedForward implements Sublayer {
       what,
       standardDeviation: initialization.standardDeviation,
       bias,
-      tensorParallel,
+      adapters: { fc1: 'all', ...(activation.numParts === 2 && { gate: part(0), up: part(1) }) },
     });
-    this.#down = rowParallelParameters({
+    this.#down = factory.row({
       name: `${name}.linear_fc2`,
       inputs: { numGroups: ffnHiddenSize, groupSize: 1 },
       outputs: hiddenSize,
       what,
       standardDeviation: initialization.residualStandardDeviation,
       bias,
-      tensorParallel,
+      adapters: { fc2: 'all' },
     });
-    const part = (index: number) => [
-      { start: index, end: index + 1 },
-      { start: 0, end: ffnHiddenSize },
-    ];
-    this.#upAdapters = new LoraAdapters({
-      name: `${name}.linear_fc1`,
-      weight: this.#up.weight,
-      parallel: 'column',
-      lora,
-      tensorParallel,
-      boxes: { fc1: 'all', ...(activation.numParts === 2 && { gate: part(0), up: part(1) }) },
-    });
-    this.#downAdapters = new LoraAdapters({
-      name: `${name}.linear_fc2`,
-      weight: this.#down.weight,
-      parallel: 'row',
-      lora,
-      tensorParallel,
-      boxes: { fc2: 'all' },
-    });
-    this.adapters = [...this.#upAdapters.all, ...this.#downAdapters.all];
-    this.reads = [...this.#upAdapters.reads, ...this.#downAdapters.reads];
-    const first = [this.#up.weight, this.#up.bias, ...this.#upAdapters.parameters];
-    const last = [this.#down.weight, ...this.#downAdapters.parameters, this.#down.bias];
-    this.parameters = [...first, ...last].filter((parameter) => parameter !== undefined);
+    this.reads = [...this.#up.reads, ...this.#down.reads];
+    this.parameters = [...this.#up.parameters, ...this.#down.parameters];
   }
 
   forward(
@@ -109,12 +78,7 @@ export class ActivatedFeedForward implements Sublayer {
 
   /** Returns the first half of `forward`: what the second layer reads. */
   activate(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
-    return this.#activation.apply(tape, {
-      input,
-      ...this.#up,
-      adapters: this.#upAdapters.in(context),
-      tensorParallel: context.tensorParallel,
-    });
+    return this.#activation.apply(tape, { input, layer: this.#up, call: context });
   }
 
   /** Returns the second half of `forward`. */
@@ -131,14 +95,7 @@ export class ActivatedFeedForward implements Sublayer {
     },
     context: MicroBatchContext,
   ): Variable {
-    return rowParallelLinear(tape, {
-      input: activated,
-      ...this.#down,
-      adapters: this.#downAdapters.in(context),
-      dropout,
-      residual,
-      tensorParallel: context.tensorParallel,
-    });
+    return this.#down.forward(tape, { input: activated, dropout, residual }, context);
   }
 }
 
@@ -152,7 +109,15 @@ export interface FeedForwardActivation {
   /** See `columnParallelParameters`. */
   readonly numParts?: number | undefined;
   /** [S, B, H] through the first layer and the activation: [S, B, F] of this rank. */
-  apply(tape: Tape, first: ColumnParallelLinearOptions): Variable;
+  apply(tape: Tape, first: FirstLayer): Variable;
+}
+
+/** The first layer of a feed-forward network in a call. */
+export interface FirstLayer {
+  /** [S, B, H], or this process's part of it. */
+  readonly input: Variable;
+  readonly layer: ColumnLayer;
+  readonly call: LinearCall;
 }
 
 /** Returns an elementwise operation on the output of the first layer, as a whole network's activation. */
@@ -160,22 +125,14 @@ export function elementwiseActivation(
   operation: (tape: Tape, input: Variable) => Variable,
 ): FeedForwardActivation {
   return {
-    apply: (tape, first) => tape.scope(() => operation(tape, columnParallelLinear(tape, first))),
+    apply: (tape, { input, layer, call }) =>
+      tape.scope(() => operation(tape, layer.forward(tape, input, call))),
   };
 }
 
-export function geluActivation(kind: GeluKind): FeedForwardActivation {
-  const alone = elementwiseActivation((tape, input) => gelu(tape, { input, kind }));
-  return {
-    apply: (tape, first) => {
-      const { bias, adapters, ...operands } = first;
-      // one pass adds the bias, where there is one, and applies GELU; adapters come between the two
-      return bias === undefined || adapters !== undefined
-        ? alone.apply(tape, first)
-        : columnParallelLinearGelu(tape, { ...operands, bias, kind });
-    },
-  };
-}
+export const geluActivation = (kind: GeluKind): FeedForwardActivation => ({
+  apply: (tape, { input, layer, call }) => layer.forwardGelu(tape, { input, kind }, call),
+});
 
 /** The first layer has gates and values. */
 export const swigluActivation: FeedForwardActivation = {

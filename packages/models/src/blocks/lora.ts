@@ -1,8 +1,6 @@
-import type { LinearAdapter, LinearAdapters, Parameter } from '@mtl/autograd';
+import type { Dropout, LinearAdapter, LinearAdapters, Parameter } from '@mtl/autograd';
 import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
-import { columnParallelAdapter, rowParallelAdapter, type TensorParallel } from '@mtl/tensor-parallel';
-import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
 /**
@@ -18,7 +16,7 @@ export type LoraTarget =
   | `shared${Capitalize<FeedForwardTarget>}`;
 
 /** A linear layer of a feed-forward network that every token uses, or a part of its outputs. */
-export type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
+type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 
 /**
  * The low-rank adapters of blocks (LoRA, Hu et al. 2021). Where there are any, they alone are trained.
@@ -62,38 +60,55 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
   );
 }
 
-interface LoraAdaptersOptions {
+/** The parts of a layer that may have an adapter: the whole layer, or boxes of its outputs in global coordinates. */
+export type AdapterBoxes = Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
+
+/** Makes the adapter of a box of a layer, or of the whole layer. */
+export type NewAdapter = (options: {
+  readonly name: string;
+  readonly rank: number;
+  readonly outputs?: readonly Slice[] | undefined;
+}) => LinearAdapter;
+
+/** The values that adapters read of a micro-batch (`MicroBatchContext`). */
+interface AdapterCall {
+  regionDropout(
+    site: { readonly site: string; readonly probability: number },
+    firstColumn: number,
+  ): Dropout | undefined;
+}
+
+interface LayerAdaptersOptions {
   /** The name of the layer: `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   /** The layer's weight. */
   readonly weight: Parameter;
+  readonly boxes: AdapterBoxes;
   readonly lora: LoraSpecification | undefined;
-  /** The dimension of the weight that is sharded. */
-  readonly parallel: 'column' | 'row';
-  /** The parts that may have an adapter: the whole layer, or boxes of its outputs in global coordinates. */
-  readonly boxes: Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
-  readonly tensorParallel: TensorParallel | undefined;
+  readonly newAdapter: NewAdapter;
+  /** The first column of the layer's input that this process has. */
+  readonly firstColumn: number;
 }
 
 /** The adapters of a linear layer, as many as the specification asks for. */
-export class LoraAdapters {
+export class LayerAdapters {
   readonly all: readonly BlockAdapter[];
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  readonly #options: LoraAdaptersOptions;
+  readonly #options: LayerAdaptersOptions;
 
-  constructor(options: LoraAdaptersOptions) {
-    const { name, weight, lora, parallel, boxes, tensorParallel } = options;
+  constructor(options: LayerAdaptersOptions) {
+    const { name, weight, lora, boxes, newAdapter } = options;
     this.#options = options;
-    const adapterOf = (target: LoraTarget, box: readonly Slice[] | 'all'): LinearAdapter => {
-      const common = { weight, rank: lora!.rank, tensorParallel };
-      if (parallel === 'row') return rowParallelAdapter({ ...common, name });
-      if (box === 'all') return columnParallelAdapter({ ...common, name });
-      return columnParallelAdapter({ ...common, name: `${name}.${target}`, outputs: box });
-    };
     this.all = (lora?.targets ?? []).flatMap((target) => {
       const box = boxes[target];
-      return box === undefined ? [] : [{ target, weight, ...adapterOf(target, box) }];
+      if (box === undefined) return [];
+      const { rank } = lora!;
+      const made =
+        box === 'all'
+          ? newAdapter({ name, rank })
+          : newAdapter({ name: `${name}.${target}`, rank, outputs: box });
+      return [{ target, weight, ...made }];
     });
     this.parameters = this.all.flatMap(({ down, up }) => [down, up]);
     const drops = this.all.length > 0 && lora!.dropout > 0;
@@ -101,15 +116,57 @@ export class LoraAdapters {
   }
 
   /** Returns the adapters that the layer computes with in a call; undefined without adapters. */
-  in(context: Pick<MicroBatchContext, 'regionDropout'>): LinearAdapters | undefined {
-    const { name, weight, lora, parallel } = this.#options;
+  in(call: AdapterCall): LinearAdapters | undefined {
+    const { name, lora, firstColumn } = this.#options;
     if (this.all.length === 0) return undefined;
     const site = { site: `${name}.lora_dropout`, probability: lora!.dropout };
-    const firstColumn = parallel === 'row' ? weight.slices[1]!.start : 0;
     return {
       adapters: this.all,
       scale: lora!.scale,
-      dropout: context.regionDropout(site, firstColumn),
+      dropout: call.regionDropout(site, firstColumn),
     };
   }
+}
+
+const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
+  fc1: 'sharedFc1',
+  gate: 'sharedGate',
+  up: 'sharedUp',
+  fc2: 'sharedFc2',
+};
+
+/** Returns the adapters of shared experts as those of a feed-forward network. */
+export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification => ({
+  ...lora,
+  targets: (Object.keys(targetOfShared) as FeedForwardTarget[]).filter((target) =>
+    lora.targets.includes(targetOfShared[target]),
+  ),
+});
+
+/** Returns an adapter of a feed-forward network as one of shared experts. */
+export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
+  ...adapter,
+  target: targetOfShared[adapter.target as FeedForwardTarget],
+});
+
+/**
+ * Freezes all parameters but those of adapters.
+ *
+ * `isWhole`: whether these are the parameters of a whole model; a stage of a pipeline may have no adapter,
+ * such as one of dense layers where experts are adapted
+ *
+ * @throws ConfigurationError MTL_LORA_TARGETS when a whole model has no adapter
+ */
+export function freezeAllButAdapters(
+  parameters: readonly Parameter[],
+  { adapters, isWhole }: { readonly adapters: readonly BlockAdapter[]; readonly isWhole: boolean },
+): void {
+  const trained = new Set(adapters.flatMap(({ down, up }) => [down, up]));
+  if (isWhole && trained.size === 0) {
+    throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
+      expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
+      remedy: 'choose other targets: with none of them nothing would be trained',
+    });
+  }
+  for (const parameter of parameters) if (!trained.has(parameter)) parameter.freeze();
 }

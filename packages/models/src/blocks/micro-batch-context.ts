@@ -1,6 +1,6 @@
 import type { Dropout, Tape, Variable } from '@mtl/autograd';
-import type { TensorParallel } from '@mtl/tensor-parallel';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
+import type { EarlierSharding, LayerSharding } from './layer-sharding.js';
 import type { RecomputableModule } from './recomputation.js';
 import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';
@@ -31,7 +31,7 @@ export interface DropoutSite {
 }
 
 /** The values that the sublayers of a block read of a micro-batch. */
-export interface MicroBatchContext {
+export interface MicroBatchContext extends EarlierSharding {
   /**
    * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training takes the keys of
    * the micro-batch, generation those of a cache.
@@ -40,7 +40,7 @@ export interface MicroBatchContext {
   /** Returns the dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
   /**
-   * Returns the dropout of activations inside the tensor-parallel regions [S, B, ...], of all rows, whose
+   * Returns the dropout of activations inside the sharded regions [S, B, ...], of all rows, whose
    * features begin at `firstColumn` of all; undefined where nothing is dropped. Needs the coordinates
    * `regionPositions` and `regionSamples`.
    */
@@ -64,7 +64,7 @@ export interface MicroBatchContext {
    * The sharding of layers in this call: evaluation and generation do not shard the sequence even where
    * training does.
    */
-  readonly tensorParallel: TensorParallel | undefined;
+  readonly sharding: LayerSharding;
   /** The processes that share sequences in this call; undefined: all rows of the sequences are here. */
   readonly sequence?: Pick<SequencePartition, 'group' | 'groupWithTensor'> | undefined;
 }

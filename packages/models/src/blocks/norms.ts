@@ -1,5 +1,6 @@
 import { layerNorm, type Parameter, rmsNorm, type Tape, type Variable } from '@mtl/autograd';
-import { replicatedParameter, type TensorParallel } from '@mtl/tensor-parallel';
+import type { LayerFactory } from './layer-factory.js';
+import type { EarlierSharding } from './layer-sharding.js';
 
 /** The kind and the epsilon of a norm. Kinds may add fields. */
 export interface NormSpecification {
@@ -8,18 +9,20 @@ export interface NormSpecification {
   readonly epsilon: number;
 }
 
-export interface NormOptions<Specification extends NormSpecification = NormSpecification> {
+export interface NormOptions<Specification extends NormSpecification = NormSpecification>
+  extends EarlierSharding {
   /** Prefix of parameter names: `decoder.layers.3.input_layernorm`. */
   readonly name: string;
   /** H */
   readonly hiddenSize: number;
   readonly specification: Specification;
-  readonly tensorParallel: TensorParallel | undefined;
+  /** Makes its parameters. */
+  readonly factory: LayerFactory;
 }
 
 /** A normalization of hidden states. */
 export interface Norm {
-  /** Replicated over the tensor-parallel ranks (`replicatedParameter`). */
+  /** Whole on every process (`LayerFactory.replicated`). */
   readonly parameters: readonly Parameter[];
   /** [..., H] to [..., H], each row for itself. */
   forward(tape: Tape, input: Variable): Variable;
@@ -32,13 +35,12 @@ export class LayerNorm implements Norm {
   readonly parameters: readonly Parameter[];
   readonly #epsilon: number;
 
-  constructor({ name, hiddenSize, specification, tensorParallel }: NormOptions) {
+  constructor({ name, hiddenSize, specification, factory }: NormOptions) {
     const vector = (part: string, kind: 'ones' | 'zeros'): Parameter =>
-      replicatedParameter({
+      factory.replicated({
         name: `${name}.${part}`,
         globalShape: [hiddenSize],
         initialization: { kind },
-        tensorParallel,
       });
     this.weight = vector('weight', 'ones');
     this.bias = vector('bias', 'zeros');
@@ -57,12 +59,11 @@ export class RmsNorm implements Norm {
   readonly parameters: readonly Parameter[];
   readonly #epsilon: number;
 
-  constructor({ name, hiddenSize, specification, tensorParallel }: NormOptions) {
-    this.weight = replicatedParameter({
+  constructor({ name, hiddenSize, specification, factory }: NormOptions) {
+    this.weight = factory.replicated({
       name: `${name}.weight`,
       globalShape: [hiddenSize],
       initialization: { kind: 'ones' },
-      tensorParallel,
     });
     this.parameters = [this.weight];
     this.#epsilon = specification.epsilon;

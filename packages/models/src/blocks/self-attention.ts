@@ -1,7 +1,7 @@
 import {
   type HeadNorm,
   type HeadRotation,
-  Parameter,
+  type Parameter,
   prepareHeads,
   type Tape,
   type Variable,
@@ -10,18 +10,8 @@ import {
 } from '@mtl/autograd';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
-import {
-  columnParallelLinear,
-  columnParallelParameters,
-  isSharded,
-  replicatedParameter,
-  rowParallelLinear,
-  rowParallelParameters,
-  sliceOfRank,
-  sumOverRanks,
-  type TensorParallel,
-} from '@mtl/tensor-parallel';
-import { type BlockAdapter, LoraAdapters } from './lora.js';
+import { type LayerFactory, sumOverShards } from './layer-factory.js';
+import type { ColumnLayer, RowLayer } from './linear-layers.js';
 import { costOfWeights, type MatmulCost } from './matmul-cost.js';
 import type { AttendCall, MicroBatchContext } from './micro-batch-context.js';
 import type { PositionTable } from './position-tables.js';
@@ -72,13 +62,10 @@ export interface AttentionSpecification {
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  readonly adapters: readonly BlockAdapter[];
   readonly matmuls: MatmulCost;
   readonly #options: SublayerOptions<AttentionSpecification>;
-  readonly #qkv: ReturnType<typeof columnParallelParameters>;
-  readonly #projection: ReturnType<typeof rowParallelParameters>;
-  readonly #qkvAdapters: LoraAdapters;
-  readonly #projectionAdapters: LoraAdapters;
+  readonly #qkv: ColumnLayer;
+  readonly #projection: RowLayer;
   readonly #groups: HeadGroups;
   readonly #headNorm: HeadNorm | undefined;
   readonly #wholeNorm: WholeNorm | undefined;
@@ -89,13 +76,14 @@ export class SelfAttention implements Sublayer {
    *   MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
    */
   constructor(options: SublayerOptions<AttentionSpecification>) {
-    const { name, hiddenSize, specification, initialization, lora, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, factory } = options;
     const { headSize, bias, qkvBias = bias, rotary } = specification;
-    this.#groups = new HeadGroups(specification, tensorParallel);
+    this.#groups = new HeadGroups(specification, factory);
     const { numGroups, headsPerGroup, what } = this.#groups;
     const matrices = queryKeyAndValue({ numGroups, headsPerGroup, headSize, hiddenSize });
+    const [query, key, value] = matrices.map((box) => box.slice(0, -1));
     this.#options = options;
-    this.#qkv = columnParallelParameters({
+    this.#qkv = factory.column({
       name: `${name}.linear_qkv`,
       inputs: hiddenSize,
       outputs: [numGroups, headsPerGroup + 2, headSize],
@@ -103,54 +91,35 @@ export class SelfAttention implements Sublayer {
       what,
       standardDeviation: initialization.standardDeviation,
       bias: qkvBias,
-      tensorParallel,
+      adapters: { qkv: 'all', query: query!, key: key!, value: value! },
     });
-    this.#projection = rowParallelParameters({
+    this.#projection = factory.row({
       name: `${name}.linear_proj`,
       inputs: { numGroups, groupSize: headsPerGroup * headSize },
       outputs: hiddenSize,
       what,
       standardDeviation: initialization.residualStandardDeviation,
       bias,
-      tensorParallel,
+      adapters: { projection: 'all' },
     });
     this.matmuls = {
       ...costOfWeights([this.#qkv.weight, this.#projection.weight]),
       attentionFeatures: specification.numHeads * headSize,
     };
-    const [query, key, value] = matrices.map((box) => box.slice(0, -1));
-    this.#qkvAdapters = new LoraAdapters({
-      name: `${name}.linear_qkv`,
-      weight: this.#qkv.weight,
-      parallel: 'column',
-      lora,
-      tensorParallel,
-      boxes: { qkv: 'all', query: query!, key: key!, value: value! },
-    });
-    this.#projectionAdapters = new LoraAdapters({
-      name: `${name}.linear_proj`,
-      weight: this.#projection.weight,
-      parallel: 'row',
-      lora,
-      tensorParallel,
-      boxes: { projection: 'all' },
-    });
-    this.adapters = [...this.#qkvAdapters.all, ...this.#projectionAdapters.all];
     const { queryKeyNorm } = specification;
     this.#headNorm = queryKeyNorm?.wholeWidth === true ? undefined : headNormOf(options);
     this.#wholeNorm = queryKeyNorm?.wholeWidth === true ? wholeNormOf(options, this.#groups) : undefined;
     this.#rotaryTable = rotary && rotaryPositions(rotary);
     const ofRotation: RowCoordinate[] =
       this.#rotaryTable === undefined ? [] : ['regionPositions', this.#rotaryTable];
-    this.reads = [...ofRotation, ...this.#qkvAdapters.reads, ...this.#projectionAdapters.reads];
+    this.reads = [...ofRotation, ...this.#qkv.reads, ...this.#projection.reads];
     const { queryBias, keyBias } = this.#headNorm ?? {};
     const { queryWeight, keyWeight } = this.#wholeNorm ?? this.#headNorm ?? {};
-    const { weight, bias: outputBias } = this.#projection;
-    const first = [this.#qkv.weight, this.#qkv.bias, ...this.#qkvAdapters.parameters];
-    const last = [weight, ...this.#projectionAdapters.parameters, outputBias];
-    this.parameters = [...first, queryWeight, queryBias, keyWeight, keyBias, ...last].filter(
-      (parameter) => parameter !== undefined,
-    );
+    this.parameters = [
+      ...this.#qkv.parameters,
+      ...[queryWeight, queryBias, keyWeight, keyBias].filter((parameter) => parameter !== undefined),
+      ...this.#projection.parameters,
+    ];
   }
 
   forward(
@@ -159,12 +128,10 @@ export class SelfAttention implements Sublayer {
     context: MicroBatchContext,
   ): Variable {
     const { name, layer, specification } = this.#options;
-    const { tensorParallel } = context;
     const { groups, heads } = this.#groups;
     const ownHeads = { numHeads: heads.end - heads.start, numGroups: groups.end - groups.start };
     const qkv = tape.scope(() => {
-      const adapters = this.#qkvAdapters.in(context);
-      const projected = columnParallelLinear(tape, { input, ...this.#qkv, adapters, tensorParallel });
+      const projected = this.#qkv.forward(tape, input, context);
       return this.#prepared(tape, { qkv: projected, ...ownHeads }, context);
     });
     used();
@@ -177,14 +144,7 @@ export class SelfAttention implements Sublayer {
       dropout: { site: `${name}.attention_dropout`, probability: specification.dropout },
     });
     qkv.release();
-    const output = rowParallelLinear(tape, {
-      input: attended,
-      ...this.#projection,
-      adapters: this.#projectionAdapters.in(context),
-      dropout,
-      residual,
-      tensorParallel,
-    });
+    const output = this.#projection.forward(tape, { input: attended, dropout, residual }, context);
     attended.release();
     return output;
   }
@@ -193,7 +153,7 @@ export class SelfAttention implements Sublayer {
   #prepared(
     tape: Tape,
     { qkv: projected, numGroups }: Pick<AttendCall, 'qkv' | 'numGroups'>,
-    { rows, tensorParallel }: MicroBatchContext,
+    { rows, sharding }: MicroBatchContext,
   ): Variable {
     const { headSize, rotary } = this.#options.specification;
     const [norm, table] = [this.#headNorm, this.#rotaryTable];
@@ -205,8 +165,7 @@ export class SelfAttention implements Sublayer {
             numGroups,
             headSize,
             ...this.#wholeNorm,
-            numShards: isSharded(tensorParallel) ? tensorParallel.group.size : 1,
-            sum: sumOverRanks(tensorParallel),
+            ...sumOverShards(sharding),
           });
     if (norm === undefined && table === undefined) return qkv;
     const rotation: HeadRotation | undefined = table && {
@@ -223,7 +182,7 @@ type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsil
 
 /** Weights of the features of all heads, of which a rank holds those of its own. */
 function wholeNormOf(
-  { name, specification }: SublayerOptions<AttentionSpecification>,
+  { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
 ): WholeNorm {
   const { queryKeyNorm, headSize, numHeads } = specification;
@@ -238,11 +197,10 @@ function wholeNormOf(
     of: string,
     { count, own }: { readonly count: number; readonly own: Slice },
   ): Parameter =>
-    new Parameter({
+    factory.sharded({
       name: `${name}.${of}`,
       globalShape: [count * headSize],
       slices: [{ start: own.start * headSize, end: own.end * headSize }],
-      placement: { sharded: { tp: 0 } },
       initialization: { kind: 'ones' },
     });
   return {
@@ -271,17 +229,16 @@ function queryKeyAndValue(options: {
 function headNormOf({
   name,
   specification,
-  tensorParallel,
+  factory,
 }: SublayerOptions<AttentionSpecification>): HeadNorm | undefined {
   const { queryKeyNorm, headSize } = specification;
   if (queryKeyNorm === undefined) return undefined;
   const parameter = (of: string, kind: 'ones' | 'zeros'): Parameter =>
-    replicatedParameter({
+    factory.replicated({
       name: `${name}.${of}`,
       globalShape: [headSize],
       initialization: { kind },
       insideRegions: true,
-      tensorParallel,
     });
   return {
     queryWeight: parameter('q_layernorm.weight', 'ones'),
@@ -316,7 +273,7 @@ export class HeadGroups {
       numHeads,
       numGroups = numHeads,
     }: { readonly numHeads: number; readonly numGroups?: number | undefined },
-    tensorParallel: TensorParallel | undefined,
+    factory: LayerFactory,
   ) {
     if (numHeads % numGroups !== 0) {
       throw new ConfigurationError(
@@ -328,7 +285,7 @@ export class HeadGroups {
     this.numGroups = numGroups;
     this.headsPerGroup = numHeads / numGroups;
     this.what = numGroups === numHeads ? 'attention heads' : 'query groups';
-    this.groups = sliceOfRank(tensorParallel, { size: numGroups, what: this.what });
+    this.groups = factory.slice({ size: numGroups, what: this.what });
     const { start, end } = this.groups;
     this.heads = { start: start * this.headsPerGroup, end: end * this.headsPerGroup };
   }

@@ -1,8 +1,7 @@
 import type { Dropout, Parameter, Tape, Variable } from '@mtl/autograd';
-import type { Device } from '@mtl/kernels';
-import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { ExpertLoad } from '../routing/expert-load.js';
-import type { BlockAdapter, LoraSpecification } from './lora.js';
+import type { LayerFactory } from './layer-factory.js';
+import type { EarlierSharding } from './layer-sharding.js';
 import type { MatmulCost } from './matmul-cost.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
@@ -15,7 +14,7 @@ export interface BlockInitialization {
 }
 
 /** The options that a sublayer is built from. */
-export interface SublayerOptions<Specification extends { readonly kind: string }> {
+export interface SublayerOptions<Specification extends { readonly kind: string }> extends EarlierSharding {
   /** Prefix of parameter names: `decoder.layers.3.mlp`. */
   readonly name: string;
   /** Global index of the layer. */
@@ -24,13 +23,8 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   readonly hiddenSize: number;
   readonly specification: Specification;
   readonly initialization: BlockInitialization;
-  /** Low-rank adapters of its linear layers. Default: none. */
-  readonly lora?: LoraSpecification | undefined;
-  readonly tensorParallel: TensorParallel | undefined;
-  /** The device that it computes on. Default: cpu. */
-  readonly device?: Device | undefined;
-  /** The distribution of experts over processes. Default: all are here. */
-  readonly expertParallel?: ExpertParallel | undefined;
+  /** Makes its linear layers and its parameters, as this process has them. */
+  readonly factory: LayerFactory;
 }
 
 export interface SublayerInput {
@@ -54,8 +48,6 @@ export interface SublayerInput {
 export interface Sublayer {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
-  /** Low-rank adapters, whose factors are among `parameters`. Default: none. */
-  readonly adapters?: readonly BlockAdapter[] | undefined;
   /** The cost of its matmuls. Default: each token is multiplied with every matrix among `parameters`. */
   readonly matmuls?: MatmulCost | undefined;
   /** The names of the losses that it makes (`MicroBatchContext.losses`). Default: none. */

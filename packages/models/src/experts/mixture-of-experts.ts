@@ -6,18 +6,8 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import type { ProcessGroup } from '@mtl/comm';
-import { ConfigurationError } from '@mtl/errors';
 import { dropOverCapacity } from '@mtl/kernels';
-import {
-  dispatchTokens,
-  type ExpertParallel,
-  isSharded,
-  joinShares,
-  type SentTokens,
-  shareOfRows,
-} from '@mtl/tensor-parallel';
-import type { BlockAdapter } from '../blocks/lora.js';
+import type { LayerFactory, SentTokens } from '../blocks/layer-factory.js';
 import type { MatmulCost } from '../blocks/matmul-cost.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
@@ -25,19 +15,10 @@ import type { Sublayer, SublayerInput, SublayerOptions } from '../blocks/sublaye
 import { ExpertLoad } from '../routing/expert-load.js';
 import { lossesOf, type PendingLosses, startBalancingLosses } from './balancing-losses.js';
 import type { ExpertsSpecification } from './experts-specification.js';
+import { type OwnRows, ownRows } from './own-rows.js';
 import { RoutedExperts } from './routed-experts.js';
 import { Router, type Routing } from './router.js';
 import { SharedExperts } from './shared-experts.js';
-
-/** Rows of one process: others have others. */
-interface OwnRows {
-  /** [T, 1, H] */
-  readonly rows: Variable;
-  /** The processes whose rows are those of the same sequences; undefined: all are here. */
-  readonly group: ProcessGroup | undefined;
-  /** The processes that have the same rows and route a share each; undefined: others have others. */
-  readonly sharing: ProcessGroup | undefined;
-}
 
 /**
  * A feed-forward network of experts (Shazeer et al. 2017): a router chooses k of E for each token, whose
@@ -46,26 +27,25 @@ interface OwnRows {
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
-  readonly adapters: readonly BlockAdapter[];
   readonly reads: readonly RowCoordinate[];
   readonly losses: readonly string[];
   readonly matmuls: MatmulCost;
   /** The rows that its experts got. */
   readonly load: ExpertLoad;
   readonly #specification: ExpertsSpecification;
-  readonly #expertParallel: ExpertParallel | undefined;
+  readonly #factory: LayerFactory;
   readonly #router: Router;
   readonly #experts: RoutedExperts;
   readonly #shared: SharedExperts | undefined;
 
   /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
   constructor(options: SublayerOptions<ExpertsSpecification>) {
-    const { name, specification, lora, expertParallel } = options;
+    const { name, specification, factory } = options;
     const { topK, numExperts, router } = specification;
     this.#specification = specification;
-    this.#expertParallel = expertParallel;
+    this.#factory = factory;
     this.#router = new Router({ ...options, name: `${name}.router` });
-    this.#experts = new RoutedExperts({ ...options, name: `${name}.experts` }, expertParallel);
+    this.#experts = new RoutedExperts({ ...options, name: `${name}.experts` });
     this.#shared =
       specification.shared &&
       new SharedExperts({ ...options, name: `${name}.shared_experts` }, specification.shared);
@@ -74,14 +54,13 @@ export class MixtureOfExperts implements Sublayer {
       ...this.#experts.parameters,
       ...(this.#shared?.parameters ?? []),
     ];
-    this.adapters = [...this.#experts.adapters, ...(this.#shared?.adapters ?? [])];
     this.reads = this.#shared?.reads ?? [];
     this.losses = lossesOf(specification);
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
     // where adapters are trained, nothing else changes
-    const updateRate = lora === undefined ? (router.expertBias?.updateRate ?? 0) : 0;
+    const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
   }
@@ -111,9 +90,7 @@ export class MixtureOfExperts implements Sublayer {
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
       const output = shared?.finish(tape);
-      const rows = combined.finish(tape);
-      const whole = own.sharing === undefined ? rows : joinShares(tape, rows, own.sharing);
-      const routed = reshape(tape, { input: whole, shape });
+      const routed = reshape(tape, { input: own.whole(tape, combined.finish(tape)), shape });
       if (output !== undefined) return biasDropoutResidual(tape, { input: output, residual: routed });
       return this.#shared === undefined ? routed : this.#shared.add(tape, { input, routed }, context);
     });
@@ -167,12 +144,11 @@ export class MixtureOfExperts implements Sublayer {
     { rows }: OwnRows,
     { routing, context }: { readonly routing: Routing; readonly context: MicroBatchContext },
   ): SentTokens {
-    const sent = dispatchTokens(tape, {
+    const sent = this.#factory.dispatch(tape, {
       input: rows,
       ...routing,
       experts: this.#withinCapacity(tape, routing),
       numExperts: this.#specification.numExperts,
-      expertParallel: this.#expertParallel,
     });
     if (context.routing?.countsLoads) this.load.add(sent.load.tensor, routing.experts.tensor.size);
     return sent;
@@ -202,28 +178,4 @@ export class MixtureOfExperts implements Sublayer {
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-/**
- * Returns the rows that this process routes: all it has where the sequence is sharded or nothing is; else its
- * share of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained,
- * each computes all of them.
- */
-function ownRows(tape: Tape, input: Variable, { tensorParallel, sequence }: MicroBatchContext): OwnRows {
-  const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
-  const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  // every tensor-parallel process has the same rows
-  const whole = { rows, group: sequence?.group, sharing: undefined };
-  if (!isSharded(tensorParallel)) return whole;
-  const { group: sharing, sequenceParallel } = tensorParallel;
-  const group = sequence?.groupWithTensor ?? sharing;
-  if (sequenceParallel) return { rows, group, sharing: undefined };
-  const { size } = sharing;
-  if (length % size === 0) return { rows: shareOfRows(tape, rows, sharing), group, sharing };
-  if (!tape.recording) return whole;
-  throw new ConfigurationError(
-    'MTL_TENSOR_PARALLEL_SIZE',
-    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes, each of which routes its own to experts`,
-    { expected: `a multiple of ${size} positions`, details: { length, size } },
-  );
 }

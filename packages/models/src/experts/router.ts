@@ -1,5 +1,4 @@
 import { Parameter, route, routerLinear, type Tape, type Variable } from '@mtl/autograd';
-import { replicatedParameter } from '@mtl/tensor-parallel';
 import type { SublayerOptions } from '../blocks/sublayer.js';
 import { ScoredLoad } from '../routing/expert-load.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
@@ -30,19 +29,19 @@ export class Router {
   readonly #bias: Parameter | undefined;
 
   constructor(options: SublayerOptions<ExpertsSpecification>) {
-    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, factory } = options;
     const { numExperts, router } = specification;
-    const common = { insideRegions: true, tensorParallel };
+    const common = { insideRegions: true };
     this.#name = name;
     this.#specification = specification;
-    this.#weight = replicatedParameter({
+    this.#weight = factory.replicated({
       ...common,
       name: `${name}.weight`,
       globalShape: [numExperts, hiddenSize],
       initialization: { kind: 'normal', standardDeviation: initialization.standardDeviation },
     });
     this.#bias = router.bias
-      ? replicatedParameter({
+      ? factory.replicated({
           ...common,
           name: `${name}.bias`,
           globalShape: [numExperts],
@@ -58,7 +57,7 @@ export class Router {
         isBuffer: true,
       });
     if (specification.balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
-      this.scoredLoad = new ScoredLoad({ numExperts, device: options.device ?? 'cpu' });
+      this.scoredLoad = new ScoredLoad({ numExperts, device: factory.device });
       this.#weight.attach(this.scoredLoad);
     }
     this.parameters = [this.#weight, this.#bias, this.expertBias].filter(

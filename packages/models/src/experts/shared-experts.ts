@@ -8,7 +8,6 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { type PendingVariable, replicatedParameter } from '@mtl/tensor-parallel';
 import {
   ActivatedFeedForward,
   clampedGluActivation,
@@ -17,7 +16,7 @@ import {
   squaredReluActivation,
   swigluActivation,
 } from '../blocks/feed-forward.js';
-import type { BlockAdapter, FeedForwardTarget, LoraSpecification, LoraTarget } from '../blocks/lora.js';
+import type { PendingVariable } from '../blocks/layer-factory.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import type { SublayerOptions } from '../blocks/sublayer.js';
@@ -29,8 +28,6 @@ import type { ExpertActivationSpecification, ExpertsSpecification } from './expe
  */
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
-  /** Low-rank adapters, whose factors are among `parameters`. */
-  readonly adapters: readonly BlockAdapter[];
   readonly reads: readonly RowCoordinate[];
   /** Elements of its matrices. */
   readonly weights: number;
@@ -42,24 +39,19 @@ export class SharedExperts {
     options: SublayerOptions<ExpertsSpecification>,
     { ffnHiddenSize, gate }: NonNullable<ExpertsSpecification['shared']>,
   ) {
-    const { name, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { name, hiddenSize, specification, initialization, factory } = options;
     const { activation, bias } = specification;
     const network = { kind: activation.kind, ffnHiddenSize, bias };
     this.#network = new ActivatedFeedForward(
-      { ...options, specification: network, lora: loraOfNetwork(options.lora) },
+      { ...options, specification: network, factory: factory.ofSharedExperts() },
       activationOf(activation),
     );
-    this.adapters = this.#network.adapters.map((adapter) => ({
-      ...adapter,
-      target: targetOfShared[adapter.target as FeedForwardTarget],
-    }));
     this.reads = this.#network.reads;
     this.#gate = gate
-      ? replicatedParameter({
+      ? factory.replicated({
           name: `${name}.gate_weight`,
           globalShape: [1, hiddenSize],
           initialization: { kind: 'normal', standardDeviation: initialization.standardDeviation },
-          tensorParallel,
         })
       : undefined;
     this.parameters = [...this.#network.parameters, this.#gate].filter(
@@ -113,22 +105,6 @@ export class SharedExperts {
 
 const isRecomputed = ({ recomputed }: MicroBatchContext): boolean =>
   recomputed?.includes('shared_experts') === true;
-
-const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
-  fc1: 'sharedFc1',
-  gate: 'sharedGate',
-  up: 'sharedUp',
-  fc2: 'sharedFc2',
-};
-
-/** Returns the adapters of shared experts as those of their feed-forward network. */
-const loraOfNetwork = (lora: LoraSpecification | undefined): LoraSpecification | undefined =>
-  lora && {
-    ...lora,
-    targets: (Object.keys(targetOfShared) as FeedForwardTarget[]).filter((target) =>
-      lora.targets.includes(targetOfShared[target]),
-    ),
-  };
 
 function activationOf({ kind, clamp, linearOffset }: ExpertActivationSpecification): FeedForwardActivation {
   if (kind === 'clampedQuickGeglu') return clampedGluActivation({ gate: kind, clamp, linearOffset });

@@ -29,7 +29,7 @@ interface TokenSpan {
  * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new
  * tokens of all sequences are packed one after the other: everything but attention sees one list of tokens,
  * so that sequences of different lengths share matmuls without padding, and attention runs for each
- * over its own cache. With tensor or pipeline parallelism all processes make the same calls and get the same
+ * over its own cache. Where processes share layers, or have stages, all make the same calls and get the same
  * logits, bit for bit: hidden states go from stage to stage, and the last stage broadcasts its results.
  */
 export class GptLanguageModel {
@@ -74,9 +74,9 @@ export class GptLanguageModel {
     return new GptKeyValueCache({
       batchSize,
       capacity,
-      layers: this.#chain.stages.flatMap(({ blocks, tensorParallel }) =>
+      layers: this.#chain.stages.flatMap(({ blocks, factory }) =>
         blocks.map(({ specification: { attention } }) => {
-          const { start, end } = new HeadGroups(attention, tensorParallel).groups;
+          const { start, end } = new HeadGroups(attention, factory).groups;
           return { numGroups: end - start, headSize: attention.headSize };
         }),
       ),
@@ -233,7 +233,7 @@ export class GptLanguageModel {
 
   /** Logits after the last token of each span; padded rows of the vocabulary are left out. */
   #logits(hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
-    const { model, tensorParallel, outputWeight } = this.#chain.stages.at(-1)!;
+    const { model, factory, outputWeight } = this.#chain.stages.at(-1)!;
     const { hiddenSize } = model;
     const { dtype, device } = hidden;
     return tidy(() => {
@@ -246,7 +246,8 @@ export class GptLanguageModel {
       });
       const input = last.reshape([spans.length, hiddenSize]);
       const { vocabularySize } = this;
-      return vocabularyLogits({ input, weight: outputWeight!, vocabularySize, tensorParallel });
+      const { sharding } = factory;
+      return vocabularyLogits({ input, weight: outputWeight!, vocabularySize, sharding });
     });
   }
 }

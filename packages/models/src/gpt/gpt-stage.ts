@@ -1,16 +1,16 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
-import { ConfigurationError } from '@mtl/errors';
 import type { StageLoss } from '@mtl/pipeline';
-import { vocabularyParallelCrossEntropy } from '@mtl/tensor-parallel';
+import { shardingOfCall } from '../blocks/layer-factory.js';
+import type { Positions } from '../blocks/layer-sharding.js';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { asStageLoss, lossFactorOf } from '../blocks/stage-losses.js';
 import { numLearnedPositions } from '../blocks/transformer-configuration.js';
 import { blocksOf } from '../stages/block-specification.js';
-import type { Positions, StageCall, ToDevice } from '../stages/stage-call.js';
+import type { StageCall, ToDevice } from '../stages/stage-call.js';
 import { TransformerStage } from '../stages/transformer-stage.js';
 import type { TransformerStageOptions } from '../stages/transformer-stage-options.js';
-import { vocabularyTable } from '../stages/vocabulary.js';
+import { vocabularyLosses, vocabularyTable } from '../stages/vocabulary.js';
 import { type GptModelConfiguration, gptBlocks } from './gpt-model.js';
 import { type DeviceBatch, type StageBatch, toDevice } from './token-batch.js';
 
@@ -34,7 +34,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    *   processes; MTL_LORA_TARGETS when no layer of the blocks gets an adapter
    */
   constructor(options: GptStageOptions) {
-    const { model, block = blocksOf(options.model, gptBlocks(options.model)), tensorParallel } = options;
+    const { model, block = blocksOf(options.model, gptBlocks(options.model)) } = options;
     const numPositions = numLearnedPositions(model);
     super(options, {
       stack: 'decoder',
@@ -45,26 +45,15 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
       finalNormOf: 'sequence',
     });
     this.#hasPositionTable = numPositions > 0;
+    const { factory } = this;
     const untied = this.isLast && !model.tieEmbeddings;
     this.outputWeight = untied
-      ? vocabularyTable({ model, tensorParallel, name: 'output_layer.weight', isOnFirstAndLastRank: false })
+      ? vocabularyTable({ model, factory, name: 'output_layer.weight', isOnFirstAndLastRank: false })
       : this.wordEmbedding;
     const head = untied || !this.isFirst ? this.outputWeight : undefined;
     this.parameters = [...this.bodyParameters, ...(head === undefined ? [] : [head])];
-    if (options.lora !== undefined) this.#freezeAllButAdapters();
-  }
-
-  #freezeAllButAdapters(): void {
-    const all = this.blocks.flatMap(({ adapters }) => adapters);
-    const trained = new Set(all.flatMap(({ down, up }) => [down, up]));
-    // a stage of a pipeline may have none, such as one of dense layers where experts are adapted
-    if (this.isFirst && this.isLast && this.blocks.length > 0 && trained.size === 0) {
-      throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
-        expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
-        remedy: 'choose other targets: with none of them nothing would be trained',
-      });
-    }
-    for (const parameter of this.parameters) if (!trained.has(parameter)) parameter.freeze();
+    const isWhole = this.isFirst && this.isLast && this.blocks.length > 0;
+    factory.freezeUntrained(this.parameters, { isWhole });
   }
 
   /**
@@ -92,6 +81,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
         .filter((coordinate) => typeof coordinate === 'object')
         .map((table) => [table.name, table] as const),
     );
+    const { sharding } = this.factory;
     return tape.scope(() => {
       const tableRows = [...tables].map(
         ([name, table]) => [name, tape.input(this.positionTables.view(table, numPositions))] as const,
@@ -101,12 +91,12 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
           ? this.embedIds(tape, {
               tokens: input.tokens,
               ids: this.#hasPositionTable ? [positionIds] : [],
-              positions: this.positions(input.tokens.tensor.dim(0), false),
+              positions: { start: 0, end: input.tokens.tensor.dim(0), sharding },
             })
           : input.hidden;
       const context: MicroBatchContext = {
         attend,
-        tensorParallel: this.tensorParallelOf({ sequenceParallel: false }),
+        ...shardingOfCall(sharding),
         hiddenDropout: () => undefined,
         regionDropout: () => undefined,
         rows: new RowCoordinates(
@@ -143,14 +133,14 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
     hidden: Variable,
     { batch, positions }: StageCall<DeviceBatch>,
   ): Variable {
-    return vocabularyParallelCrossEntropy(tape, {
-      tensorParallel: this.tensorParallelOf(positions),
+    const operands = {
       input: this.normalized(tape, hidden),
       weight: this.outputWeight!,
       vocabularySize: this.model.vocabularySize,
       labels: batch.labels!,
       weights: batch.weights!,
-    });
+    };
+    return vocabularyLosses(tape, operands, positions.sharding);
   }
 
   protected namedLosses([losses]: readonly Variable[], batch: DeviceBatch): readonly StageLoss[] {

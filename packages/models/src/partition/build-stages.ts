@@ -3,6 +3,7 @@ import type { Slice } from '@mtl/layout';
 import type { BertModelConfiguration, BertTask } from '../bert/bert-model.js';
 import { BertStage } from '../bert/bert-stage.js';
 import { BertTaskStage } from '../bert/bert-task-stage.js';
+import { LayerFactory } from '../blocks/layer-factory.js';
 import { PositionTables } from '../blocks/position-tables.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import type { GptModelConfiguration } from '../gpt/gpt-model.js';
@@ -47,11 +48,16 @@ function buildStages<
   Stage extends { readonly parameters: readonly Parameter[]; readonly units: readonly ParameterUnit[] },
 >(options: BuildStagesOptions<Model>, { isTied, newStage }: StageKind<Model, Stage>): Stages<Stage> {
   const { layers, placement, rank, ...common } = options;
-  const { model, tensorParallel } = options;
+  const { model } = options;
   const isOnFirstAndLastRank = isTied && placement[0] !== placement.at(-1);
   const holdsWords = placement[0] === rank || (isTied && placement.at(-1) === rank);
   const wordEmbedding = holdsWords
-    ? vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
+    ? vocabularyTable({
+        model,
+        factory: new LayerFactory(options),
+        name: wordEmbeddingName,
+        isOnFirstAndLastRank,
+      })
     : undefined;
   const positionTables = new PositionTables(options.device);
   const stages = new Map<number, Stage>();

@@ -1,7 +1,7 @@
 import type { Variable } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
-import type { Slice } from '@mtl/layout';
 import type { LoadedBatch, LossFactors, Upload } from '@mtl/pipeline';
+import type { Positions } from '../blocks/layer-sharding.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import type { RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
 import type { OwnRows } from '../blocks/sequence-partition.js';
@@ -27,14 +27,6 @@ export interface DeviceSamples {
   /** See `LoadedBatch`. */
   readonly variant?: string | undefined;
   release(): void;
-}
-
-/**
- * The positions of the sequence (the rows, where samples are packed) that this process computes with between
- * the tensor-parallel regions of a call.
- */
-export interface Positions extends Slice {
-  readonly sequenceParallel: boolean;
 }
 
 /** The values that layers need of a micro-batch. */

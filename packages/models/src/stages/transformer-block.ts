@@ -1,7 +1,5 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
-import type { Device } from '@mtl/kernels';
-import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
-import type { BlockAdapter, LoraSpecification } from '../blocks/lora.js';
+import type { LayerFactory } from '../blocks/layer-factory.js';
 import { costOfWeights, type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { Norm } from '../blocks/norms.js';
@@ -17,14 +15,8 @@ interface TransformerBlockOptions {
   /** Prefix of the names of layers, as in Megatron-Core. Default `decoder`. */
   readonly stack?: 'decoder' | 'encoder' | undefined;
   readonly specification: BlockSpecification;
-  /** Low-rank adapters of its linear layers. Default: none. */
-  readonly lora?: LoraSpecification | undefined;
-  /** Shards sublayers over ranks. */
-  readonly tensorParallel?: TensorParallel | undefined;
-  /** The device that it computes on. Default: cpu. */
-  readonly device?: Device | undefined;
-  /** Spreads experts over ranks. */
-  readonly expertParallel?: ExpertParallel | undefined;
+  /** Makes the linear layers of its sublayers. */
+  readonly factory: LayerFactory;
 }
 
 /** A sublayer with what surrounds it. */
@@ -46,7 +38,7 @@ export class TransformerBlock {
   /** In the order in which forward uses them. */
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
-  readonly adapters: readonly BlockAdapter[];
+  readonly adapters: LayerFactory['adapters'];
   readonly matmuls: MatmulCost;
   /** The names of the losses that its sublayers make. */
   readonly losses: readonly string[];
@@ -62,16 +54,17 @@ export class TransformerBlock {
    *   when heads or feed-forward features cannot be sharded evenly
    */
   constructor(options: TransformerBlockOptions) {
-    const { layer, stack = 'decoder', specification, lora, tensorParallel, expertParallel, device } = options;
+    const { layer, stack = 'decoder', specification, factory } = options;
     const { hiddenSize, norm, attention, feedForward, initialization } = specification;
     const probability = specification.hiddenDropout;
     const isPost = specification.normPlacement === 'post';
     const prefix = `${stack}.layers.${layer}`;
-    const common = { layer, hiddenSize, initialization, lora, tensorParallel, expertParallel, device };
+    const common = { layer, hiddenSize, initialization, factory, ...factory.earlier };
     const newNorm = (name: string): Norm =>
-      norms.build({ name: `${prefix}.${name}`, hiddenSize, specification: norm, tensorParallel });
+      norms.build({ ...common, name: `${prefix}.${name}`, specification: norm });
     this.specification = specification;
     this.#isPost = isPost;
+    const numEarlier = factory.adapters.length;
     this.#residuals = [
       {
         norm: newNorm(isPost ? 'post_attention_layernorm' : 'input_layernorm'),
@@ -87,7 +80,7 @@ export class TransformerBlock {
     this.parameters = this.#residuals
       .flatMap(({ norm: before, sublayer }) => (isPost ? [sublayer, before] : [before, sublayer]))
       .flatMap(({ parameters }) => parameters);
-    this.adapters = this.#residuals.flatMap(({ sublayer }) => sublayer.adapters ?? []);
+    this.adapters = factory.adapters.slice(numEarlier);
     this.matmuls = sumOfCosts(
       this.#residuals.map(({ sublayer: { matmuls, parameters } }) => matmuls ?? costOfWeights(parameters)),
     );

@@ -1,8 +1,10 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
-import { replicatedParameter, type TensorParallel, vocabularyParallelEmbedding } from '@mtl/tensor-parallel';
+import type { LayerFactory } from '../blocks/layer-factory.js';
+import type { LayerSharding } from '../blocks/layer-sharding.js';
 import type { Norm, NormSpecification } from '../blocks/norms.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import { norms } from './block-kinds.js';
+import { vocabularyEmbedding } from './vocabulary.js';
 
 interface TransformerEmbeddingOptions {
   readonly model: TransformerConfiguration;
@@ -15,7 +17,7 @@ interface TransformerEmbeddingOptions {
   readonly tables: Readonly<Record<string, number>>;
   /** The norm of the sum; undefined: none. */
   readonly norm: NormSpecification | undefined;
-  readonly tensorParallel: TensorParallel | undefined;
+  readonly factory: LayerFactory;
 }
 
 /** The part before the first layer: the sum of embedded tokens and other ids, and its norm. */
@@ -27,20 +29,26 @@ export class TransformerEmbedding {
   readonly #tables: readonly Parameter[];
   readonly #norm: Norm | undefined;
 
-  constructor({ model, wordEmbedding, tables, norm, tensorParallel }: TransformerEmbeddingOptions) {
+  constructor({ model, wordEmbedding, tables, norm, factory }: TransformerEmbeddingOptions) {
     const { hiddenSize, initMethodStd: standardDeviation } = model;
     this.#model = model;
     this.#wordEmbedding = wordEmbedding;
     this.#tables = Object.entries(tables).map(([name, numRows]) =>
-      replicatedParameter({
+      factory.replicated({
         name: `embedding.${name}.weight`,
         globalShape: [numRows, hiddenSize],
         initialization: { kind: 'normal', standardDeviation },
-        tensorParallel,
       }),
     );
     this.#norm =
-      norm && norms.build({ name: 'embedding.layernorm', hiddenSize, specification: norm, tensorParallel });
+      norm &&
+      norms.build({
+        name: 'embedding.layernorm',
+        hiddenSize,
+        specification: norm,
+        factory,
+        ...factory.earlier,
+      });
     this.parameters = [wordEmbedding, ...this.#tables, ...(this.#norm?.parameters ?? [])];
   }
 
@@ -55,15 +63,15 @@ export class TransformerEmbedding {
     call: {
       readonly tokens: Variable;
       readonly ids: readonly Variable[];
-      readonly tensorParallel: TensorParallel | undefined;
+      readonly sharding: LayerSharding;
     },
   ): Variable {
     const { vocabularySize } = this.#model;
-    const embedded = vocabularyParallelEmbedding(tape, {
+    const lookup = {
       tokens: { ids: call.tokens, table: this.#wordEmbedding, vocabularySize },
       others: this.#tables.map((table, index) => ({ ids: call.ids[index]!, table })),
-      tensorParallel: call.tensorParallel,
-    });
+    };
+    const embedded = vocabularyEmbedding(tape, lookup, call.sharding);
     return this.#norm === undefined ? embedded : this.#norm.forward(tape, embedded);
   }
 }

@@ -1,23 +1,17 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Device, DType } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
-import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
-import type { LoraSpecification } from '../blocks/lora.js';
+import type { LayerFactoryOptions } from '../blocks/layer-sharding.js';
 import type { PositionTables } from '../blocks/position-tables.js';
 import type { Recomputation } from '../blocks/recomputation.js';
 import type { SequencePartition } from '../blocks/sequence-partition.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
 import type { BlockOfLayer, BlockSpecification } from './block-specification.js';
 
-export interface TransformerStageOptions<Model extends TransformerConfiguration> {
+export interface TransformerStageOptions<Model extends TransformerConfiguration> extends LayerFactoryOptions {
   readonly model: Model;
   /** The specification of its layers, all alike or each by its index; default: those of the model's kind. */
   readonly block?: BlockSpecification | BlockOfLayer | undefined;
-  /**
-   * Low-rank adapters of the linear layers of its blocks, which then alone are trained: all other parameters
-   * are frozen. Default: none.
-   */
-  readonly lora?: LoraSpecification | undefined;
   readonly device: Device;
   /** Compute dtype of activations and of the parameters' data. */
   readonly dtype: DType;
@@ -37,10 +31,6 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   readonly recomputation?: Recomputation;
   /** The rows of micro-batches that are this rank's. Default: all. */
   readonly sequence?: SequencePartition | undefined;
-  /** The processes that share every layer, and how; default: complete layers here. */
-  readonly tensorParallel?: TensorParallel | undefined;
-  /** The processes among which experts are spread; default: all experts here. */
-  readonly expertParallel?: ExpertParallel | undefined;
 }
 
 /** The differences between the stages of GPT and BERT, apart from heads and batches. */

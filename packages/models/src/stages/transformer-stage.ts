@@ -11,7 +11,8 @@ import { UsageError } from '@mtl/errors';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
 import type { Stage, StageForward, StageLoss, Upload } from '@mtl/pipeline';
-import { isSharded, sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import { LayerFactory, shardingOfCall } from '../blocks/layer-factory.js';
+import type { Positions } from '../blocks/layer-sharding.js';
 import { type MatmulCost, sumOfCosts } from '../blocks/matmul-cost.js';
 import type { AttendCall, DropoutSite, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import type { Norm } from '../blocks/norms.js';
@@ -21,24 +22,11 @@ import type { RowCoordinate } from '../blocks/row-coordinates.js';
 import { numOwners, type SequencePartition, wholeSequence } from '../blocks/sequence-partition.js';
 import { LayerLosses } from '../blocks/stage-losses.js';
 import type { TransformerConfiguration } from '../blocks/transformer-configuration.js';
-import { withoutSequenceParallel } from '../blocks/without-sequence-parallel.js';
 import type { ExpertLoad } from '../routing/expert-load.js';
 import { type Choice, type RoutingObserver, RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import { norms } from './block-kinds.js';
-import {
-  type BlockOfLayer,
-  type BlockSpecification,
-  blockOfLayer,
-  expectNoWindows,
-} from './block-specification.js';
-import type {
-  BatchSize,
-  DeviceSamples,
-  LoadedMicroBatch,
-  Positions,
-  StageCall,
-  ToDevice,
-} from './stage-call.js';
+import { type BlockOfLayer, blockOfLayer, expectNoWindows } from './block-specification.js';
+import type { BatchSize, DeviceSamples, LoadedMicroBatch, StageCall, ToDevice } from './stage-call.js';
 import { TransformerBlock } from './transformer-block.js';
 import { TransformerEmbedding } from './transformer-embedding.js';
 import type { TransformerSpecification, TransformerStageOptions } from './transformer-stage-options.js';
@@ -73,7 +61,8 @@ export abstract class TransformerStage<
   readonly blocks: readonly TransformerBlock[];
   /** On the first stage, and on the last one where the output is tied to it. */
   readonly wordEmbedding: Parameter | undefined;
-  readonly tensorParallel: TensorParallel | undefined;
+  /** Makes its layers, as this process has them. */
+  readonly factory: LayerFactory;
   /** The tables that its layers read, on its device. */
   readonly positionTables: PositionTables;
   /** Told what the routers of its layers choose in forward passes of training. Default: no one. */
@@ -105,11 +94,11 @@ export abstract class TransformerStage<
    *   padded vocabulary cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
-    const { model, layers = { start: 0, end: model.numLayers }, tensorParallel } = options;
+    const { model, layers = { start: 0, end: model.numLayers } } = options;
     const { stack } = specification;
     const block = blockOfLayer(specification.block, model);
     if (!specification.causal) expectNoWindows(block, model);
-    this.tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
+    this.factory = new LayerFactory(options);
     this.blockOfLayer = block;
     this.model = model;
     this.device = options.device;
@@ -124,23 +113,13 @@ export abstract class TransformerStage<
     this.isLast = layers.end === model.numLayers;
     this.blocks = Array.from({ length: layers.end - layers.start }, (_, index) => {
       const layer = layers.start + index;
-      return new TransformerBlock({
-        layer,
-        stack,
-        specification: block(layer),
-        lora: options.lora,
-        tensorParallel,
-        expertParallel: options.expertParallel,
-        device: options.device,
-      });
+      return new TransformerBlock({ layer, stack, specification: block(layer), factory: this.factory });
     });
     this.layerLosses = new Set(this.blocks.flatMap(({ losses }) => losses));
     this.#isTied = specification.isTied;
     this.wordEmbedding = this.#wordEmbeddingOf(options, specification);
     this.#embedding = this.isFirst ? this.#embeddingOf(options, specification) : undefined;
-    this.#finalNorm = this.isLast
-      ? finalNormOf(block(model.numLayers - 1), { ...options, ...specification })
-      : undefined;
+    this.#finalNorm = this.isLast ? this.#finalNormOf(specification) : undefined;
     this.bodyParameters = [
       ...(this.#embedding?.parameters ?? []),
       ...this.blocks.flatMap(({ parameters }) => parameters),
@@ -179,20 +158,19 @@ export abstract class TransformerStage<
   }
 
   #wordEmbeddingOf(
-    { model, wordEmbedding, tensorParallel }: TransformerStageOptions<Model>,
+    { model, wordEmbedding }: TransformerStageOptions<Model>,
     { isTied }: TransformerSpecification,
   ): Parameter | undefined {
-    const { isFirst, isLast } = this;
+    const { isFirst, isLast, factory } = this;
     if (!isFirst && !(isTied && isLast)) return undefined;
     const isOnFirstAndLastRank = isTied && !(isFirst && isLast);
     return (
-      wordEmbedding ??
-      vocabularyTable({ model, tensorParallel, name: wordEmbeddingName, isOnFirstAndLastRank })
+      wordEmbedding ?? vocabularyTable({ model, factory, name: wordEmbeddingName, isOnFirstAndLastRank })
     );
   }
 
   #embeddingOf(
-    { model, tensorParallel }: TransformerStageOptions<Model>,
+    { model }: TransformerStageOptions<Model>,
     { tables }: TransformerSpecification,
   ): TransformerEmbedding {
     const { norm, normPlacement } = this.blockOfLayer(0);
@@ -201,8 +179,17 @@ export abstract class TransformerStage<
       wordEmbedding: this.wordEmbedding!,
       tables,
       norm: normPlacement === 'post' ? norm : undefined,
-      tensorParallel,
+      factory: this.factory,
     });
+  }
+
+  #finalNormOf({ stack, finalNormOf: input }: TransformerSpecification): Norm | undefined {
+    const { hiddenSize, numLayers } = this.model;
+    const { norm, normPlacement } = this.blockOfLayer(numLayers - 1);
+    if (normPlacement === 'post') return undefined;
+    const factory = input === 'rows' ? this.factory.onGatheredRows() : this.factory;
+    const common = { hiddenSize, specification: norm, factory, ...factory.earlier };
+    return norms.build({ ...common, name: `${stack}.final_layernorm` });
   }
 
   /**
@@ -234,7 +221,7 @@ export abstract class TransformerStage<
   /** [S, B, H], packed [T, 1, H]; the first dimension over t under sequence parallelism. */
   boundaryShape(batch: Batch): readonly number[] {
     const [rows, columns] = this.activationRows(batch);
-    const { start, end } = this.positions(rows, this.tensorParallel?.sequenceParallel ?? false);
+    const { start, end } = this.factory.positions({ length: rows, divides: true });
     return [end - start, columns, this.model.hiddenSize];
   }
 
@@ -329,25 +316,6 @@ export abstract class TransformerStage<
   }
   readonly [Symbol.dispose] = this.dispose;
 
-  /**
-   * Returns the part of a sequence that this process works on.
-   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded
-   */
-  protected positions(sequenceLength: number, sequenceParallel: boolean): Positions {
-    const sharded = sequenceParallel ? this.tensorParallel : undefined;
-    return {
-      ...sliceOfRank(sharded, { size: sequenceLength, what: 'positions of a sequence' }),
-      sequenceParallel: sharded !== undefined,
-    };
-  }
-
-  /** Returns the tensor parallelism of a call, which decides whether the sequence is sharded. */
-  protected tensorParallelOf({
-    sequenceParallel,
-  }: Pick<Positions, 'sequenceParallel'>): TensorParallel | undefined {
-    return this.tensorParallel && { ...this.tensorParallel, sequenceParallel };
-  }
-
   /** Embeds tokens and the ids of further tables; of the ids, those of this rank's positions. */
   protected embedIds(
     tape: Tape,
@@ -357,7 +325,7 @@ export abstract class TransformerStage<
       positions,
     }: { readonly tokens: Variable; readonly ids: readonly Variable[]; readonly positions: Positions },
   ): Variable {
-    return this.#embedding!.forward(tape, { tokens, ids, tensorParallel: this.tensorParallelOf(positions) });
+    return this.#embedding!.forward(tape, { tokens, ids, sharding: positions.sharding });
   }
 
   /** Returns the coordinates of rows that passes read. */
@@ -407,11 +375,8 @@ export abstract class TransformerStage<
   #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
     // an evaluation of a complete model keeps no activations that sharding the sequence would save, so that
     // any length is valid
-    const shards = training || !this.isFirst || !this.isLast;
-    return this.positions(
-      this.activationRows(batch)[0],
-      shards && this.tensorParallel?.sequenceParallel === true,
-    );
+    const divides = training || !this.isFirst || !this.isLast;
+    return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }
 
   #run(
@@ -516,7 +481,7 @@ export abstract class TransformerStage<
       losses: call.layerLosses,
       routing: call.routing,
       recomputed: this.#recomputation.granularity === 'selective' ? this.#recomputation.modules : undefined,
-      tensorParallel: this.tensorParallelOf(call.positions),
+      ...shardingOfCall(call.positions.sharding),
       sequence: this.sequence,
     };
   }
@@ -555,24 +520,6 @@ function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamp
   for (const output of outputs) output.release();
   input?.release();
   loaded.release();
-}
-
-function finalNormOf(
-  { norm, normPlacement }: BlockSpecification,
-  {
-    model,
-    tensorParallel,
-    stack,
-    finalNormOf: input,
-  }: TransformerStageOptions<TransformerConfiguration> & TransformerSpecification,
-): Norm | undefined {
-  if (normPlacement === 'post') return undefined;
-  return norms.build({
-    name: `${stack}.final_layernorm`,
-    hiddenSize: model.hiddenSize,
-    specification: norm,
-    tensorParallel: input === 'rows' ? withoutSequenceParallel(tensorParallel) : tensorParallel,
-  });
 }
 
 /** The parameters that a stage uses together. */

@@ -1,7 +1,14 @@
-import { Parameter } from '@mtl/autograd';
+import type { EmbeddingLookup, Parameter, Tape, Variable } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
 import { matmul, Tensor, tidy } from '@mtl/kernels';
-import { sliceOfRank, type TensorParallel } from '@mtl/tensor-parallel';
+import type { Slice } from '@mtl/layout';
+import {
+  type VocabularyParallelCrossEntropyOptions,
+  vocabularyParallelCrossEntropy,
+  vocabularyParallelEmbedding,
+} from '@mtl/tensor-parallel';
+import type { LayerFactory } from '../blocks/layer-factory.js';
+import type { LayerSharding } from '../blocks/layer-sharding.js';
 import { paddedVocabularySize, type TransformerConfiguration } from '../blocks/transformer-configuration.js';
 
 interface VocabularyTableOptions {
@@ -11,33 +18,57 @@ interface VocabularyTableOptions {
    * True if the first and the last pipeline stage, on different ranks, hold a copy each (a tied embedding).
    */
   readonly isOnFirstAndLastRank: boolean;
-  readonly tensorParallel: TensorParallel | undefined;
+  readonly factory: LayerFactory;
 }
 
 /** The name of the table that tokens are looked up in, and that is the head's too where they are tied. */
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**
- * Returns a table [padded vocabulary, H], its rows sharded over the tensor-parallel ranks.
+ * Returns a table [padded vocabulary, H], its rows sharded.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be sharded evenly
  */
 export function vocabularyTable(options: VocabularyTableOptions): Parameter {
-  const { model, tensorParallel, name, isOnFirstAndLastRank } = options;
+  const { model, factory, name, isOnFirstAndLastRank } = options;
   const size = paddedVocabularySize(model);
-  return new Parameter({
+  return factory.sharded({
     name,
     globalShape: [size, model.hiddenSize],
-    slices: [
-      sliceOfRank(tensorParallel, { size, what: 'entries of the padded vocabulary' }),
-      { start: 0, end: model.hiddenSize },
-    ],
+    slices: [entriesHere(model, factory), { start: 0, end: model.hiddenSize }],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
     // two copies, each used for one of two purposes: replicated, with gradients that are partial sums
-    placement: { sharded: { tp: 0 }, stages: isOnFirstAndLastRank ? 'ends' : 'one' },
+    stages: isOnFirstAndLastRank ? 'ends' : 'one',
     isVocabularyTable: true,
   });
 }
+
+/** Returns the entries of the padded vocabulary that this process has. */
+const entriesHere = (model: TransformerConfiguration, factory: LayerFactory): Slice =>
+  factory.slice({ size: paddedVocabularySize(model), what: 'entries of the padded vocabulary' });
+
+/** Returns a bias [padded vocabulary] of logits, initially zero, sharded as the table. */
+export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstAndLastRank'>): Parameter =>
+  options.factory.sharded({
+    name: options.name,
+    globalShape: [paddedVocabularySize(options.model)],
+    slices: [entriesHere(options.model, options.factory)],
+    initialization: { kind: 'zeros' },
+  });
+
+/** Returns the sum of the rows of the vocabulary's table and of others: see `vocabularyParallelEmbedding`. */
+export const vocabularyEmbedding = (
+  tape: Tape,
+  lookup: { readonly tokens: EmbeddingLookup; readonly others: readonly EmbeddingLookup[] },
+  tensorParallel: LayerSharding,
+): Variable => vocabularyParallelEmbedding(tape, { ...lookup, tensorParallel });
+
+/** Returns the losses of all tokens: see `vocabularyParallelCrossEntropy`. */
+export const vocabularyLosses = (
+  tape: Tape,
+  operands: Omit<VocabularyParallelCrossEntropyOptions, 'tensorParallel'>,
+  tensorParallel: LayerSharding,
+): Variable => vocabularyParallelCrossEntropy(tape, { ...operands, tensorParallel });
 
 interface VocabularyLogitsOptions {
   /** [n, H] */
@@ -48,15 +79,15 @@ interface VocabularyLogitsOptions {
   readonly bias?: Parameter | undefined;
   /** Real entries; padded ones are left out. */
   readonly vocabularySize: number;
-  readonly tensorParallel: TensorParallel | undefined;
+  readonly sharding: LayerSharding;
 }
 
-/** Returns logits [n, vocabularySize] on the host; with tensor parallelism the same bits on every process. */
+/** Returns logits [n, vocabularySize] on the host; where layers are sharded the same bits on every process. */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
-  const { input, weight, bias, vocabularySize, tensorParallel } = options;
+  const { input, weight, bias, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
   // every process of a split vocabulary makes as many columns, padding included, so that they can be gathered
-  const numColumns = tensorParallel === undefined ? vocabularySize : weight.shape[0]!;
+  const numColumns = sharding === undefined ? vocabularySize : weight.shape[0]!;
   return tidy(() => {
     const logits = Tensor.empty({ shape: [numRows, numColumns], dtype: 'float32', device: input.device });
     matmul({
@@ -66,8 +97,8 @@ export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array
       bias: bias?.data.rows(0, numColumns),
       transposeRight: true,
     });
-    if (tensorParallel === undefined) return logits.read<'float32'>();
-    return gathered(logits, { group: tensorParallel.group, vocabularySize });
+    if (sharding === undefined) return logits.read<'float32'>();
+    return gathered(logits, { group: sharding.group, vocabularySize });
   });
 }
 

@@ -1,21 +1,17 @@
 import type { Parameter, Tape, Variable } from '@mtl/autograd';
 import { Tensor } from '@mtl/kernels';
+import { replicatedParameter } from '@mtl/tensor-parallel';
 import {
-  columnParallelLinear,
-  columnParallelParameters,
-  replicatedParameter,
-  rowParallelLinear,
-  rowParallelParameters,
-  type TensorParallel,
-} from '@mtl/tensor-parallel';
-import {
+  type ColumnLayer,
   type FeedForwardSpecification,
   feedForwards,
+  type LayerSharding,
   type MicroBatchContext,
   type Norm,
   type NormOptions,
   type NormSpecification,
   norms,
+  type RowLayer,
   type Sublayer,
   type SublayerInput,
   type SublayerOptions,
@@ -47,7 +43,10 @@ export const ownFeedForward: PowerFeedForwardSpecification = {
   power: 2,
 };
 
-/** scale * weight * x / sqrt(mean(x^2) + epsilon), with a weight and no bias. */
+/**
+ * scale * weight * x / sqrt(mean(x^2) + epsilon), with a weight and no bias. It finds the sharding under the
+ * name that it had before there was a factory.
+ */
 class RootMeanSquareNorm implements Norm {
   readonly parameters: readonly Parameter[];
   readonly #weight: Parameter;
@@ -151,15 +150,15 @@ function sumOfSquares(
     readonly input: Variable;
     readonly numFeatures: number;
     readonly factor: number;
-    readonly tensorParallel: TensorParallel | undefined;
+    readonly sharding: LayerSharding;
   },
 ): Variable {
-  const { input, numFeatures, factor, tensorParallel } = call;
+  const { input, numFeatures, factor, sharding } = call;
   const { shape, device, dtype } = input.tensor;
   const x = input.tensor.read<'float32'>();
   const own = x.reduce((sum, value) => sum + value * value, 0) / (2 * numFeatures);
   const sum = Tensor.from([own], { shape: [1], dtype: 'float32', device });
-  tensorParallel?.group.allReduce(sum).wait();
+  sharding?.group.allReduce(sum).wait();
   const result = tape.result(sum, { requiresGradient: input.requiresGradient });
   tape.record(result, () => ({
     name: 'sumOfSquares',
@@ -181,49 +180,45 @@ class PowerReluFeedForward implements Sublayer {
   readonly losses: readonly string[];
   readonly #power: number;
   readonly #numFeatures: number;
-  readonly #up: Parameter;
-  readonly #down: Parameter;
+  readonly #up: ColumnLayer;
+  readonly #down: RowLayer;
 
   constructor(options: SublayerOptions<PowerFeedForwardSpecification>) {
-    const { name, layer, hiddenSize, specification, initialization, tensorParallel } = options;
+    const { name, layer, hiddenSize, specification, initialization, factory } = options;
     const { ffnHiddenSize, bias, power, lossLayers = [] } = specification;
-    const common = { what: 'own features', bias, tensorParallel };
+    const common = { what: 'own features', bias };
     this.losses = lossLayers.includes(layer) ? [activationLoss] : [];
     this.#power = power;
     this.#numFeatures = ffnHiddenSize;
-    this.#up = columnParallelParameters({
+    this.#up = factory.column({
       ...common,
       name: `${name}.linear_fc1`,
       inputs: hiddenSize,
       outputs: [ffnHiddenSize],
       standardDeviation: initialization.standardDeviation,
-    }).weight;
-    this.#down = rowParallelParameters({
+    });
+    this.#down = factory.row({
       ...common,
       name: `${name}.linear_fc2`,
       inputs: { numGroups: ffnHiddenSize, groupSize: 1 },
       outputs: hiddenSize,
       standardDeviation: initialization.residualStandardDeviation,
-    }).weight;
-    this.parameters = [this.#up, this.#down];
+    });
+    this.parameters = [...this.#up.parameters, ...this.#down.parameters];
   }
 
-  forward(
-    tape: Tape,
-    { input, residual, dropout }: SublayerInput,
-    { tensorParallel, rows, losses }: MicroBatchContext,
-  ): Variable {
-    const features = columnParallelLinear(tape, { input, weight: this.#up, tensorParallel });
+  forward(tape: Tape, { input, residual, dropout }: SublayerInput, context: MicroBatchContext): Variable {
+    const { sharding, rows, losses } = context;
+    const features = this.#up.forward(tape, input, context);
     const positions = rows.of('regionPositions');
     const activated = powerRelu(tape, features, { power: this.#power, positions });
     for (const name of losses === undefined ? [] : this.losses) {
       const weights = losses!.factor(name);
       const factor = weights.tensor.item();
-      const of = { input: activated, numFeatures: this.#numFeatures, factor, tensorParallel };
+      const of = { input: activated, numFeatures: this.#numFeatures, factor, sharding };
       losses!.add(tape, { name, losses: sumOfSquares(tape, of), weights });
     }
-    const last = { weight: this.#down, dropout, residual, tensorParallel };
-    return rowParallelLinear(tape, { ...last, input: activated });
+    return this.#down.forward(tape, { input: activated, dropout, residual }, context);
   }
 }
 

@@ -1,0 +1,180 @@
+import { Parameter, type ParameterOptions, type Placement, type Tape, type Variable } from '@mtl/autograd';
+import type { Device } from '@mtl/kernels';
+import type { Slice } from '@mtl/layout';
+import {
+  type DispatchTokensOptions,
+  dispatchTokens,
+  type GatherRowsOptions,
+  gatherRows,
+  isSharded,
+  type ReplicatedParameterOptions,
+  replicatedParameter,
+  type SentTokens,
+  sliceOfRank,
+  sumOverRanks,
+  type TensorParallel,
+} from '@mtl/tensor-parallel';
+import type { EarlierSharding, LayerFactoryOptions, LayerSharding, Positions } from './layer-sharding.js';
+import {
+  ColumnLayer,
+  type ColumnLayerOptions,
+  ExpertLayer,
+  type ExpertLayerOptions,
+  RowLayer,
+  type RowLayerOptions,
+} from './linear-layers.js';
+import { asSharedAdapter, type BlockAdapter, freezeAllButAdapters, loraOfSharedExperts } from './lora.js';
+
+export type { DispatchedTokens, PendingVariable, SentTokens } from '@mtl/tensor-parallel';
+
+/** Returns the sharding of layers in a call, by its name and by the earlier one. */
+export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sharding: LayerSharding } => ({
+  sharding,
+  tensorParallel: sharding,
+});
+
+/** Returns rows of hidden states, whole on every process: see `gatherRows`. */
+export const gatheredRows = (
+  tape: Tape,
+  operands: Omit<GatherRowsOptions, 'tensorParallel'>,
+  sharding: LayerSharding,
+): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
+
+/** Returns the means of adding up what each process computes of its heads or features in a call. */
+export const sumOverShards = (sharding: LayerSharding) => ({
+  numShards: isSharded(sharding) ? sharding.group.size : 1,
+  sum: sumOverRanks(sharding),
+});
+
+/**
+ * Makes the layers of a stage as this process has them: its shard of each, with the adapters that a model
+ * has. Blocks and heads are built from it, and know neither how layers are distributed nor what is adapted.
+ */
+export class LayerFactory {
+  readonly device: Device;
+  readonly #options: LayerFactoryOptions;
+  readonly #tensorParallel: TensorParallel | undefined;
+  readonly #adapters: BlockAdapter[] = [];
+  /** Keeps the adapters of a layer. */
+  #keep = (adapters: readonly BlockAdapter[]): void => void this.#adapters.push(...adapters);
+
+  constructor(options: LayerFactoryOptions = {}) {
+    const { tensorParallel, device = 'cpu' } = options;
+    this.#options = options;
+    this.#tensorParallel = isSharded(tensorParallel) ? tensorParallel : undefined;
+    this.device = device;
+  }
+
+  /** Returns the adapters of all layers that it has made, in that order. */
+  get adapters(): readonly BlockAdapter[] {
+    return this.#adapters;
+  }
+
+  /** Returns true where adapters are trained, and nothing else. */
+  get trainsAdapters(): boolean {
+    return this.#options.lora !== undefined;
+  }
+
+  /** Returns the number of processes that the sequence is divided over in calls that do so. */
+  get numSequenceShards(): number {
+    return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
+  }
+
+  /** Returns the sharding of layers in calls that do not divide the sequence. */
+  get sharding(): LayerSharding {
+    return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
+  }
+
+  /** Returns the names under which earlier kinds of blocks find the sharding. */
+  get earlier(): EarlierSharding {
+    return { tensorParallel: this.#options.tensorParallel };
+  }
+
+  /**
+   * Returns the factory of layers that compute with rows which are gathered and replicated: gradients of
+   * their parameters are never partial sums, even where other layers divide the sequence.
+   */
+  onGatheredRows(): LayerFactory {
+    return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });
+  }
+
+  /** Returns the factory of shared experts, whose layers have names of their own among those to adapt. */
+  ofSharedExperts(): LayerFactory {
+    const { lora } = this.#options;
+    const factory = new LayerFactory({ ...this.#options, lora: lora && loraOfSharedExperts(lora) });
+    factory.#keep = (adapters) => this.#keep(adapters.map(asSharedAdapter));
+    return factory;
+  }
+
+  /**
+   * Returns the part of a sequence that this process works on.
+   *
+   * `divides`: whether a call divides the sequence, where training does
+   *
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when it cannot be divided evenly
+   */
+  positions({ length, divides }: { readonly length: number; readonly divides: boolean }): Positions {
+    const all = this.#tensorParallel;
+    const isDivided = divides && all?.sequenceParallel === true;
+    const own = sliceOfRank(isDivided ? all : undefined, { size: length, what: 'positions of a sequence' });
+    return { ...own, sharding: isDivided ? all : this.sharding };
+  }
+
+  /**
+   * Returns the slice of this process of `size` heads, features or tokens: see `sliceOfRank`.
+   *
+   * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when they cannot be sharded evenly
+   */
+  slice(items: { readonly size: number; readonly what: string }): Slice {
+    return sliceOfRank(this.#options.tensorParallel, items);
+  }
+
+  /** Makes a parameter that is whole on every process: see `replicatedParameter`. */
+  replicated(options: Omit<ReplicatedParameterOptions, 'tensorParallel'>): Parameter {
+    return replicatedParameter({ ...options, tensorParallel: this.#options.tensorParallel });
+  }
+
+  /** Makes a parameter whose first dimension is sharded, of which this process has a `slice`. */
+  sharded({
+    stages,
+    ...options
+  }: Omit<ParameterOptions, 'placement'> & Partial<Pick<Placement, 'stages'>>): Parameter {
+    return new Parameter({ ...options, placement: { sharded: { tp: 0 }, ...(stages && { stages }) } });
+  }
+
+  /** Makes a linear layer whose outputs are sharded. */
+  column(options: ColumnLayerOptions): ColumnLayer {
+    return this.#adapted(new ColumnLayer(options, this.#options));
+  }
+
+  /** Makes a linear layer whose inputs are sharded. */
+  row(options: RowLayerOptions): RowLayer {
+    return this.#adapted(new RowLayer(options, this.#options));
+  }
+
+  /** Makes a linear layer of all routed experts, of which this process has some. */
+  experts(options: ExpertLayerOptions): ExpertLayer {
+    return this.#adapted(new ExpertLayer(options, this.#options));
+  }
+
+  /** Sends rows to the processes of their experts: see `dispatchTokens`. */
+  dispatch(tape: Tape, options: Omit<DispatchTokensOptions, 'expertParallel'>): SentTokens {
+    return dispatchTokens(tape, { ...options, expertParallel: this.#options.expertParallel });
+  }
+
+  /**
+   * Freezes all parameters but those of adapters, where there are adapters.
+   *
+   * `isWhole`: whether these are the parameters of a whole model, of which some must be trained
+   *
+   * @throws ConfigurationError MTL_LORA_TARGETS when no layer of a whole model has an adapter
+   */
+  freezeUntrained(parameters: readonly Parameter[], { isWhole }: { readonly isWhole: boolean }): void {
+    if (this.trainsAdapters) freezeAllButAdapters(parameters, { adapters: this.#adapters, isWhole });
+  }
+
+  #adapted<Layer extends { readonly adapters: readonly BlockAdapter[] }>(layer: Layer): Layer {
+    this.#keep(layer.adapters);
+    return layer;
+  }
+}

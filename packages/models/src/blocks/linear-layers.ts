@@ -1,0 +1,188 @@
+import {
+  adaptedGroupedLinear,
+  type Dropout,
+  type GroupedLinearOptions,
+  gelu,
+  groupedLinear,
+  type Parameter,
+  type Tape,
+  type Variable,
+} from '@mtl/autograd';
+import type { GeluKind } from '@mtl/kernels';
+import {
+  type ColumnParallelParametersOptions,
+  columnParallelAdapter,
+  columnParallelLinear,
+  columnParallelLinearGelu,
+  columnParallelParameters,
+  type ExpertParametersOptions,
+  expertAdapter,
+  expertParameters,
+  type RowParallelParametersOptions,
+  rowParallelAdapter,
+  rowParallelLinear,
+  rowParallelParameters,
+} from '@mtl/tensor-parallel';
+import type { LayerFactoryOptions } from './layer-sharding.js';
+import { type AdapterBoxes, type BlockAdapter, checkAdapterDropout, LayerAdapters } from './lora.js';
+import type { MicroBatchContext } from './micro-batch-context.js';
+import type { RowCoordinate } from './row-coordinates.js';
+
+/** The parts of a layer that may have adapters. */
+interface Adapted {
+  /** Default: none. */
+  readonly adapters?: AdapterBoxes | undefined;
+}
+
+/** The values that a linear layer reads of a micro-batch. */
+export type LinearCall = Pick<MicroBatchContext, 'sharding' | 'regionDropout'>;
+
+const present = (parameters: readonly (Parameter | undefined)[]): readonly Parameter[] =>
+  parameters.filter((parameter) => parameter !== undefined);
+
+export interface ColumnLayerOptions
+  extends Adapted,
+    Omit<ColumnParallelParametersOptions, 'tensorParallel'> {}
+
+/** A linear layer whose outputs are sharded, with its adapters (`columnParallelLinear`). */
+export class ColumnLayer {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+  /** Those of its adapters included. */
+  readonly parameters: readonly Parameter[];
+  readonly adapters: readonly BlockAdapter[];
+  /** The coordinates of rows that it reads. */
+  readonly reads: readonly RowCoordinate[];
+  readonly #adapters: LayerAdapters;
+
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when outputs cannot be sharded evenly */
+  constructor(options: ColumnLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
+    const { adapters: boxes = {}, ...own } = options;
+    const { weight, bias } = columnParallelParameters({ ...own, tensorParallel });
+    this.#adapters = new LayerAdapters({
+      name: options.name,
+      weight,
+      boxes,
+      lora,
+      firstColumn: 0,
+      newAdapter: (adapter) => columnParallelAdapter({ ...adapter, weight, tensorParallel }),
+    });
+    this.weight = weight;
+    this.bias = bias;
+    this.adapters = this.#adapters.all;
+    this.reads = this.#adapters.reads;
+    this.parameters = present([weight, bias, ...this.#adapters.parameters]);
+  }
+
+  /** [S, B, I], or this process's part of it, to its features [S, B, O / t]. */
+  forward(tape: Tape, input: Variable, call: LinearCall): Variable {
+    const { weight, bias } = this;
+    const adapters = this.#adapters.in(call);
+    return columnParallelLinear(tape, { input, weight, bias, adapters, tensorParallel: call.sharding });
+  }
+
+  /** Computes GELU of `forward`: in the same pass where the layer has a bias and no adapter before it. */
+  forwardGelu(
+    tape: Tape,
+    { input, kind }: { readonly input: Variable; readonly kind: GeluKind },
+    call: LinearCall,
+  ): Variable {
+    const { weight, bias } = this;
+    if (bias === undefined || this.adapters.length > 0) {
+      return tape.scope(() => gelu(tape, { input: this.forward(tape, input, call), kind }));
+    }
+    return columnParallelLinearGelu(tape, { input, weight, bias, kind, tensorParallel: call.sharding });
+  }
+}
+
+export interface RowLayerOptions extends Adapted, Omit<RowParallelParametersOptions, 'tensorParallel'> {}
+
+/** A linear layer whose inputs are sharded, with its adapters (`rowParallelLinear`). */
+export class RowLayer {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+  /** Those of its adapters included. */
+  readonly parameters: readonly Parameter[];
+  readonly adapters: readonly BlockAdapter[];
+  /** The coordinates of rows that it reads. */
+  readonly reads: readonly RowCoordinate[];
+  readonly #adapters: LayerAdapters;
+
+  /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when inputs cannot be sharded evenly */
+  constructor(options: RowLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
+    const { adapters: boxes = {}, ...own } = options;
+    const { weight, bias } = rowParallelParameters({ ...own, tensorParallel });
+    this.#adapters = new LayerAdapters({
+      name: options.name,
+      weight,
+      boxes,
+      lora,
+      firstColumn: weight.slices[1]!.start,
+      newAdapter: (adapter) => rowParallelAdapter({ ...adapter, weight, tensorParallel }),
+    });
+    this.weight = weight;
+    this.bias = bias;
+    this.adapters = this.#adapters.all;
+    this.reads = this.#adapters.reads;
+    this.parameters = present([weight, ...this.#adapters.parameters, bias]);
+  }
+
+  /** Features [S, B, I / t] to residual + dropout(output), [S, B, O] or this process's part of it. */
+  forward(
+    tape: Tape,
+    operands: {
+      readonly input: Variable;
+      readonly dropout?: Dropout | undefined;
+      readonly residual?: Variable | undefined;
+    },
+    call: LinearCall,
+  ): Variable {
+    const { weight, bias } = this;
+    const adapters = this.#adapters.in(call);
+    return rowParallelLinear(tape, { ...operands, weight, bias, adapters, tensorParallel: call.sharding });
+  }
+}
+
+export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
+
+/** A linear layer of all routed experts, each of which may have an adapter. */
+export class ExpertLayer {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+  /** Those of its adapters included. */
+  readonly parameters: readonly Parameter[];
+  readonly adapters: readonly BlockAdapter[];
+  readonly #scale: number;
+
+  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  constructor(options: ExpertLayerOptions, { expertParallel, lora }: LayerFactoryOptions) {
+    const { adapters: boxes = {}, ...own } = options;
+    const { weight, bias } = expertParameters({ ...own, expertParallel });
+    const adapters = new LayerAdapters({
+      name: options.name,
+      weight,
+      boxes,
+      lora,
+      firstColumn: 0,
+      newAdapter: (adapter) => expertAdapter({ ...adapter, weight }),
+    });
+    if (lora !== undefined && adapters.all.length > 0) checkAdapterDropout(lora);
+    this.weight = weight;
+    this.bias = bias;
+    this.adapters = adapters.all;
+    this.#scale = lora?.scale ?? 0;
+    // in the order of use: adapters are added to the output, and a bias behind sharded inputs to the whole sum
+    this.parameters =
+      options.features === 'outputs'
+        ? present([weight, bias, ...adapters.parameters])
+        : present([weight, ...adapters.parameters, bias]);
+  }
+
+  /** Rows [R, 1, I] of one expert after those of another to their outputs, without the bias: [R, 1, O]. */
+  forward(tape: Tape, rows: Pick<GroupedLinearOptions, 'input' | 'offsets'>): Variable {
+    const { weight } = this;
+    const [adapter] = this.adapters;
+    if (adapter === undefined) return groupedLinear(tape, { ...rows, weight });
+    return adaptedGroupedLinear(tape, { ...rows, weight, adapter: { ...adapter, scale: this.#scale } });
+  }
+}

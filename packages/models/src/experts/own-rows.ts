@@ -1,0 +1,48 @@
+import { reshape, type Tape, type Variable } from '@mtl/autograd';
+import type { ProcessGroup } from '@mtl/comm';
+import { ConfigurationError } from '@mtl/errors';
+import { isSharded, joinShares, shareOfRows } from '@mtl/tensor-parallel';
+import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
+
+/** Rows of one process: others have others. */
+export interface OwnRows {
+  /** [T, 1, H] */
+  readonly rows: Variable;
+  /** The processes whose rows are those of the same sequences; undefined: all are here. */
+  readonly group: ProcessGroup | undefined;
+  /** Returns the rows that it was made of, from those that it has: joined where each process has a share. */
+  whole(tape: Tape, rows: Variable): Variable;
+}
+
+const asIs: OwnRows['whole'] = (_tape, rows) => rows;
+
+/**
+ * Returns the rows that this process routes: all it has where the sequence is sharded or nothing is; else its
+ * share of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained,
+ * each computes all of them.
+ */
+export function ownRows(
+  tape: Tape,
+  input: Variable,
+  { sharding: layers, sequence }: MicroBatchContext,
+): OwnRows {
+  const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
+  const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
+  // every tensor-parallel process has the same rows
+  const all = { rows, group: sequence?.group, whole: asIs };
+  if (!isSharded(layers)) return all;
+  const { group: sharing, sequenceParallel } = layers;
+  const group = sequence?.groupWithTensor ?? sharing;
+  if (sequenceParallel) return { rows, group, whole: asIs };
+  const { size } = sharing;
+  if (length % size === 0) {
+    const whole: OwnRows['whole'] = (inner, share) => joinShares(inner, share, sharing);
+    return { rows: shareOfRows(tape, rows, sharing), group, whole };
+  }
+  if (!tape.recording) return all;
+  throw new ConfigurationError(
+    'MTL_TENSOR_PARALLEL_SIZE',
+    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes, each of which routes its own to experts`,
+    { expected: `a multiple of ${size} positions`, details: { length, size } },
+  );
+}
