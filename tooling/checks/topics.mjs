@@ -28,9 +28,14 @@ const ownFolders = {
   pipeline: ['packages/pipeline/'],
 };
 
-/** Features that no list of a package has, with their words. */
+/** Features that no list of a package has, with their words: files of their name, and folders of their kind. */
 const features = [
-  { kind: 'feature', name: 'lora', words: ['lora'], isOwn: (path) => /lora[^/]*\.ts$/.test(path) },
+  {
+    kind: 'feature',
+    name: 'lora',
+    words: ['lora'],
+    isOwn: (path) => /lora[^/]*\.ts$|\/(lora|adapters)\//.test(path),
+  },
 ];
 
 /** Splits a name or a text into words in lower case: `cpCommType` and `cp-comm-type` are the same three. */

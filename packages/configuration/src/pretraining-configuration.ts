@@ -1,6 +1,5 @@
 import type { TokenizerOptions } from '@mtl/data';
 import type { ConversationFiles } from '@mtl/data/conversations';
-import type { LoraConfiguration } from '@mtl/formats';
 import type { GeluKind } from '@mtl/kernels';
 import type {
   BlockVariants,
@@ -16,6 +15,7 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
+import type { AdaptedConfiguration, AdapterPlaces } from './adapters/adapter-configuration.js';
 import type { ModelKind } from './architecture/architecture-field.js';
 import type { FlagName, Flags } from './schema/flag-schema.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';
@@ -183,7 +183,7 @@ export interface ParallelConfiguration extends StrategyConfiguration {
   readonly distributedTimeoutMinutes: number;
 }
 
-export interface CheckpointConfiguration {
+export interface CheckpointConfiguration extends AdapterPlaces {
   readonly save?: string;
   readonly saveInterval?: number;
   /** Train on while a checkpoint is written. */
@@ -207,9 +207,6 @@ export interface CheckpointConfiguration {
   readonly schedule: 'same' | 'override' | 'checkpoint';
   readonly loadHuggingFace?: string;
   readonly saveHuggingFace?: string;
-  /** A directory of adapters as PEFT writes them. */
-  readonly loadLora?: string;
-  readonly saveLora?: string;
 }
 
 export interface LoggingConfiguration {
@@ -233,13 +230,11 @@ export interface LoggingConfiguration {
  * Everything a training run needs to know, resolved and checked: its users need not check again. Frozen
  * all the way down, and plain data but for `sources`.
  */
-export interface PretrainingConfiguration {
+export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly kind: ModelKind;
   readonly model: ModelConfiguration;
   /** Its settings, where the model is a BERT. */
   readonly bert?: BertConfiguration;
-  /** The adapters of a GPT that are trained in place of its weights. */
-  readonly lora?: LoraConfiguration;
   readonly training: TrainingConfiguration;
   readonly optimizer: OptimizerConfiguration;
   readonly spikes: SpikeConfiguration;

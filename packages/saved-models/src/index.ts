@@ -1,9 +1,6 @@
-export {
-  checkpointToHuggingFace,
-  checkpointToLora,
-  checkpointToMegatron,
-} from './conversion/from-checkpoint.js';
-export { mergeLora } from './conversion/merge-lora.js';
+export { checkpointToLora } from './adapters/checkpoint-to-lora.js';
+export { mergeLora } from './adapters/merge-lora.js';
+export { checkpointToHuggingFace, checkpointToMegatron } from './conversion/from-checkpoint.js';
 export {
   type BegunCheckpoint,
   huggingFaceToCheckpoint,

@@ -2,10 +2,10 @@ import { type ProbedOptions, problemsOfOptions, takes } from '@mtl/errors/testin
 import { describe, expect, it } from 'vitest';
 import {
   checkpointToHuggingFace,
-  checkpointToLora,
   checkpointToMegatron,
 } from './conversion/from-checkpoint.js';
-import { mergeLora } from './conversion/merge-lora.js';
+import { checkpointToLora } from './adapters/checkpoint-to-lora.js';
+import { mergeLora } from './adapters/merge-lora.js';
 import { huggingFaceToCheckpoint, megatronToCheckpoint } from './conversion/to-checkpoint.js';
 import { loadGptForInference } from './inference/load-gpt-for-inference.js';
 

@@ -12,9 +12,10 @@ import {
   tokenizerFlagsOf,
 } from '@mtl/configuration/internal';
 import { MtlError } from '@mtl/errors';
-import { readHuggingFaceBert, readHuggingFaceGpt, readLoraConfiguration } from '@mtl/formats';
+import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/formats';
 import type { BatchPosition } from '@mtl/optimizer';
 import { readTrainingState } from '@mtl/trainer';
+import { withAdapters } from './adapters/flags-of-adapters.js';
 import { checkSavedSizes } from './checkpoints/check-saved.js';
 import { isSamePlace } from './checkpoints/checkpoint-places.js';
 import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-saved-checkpoint.js';
@@ -42,23 +43,13 @@ const flagsOfOneRun = new Set<string>([
  * model and its tokenizer. Returns undefined where nothing is loaded, and where --load names the directory of
  * --save, which is still empty.
  *
- * With --load-lora also the adapters that its directory holds.
+ * Adapters that the run begins with give theirs (`withAdapters`).
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
  *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
  */
 export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
-  const found = await readFlagsOfModel(flags);
-  const { 'load-lora': loadLora } = flags.values;
-  if (found === undefined || loadLora === undefined) return found;
-  const { rank, alpha, useRslora, dropout, targets } = await readLoraConfiguration(loadLora);
-  const adapters = { 'lora-rank': rank, 'lora-alpha': alpha, 'use-rslora': useRslora } as const;
-  return {
-    ...found,
-    source: `${found.source} and adapters ${loadLora}`,
-    values: { ...found.values, ...adapters, 'lora-dropout': dropout, 'lora-targets': [...targets] },
-    fixed: [...found.fixed, ...(Object.keys(adapters) as (keyof typeof adapters)[])],
-  };
+  return await withAdapters(await readFlagsOfModel(flags), flags);
 }
 
 async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {

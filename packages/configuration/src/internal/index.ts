@@ -1,3 +1,5 @@
+export { type AdaptedConfiguration, adapterExports } from '../adapters/adapter-configuration.js';
+export { adapterExportFlags, adapterStartFlags } from '../adapters/adapter-flags.js';
 export { type ArchitectureField, modelKinds } from '../architecture/architecture-field.js';
 export { fieldsOf, pickFields } from '../architecture/fields-of.js';
 export { bertOf } from '../architecture/models-of-configuration.js';
@@ -6,7 +8,6 @@ export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
 export { checkedSeeds, fineTuningConfiguration } from '../fine-tuning/configure-fine-tuning.js';
 export { fineTuningFlags, missingFineTuningFlags } from '../fine-tuning/fine-tuning-flags.js';
-export { checkpointFlags } from '../flags/checkpoint-flags.js';
 export { bundledCorpus } from '../flags/data-flags.js';
 export { loggingFlags } from '../flags/logging-flags.js';
 export {
@@ -55,6 +56,7 @@ export {
 } from '../saved/saved-tokenizer.js';
 export { defaultOfSchema, describeSchema, type FlagDescription } from '../schema/describe-flag.js';
 export {
+  checkpointFlags,
   isFlagName,
   type ParallelFlags,
   parallelFlagNames,

@@ -1,9 +1,10 @@
 import type { JsonObject } from '@mtl/checkpoint';
 import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
-import type { HuggingFaceOrigin, LoraConfiguration } from '@mtl/formats';
+import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import * as z from 'zod';
+import { type AdaptedConfiguration, adaptersOf, savedAdapters } from '../adapters/adapter-configuration.js';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';
@@ -84,7 +85,7 @@ export interface TrainedOn {
 }
 
 /** The run that wrote a checkpoint, as the checkpoint saves it, whatever it trained. */
-interface SavedRun {
+interface SavedRun extends AdaptedConfiguration {
   /** Absent in checkpoints of fine-tuning. */
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
@@ -94,8 +95,6 @@ interface SavedRun {
   readonly trainedOn?: TrainedOn;
   /** The origin of a model that came from a Hugging Face directory. */
   readonly huggingFace?: HuggingFaceOrigin;
-  /** Its adapters, which are not part of its weights. */
-  readonly lora?: LoraConfiguration;
 }
 
 /** The configuration that a checkpoint saves: enough to use its model without a flag. */
@@ -115,15 +114,7 @@ const savedRun = z.looseObject({
   huggingFace: z
     .looseObject({ config: z.looseObject({}), generation: z.looseObject({}).optional() })
     .optional(),
-  lora: z
-    .looseObject({
-      rank: z.int().min(1),
-      alpha: z.number().gt(0),
-      useRslora: z.boolean(),
-      dropout: z.number().min(0).lt(1),
-      targets: z.array(z.string()),
-    })
-    .optional(),
+  ...savedAdapters,
 });
 
 export interface SaveConfigurationOptions {
@@ -156,7 +147,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...(threads === undefined ? {} : { threads }),
     ...(data === undefined ? {} : { trainedOn: data }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
-    ...(configuration.lora === undefined ? {} : { lora: configuration.lora }),
+    ...adaptersOf(configuration),
   };
   // what is undefined JSON leaves out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
@@ -186,7 +177,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
   const run = parse(savedRun, { value: configuration, name: 'configuration', place }) as SavedRun &
     SavedTokenizer;
   const model = parse(savedModelSchema(kind), { value: configuration[key], name: key, place });
-  const { flags, resolved, threads, trainedOn, huggingFace, lora } = run;
+  const { flags, resolved, threads, trainedOn, huggingFace } = run;
   return {
     kind,
     model: model as ModelOfKind[Kind],
@@ -196,7 +187,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     ...(threads === undefined ? {} : { threads }),
     ...(trainedOn === undefined ? {} : { trainedOn }),
     ...(huggingFace === undefined ? {} : { huggingFace }),
-    ...(lora === undefined ? {} : { lora }),
+    ...adaptersOf(run),
   };
 }
 

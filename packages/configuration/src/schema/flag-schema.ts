@@ -1,6 +1,7 @@
 import * as z from 'zod';
+import { adapterFlagGroup, adapterFlags, adapterPlaceFlags } from '../adapters/adapter-flags.js';
 import { architectureFlagNames, schemasOfArchitecture } from '../architecture/fields-of.js';
-import { checkpointFlags, loraFlags } from '../flags/checkpoint-flags.js';
+import { checkpointFlags as ownCheckpointFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags, dataFlags } from '../flags/data-flags.js';
 import {
   choice,
@@ -54,6 +55,9 @@ export const parallelFlags = {
   ),
 };
 
+/** The flags of what a run begins with, saves and leaves. */
+export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
+
 /** The architecture: GPT-2 with Megatron-LM's names. */
 const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
@@ -69,7 +73,7 @@ export const flagGroups = [
   { title: 'Training', topic: 'training', flags: trainingFlags },
   { title: 'Optimizer', topic: 'optimizer', decidesLearning: true, flags: optimizerFlags },
   { title: 'Loss spikes', topic: 'spikes', decidesLearning: true, flags: spikeFlags },
-  { title: 'LoRA', topic: 'lora', decidesLearning: true, flags: loraFlags },
+  adapterFlagGroup,
   { title: 'Data', topic: 'data', flags: dataFlags },
   { title: 'Conversations', topic: 'data', flags: conversationFlags },
   { title: 'Device and parallelism', topic: 'layout', flags: parallelFlags },
@@ -90,7 +94,7 @@ export const flagSchema = z
     ...trainingFlags,
     ...optimizerFlags,
     ...spikeFlags,
-    ...loraFlags,
+    ...adapterFlags,
     ...dataFlags,
     ...conversationFlags,
     ...parallelFlags,

@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { adapterFlagsOfConversion, adapterFlagsOfInference } from '../adapters/adapter-flags.js';
 import { checkpointFlags } from '../flags/checkpoint-flags.js';
 import { dataFlags } from '../flags/data-flags.js';
 import { redescribed } from '../flags/flag-kinds.js';
@@ -47,12 +48,7 @@ export const conversionFlags = {
     description: 'Directory of checkpoints to create.',
     defaultText: undefined,
   }),
-  'load-lora': redescribed(checkpointFlags['load-lora'], {
-    description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
-  }),
-  'save-lora': redescribed(checkpointFlags['save-lora'], {
-    description: 'The directory to write the adapters of a checkpoint to; new or empty.',
-  }),
+  ...adapterFlagsOfConversion,
 };
 
 /** A trained model, and how it computes: the flags of commands that use one. */
@@ -61,10 +57,7 @@ export const inferenceFlags = {
   'load-hf': redescribed(checkpointFlags['load-hf'], {
     description: 'A directory of the transformers library: GPT-2, Llama, Mistral, Qwen2 or Qwen3.',
   }),
-  'load-lora': redescribed(checkpointFlags['load-lora'], {
-    description:
-      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
-  }),
+  ...adapterFlagsOfInference,
   device: redescribed(parallelFlags.device, { description: 'Where the model computes.' }),
   threads: redescribed(parallelFlags.threads, {
     description: 'Threads of the kernels.',

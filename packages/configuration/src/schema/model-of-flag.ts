@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
+import { adapterFlagNames } from '../adapters/adapter-flags.js';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
-import { loraFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags } from '../flags/data-flags.js';
 import { strategyFlagsOfKind } from '../strategies/strategies.js';
 import { bertFlags, defaultFlags, type FlagName } from './flag-schema.js';
@@ -11,8 +11,7 @@ const kindsOfFields = new Map<FlagName, ModelKind | undefined>(
 );
 const gptFlags = new Set<FlagName>([
   ...(['eod-mask-loss', 'reset-position-ids', 'reset-attention-mask', 'mock-data'] as const),
-  ...(['load-lora', 'save-lora'] as const),
-  ...(Object.keys(loraFlags) as FlagName[]),
+  ...adapterFlagNames,
   ...(strategyFlagsOfKind('gpt') as FlagName[]),
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);

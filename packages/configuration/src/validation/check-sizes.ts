@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@mtl/errors';
+import { sizeOfAdapters } from '../adapters/adapter-configuration.js';
 import type {
   ModelConfiguration,
   ParallelConfiguration,
@@ -126,6 +127,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
   const perExpertParameter = bytesPerParameter / mesh.numShards('expert');
   const withExperts = numExperts === 0 ? 0 : numLayersWithExperts(model);
   const tokens = training.microBatchSize * sequenceLength;
+  const adapters = sizeOfAdapters(flags, { numFeatures: layers * hidden });
   // lower bounds: from flags alone
   const parts: ReadonlyArray<readonly [what: string, numBytes: number, names: readonly FlagName[]]> = [
     [
@@ -148,11 +150,7 @@ function checkAddressable({ flags, model, training, parallel }: CheckSizesOption
       withExperts * 2 * hidden * (model.moeSharedExpertIntermediateSize ?? 0) * perParameter,
       ['num-layers', 'hidden-size', 'moe-shared-expert-intermediate-size'],
     ],
-    [
-      'adapters',
-      layers * hidden * (flags.get('lora-rank') ?? 0) * perParameter,
-      ['num-layers', 'hidden-size', 'lora-rank'],
-    ],
+    ['adapters', adapters.numValues * perParameter, ['num-layers', 'hidden-size', adapters.flag]],
     [
       'position embeddings',
       model.maxPositionEmbeddings * hidden * perParameter,

@@ -1,8 +1,5 @@
-import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
-import { gptModelOf } from '../architecture/models-of-configuration.js';
-import { loraFlags } from '../flags/checkpoint-flags.js';
-import type { CheckpointConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
-import type { FlagName } from '../schema/flag-schema.js';
+import { adapterPlaces } from '../adapters/adapter-configuration.js';
+import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
@@ -29,17 +26,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
   }
   const finetune = flags.required('finetune');
   checkUpcycling(flags);
-  const loadLora = flags.get('load-lora');
-  if (loadLora !== undefined && load !== undefined && !finetune) {
-    flags.conflict({
-      flags: ['load-lora', 'load'],
-      why: 'a resumed run has the adapters of its checkpoint',
-      remedy: 'leave --load-lora out, or add --finetune to begin a new run with its weights',
-    });
-  }
-  if (loadLora !== undefined && load === undefined && loadHuggingFace === undefined) {
-    flags.needs('load-lora', '--load-hf DIR', 'has no weights to adapt');
-  }
+  const adapters = adapterPlaces(flags);
   const overrides = flags.required('override-opt-param-scheduler');
   const usesCheckpoint = flags.required('use-checkpoint-opt-param-scheduler');
   if (overrides && usesCheckpoint) {
@@ -56,8 +43,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
     checkpointStep: flags.get('ckpt-step'),
     loadHuggingFace,
     saveHuggingFace: flags.get('save-hf'),
-    loadLora,
-    saveLora: flags.get('save-lora'),
+    ...adapters,
   };
   return {
     ...(Object.fromEntries(
@@ -102,42 +88,4 @@ function checkUpcycling(flags: FlagReader): void {
     why: 'experts that are copies of dense layers have their width',
     remedy: 'leave --moe-ffn-hidden-size out',
   });
-}
-
-/**
- * Returns the adapters to train, where any are asked for.
- *
- * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
- */
-export function adapterConfiguration(
-  flags: FlagReader,
-  model: ModelConfiguration,
-): LoraConfiguration | undefined {
-  const rank = flags.get('lora-rank');
-  if (rank === undefined) {
-    for (const name of [...(Object.keys(loraFlags) as FlagName[]), 'save-lora' as const]) {
-      if (flags.isGiven(name)) flags.needs(name, '--lora-rank N', 'has no adapters to belong to');
-    }
-    return undefined;
-  }
-  if (flags.get('load') === undefined && flags.get('load-hf') === undefined) {
-    flags.needs('lora-rank', '--load-hf DIR or --load DIR', 'has no trained weights to adapt');
-  }
-  if (flags.required('optimizer') === 'muon') {
-    flags.conflict({
-      flags: ['lora-rank', 'optimizer'],
-      why: 'Muon updates the matrices of hidden layers, which adapters leave as they are',
-      remedy: 'leave --optimizer muon out',
-    });
-  }
-  const lora = {
-    rank,
-    alpha: flags.get('lora-alpha') ?? rank,
-    useRslora: flags.required('use-rslora'),
-    dropout: flags.required('lora-dropout'),
-    targets: flags.get('lora-targets') ?? ['all-linear'],
-  };
-  // refuses names that no layer of the model has; the size of the vocabulary has no part in it
-  loraSpecificationOf(lora, gptModelOf(model, flags.vocabularySize ?? 1));
-  return lora;
 }

@@ -5,6 +5,7 @@ import {
   LossScaler,
   type LossScalerOptions,
 } from '@mtl/optimizer';
+import { noteOfDecoupledRate } from '../adapters/adapter-configuration.js';
 import { muonFlags } from '../flags/optimizer-flags.js';
 import type {
   MuonConfiguration,
@@ -165,8 +166,9 @@ function decoupledOf(
       flags.needs('decoupled-min-lr', '--decoupled-lr X', 'is the lowest rate of a schedule without a peak');
     return undefined;
   }
-  if (flags.get('lora-rank') !== undefined) {
-    notices.push('--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained');
+  const note = noteOfDecoupledRate(flags);
+  if (note !== undefined) {
+    notices.push(note);
     return undefined;
   }
   const lowestFlag = flags.get('decoupled-min-lr') === undefined ? 'min-lr' : 'decoupled-min-lr';

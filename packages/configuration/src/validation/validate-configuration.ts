@@ -6,6 +6,8 @@ import {
   required,
   wholeNumberOption,
 } from '@mtl/errors/options';
+import { adapterConfiguration } from '../adapters/adapter-configuration.js';
+import { gptModelOf } from '../architecture/models-of-configuration.js';
 import type { ResolvedFlags } from '../command-line/resolve-flags.js';
 import { numProcessesOption, resolvedFlagsOption } from '../options/option-checks.js';
 import type {
@@ -15,7 +17,7 @@ import type {
 } from '../pretraining-configuration.js';
 import { checkRequiredFlags } from './check-required-flags.js';
 import { checkLayersOfPipeline, checkSizes } from './check-sizes.js';
-import { adapterConfiguration, checkpointConfiguration } from './checkpoint-configuration.js';
+import { checkpointConfiguration } from './checkpoint-configuration.js';
 import { dataConfiguration } from './data-configuration.js';
 import { FlagReader } from './flag-reader.js';
 import { loggingConfiguration } from './logging-configuration.js';
@@ -47,7 +49,7 @@ const checks: OptionChecks<ValidateConfigurationOptions> = {
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
  *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
- *   `MTL_LOSS_SCALE`, `MTL_SPLIT`, `MTL_LORA_TARGETS`.
+ *   `MTL_LOSS_SCALE`, `MTL_SPLIT`; those of `adapterConfiguration`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
@@ -67,13 +69,14 @@ export function validateConfiguration(
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
-  const lora = adapterConfiguration(flags, model);
+  // the size of the vocabulary has no part in it
+  const adapted = adapterConfiguration(flags, () => gptModelOf(model, flags.vocabularySize ?? 1));
   const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
   return deepFreeze({
     kind: resolved.model,
     model,
-    ...(lora === undefined ? {} : { lora }),
+    ...adapted,
     ...(resolved.model === 'bert' ? { bert: bertSettings(flags) } : {}),
     training,
     optimizer,

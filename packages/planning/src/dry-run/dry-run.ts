@@ -72,7 +72,7 @@ export async function dryRun(
   checkOptions(options, { of: 'dryRun', checks });
   const { isRun = () => true, withUneven = true, listenerOf, onRank } = options;
   const { parallel, checkpoint } = configuration;
-  checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
+  checkSaveForHuggingFace(checkpoint, parallel);
   const { vocabularySize, model } = await dryRunModel(configuration);
   setThreadsOfRank(parallel.threads, { localSize: 1 });
   const ranks: DryRunRank[] = [];

@@ -1,3 +1,4 @@
+export type { OpenedAdapters } from '../adapters/model-adapters.js';
 export {
   dataOfConversations,
   type OpenedConversations,
@@ -15,13 +16,12 @@ export { bertTokenizerSettings } from '../models/bert-recipe.js';
 export { layersOfChunks } from '../models/chunk-layers.js';
 export { activeText, descriptionOfRun } from '../models/description-of-run.js';
 export { expertLosses, layersWithExperts } from '../models/gpt-recipe.js';
-export { checkHuggingFaceTarget, checkSaveForHuggingFace } from '../models/hugging-face-targets.js';
+export { checkHuggingFaceTarget, checkSaveForHuggingFace, exportsOfRun } from '../models/hugging-face-targets.js';
 export { blocksOfProgram, loadModelBlocks } from '../models/load-model-blocks.js';
-export { loraOf, numAdapterParameters } from '../models/lora-of.js';
 export { type AssumedRouting, type ModelChunk, type ModelPart, modelPart } from '../models/model-part.js';
 export type { HuggingFaceModel } from '../models/model-recipe.js';
 export { dtypeOfPrecision, optimizerOfPart, trainingOptimizer } from '../models/part-of-run.js';
-export { flopsShapeOf, recipeOf } from '../models/recipe-of.js';
+export { flopsShapeOf, recipeOf, upcyclingOf } from '../models/recipe-of.js';
 export type { StageBatches } from '../models/stage-batches.js';
 export { checkTokenizerFits, openHuggingFace, trainingModel } from '../models/training-model.js';
 export { type NewTrainerOptions, newTrainer } from '../new-trainer.js';

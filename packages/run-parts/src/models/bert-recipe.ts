@@ -16,6 +16,7 @@ import {
   bertParameterNames,
   numBertParameters,
 } from '@mtl/models/internal';
+import { noAdapters } from '../adapters/model-adapters.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelRecipe, ShowOptions } from './model-recipe.js';
@@ -24,6 +25,8 @@ import { stageBatches } from './stage-batches.js';
 /** The parts with which a BERT is trained. */
 export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, BertStage> = {
   kind: 'bert',
+  adapters: noAdapters,
+  upcycling: undefined,
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'bert' }),
   openDatasets: (configuration, options) => {
     const { data, model, training } = configuration;

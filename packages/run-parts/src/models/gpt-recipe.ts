@@ -16,14 +16,19 @@ import {
 } from '@mtl/models';
 import {
   balancingLossNames,
+  denseModelOf,
+  denseNameOf,
   expertsSpecificationOf,
+  expertVariantsOf,
   gptMatmuls,
   gptParameterNames,
   hasExperts,
   numActiveParameters,
   numLayerWeights,
+  upcycledTensors,
 } from '@mtl/models/internal';
 import type { LossKind } from '@mtl/trainer';
+import { gptAdapters } from '../adapters/gpt-adapters.js';
 import { endTokensOf } from '../conversations/turn-tokens.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import { type ModelSample, sampleContinuation } from '../samples/sample-continuation.js';
@@ -40,6 +45,14 @@ import { stageBatches } from './stage-batches.js';
 /** The parts with which a GPT is trained. */
 export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage> = {
   kind: 'gpt',
+  adapters: gptAdapters,
+  upcycling: {
+    withExpertsOf: (mixture, dense) => ({ ...dense, ...expertVariantsOf(mixture) }),
+    denseOf: denseModelOf,
+    isMixture: ({ numExperts }) => numExperts !== undefined,
+    denseNames: (names) => names.flatMap((name) => denseNameOf(name) ?? []),
+    tensors: upcycledTensors,
+  },
   prepareCorpus: (options) => prepareDefaultCorpus({ ...options, kind: 'gpt' }),
   openDatasets: ({ data, model, training }, { tokenizer, ...options }) =>
     buildGptDatasets({

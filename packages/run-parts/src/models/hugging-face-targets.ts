@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { adapterExports } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
@@ -7,31 +8,40 @@ import { ConfigurationError } from '@mtl/errors';
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when it holds files
  */
-export function checkHuggingFaceTarget(directory: string, flag: 'save-hf' | 'save-lora' = 'save-hf'): void {
+export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): void {
   if (!existsSync(directory) || readdirSync(directory).length === 0) return;
   throw new ConfigurationError('MTL_HUGGING_FACE_EXISTS', `--${flag} ${directory} holds files already`, {
     expected: 'a new or an empty directory',
   });
 }
 
+/** The directories that a run writes for other programs. */
+type RunExports = Parameters<typeof adapterExports>[0] & { readonly saveHuggingFace?: string | undefined };
+
+/** Returns the directories that a run writes for other programs when it ends, by flag. */
+export const exportsOfRun = (
+  checkpoint: RunExports,
+): Readonly<Record<string, string | undefined>> => ({
+  'save-hf': checkpoint.saveHuggingFace,
+  ...adapterExports(checkpoint),
+});
+
 /**
- * Refuses flags by which several processes, which hold shards of a model, would export it: --save-hf and
- * --save-lora are written from the checkpoint, which is complete.
+ * Refuses flags by which several processes, which hold shards of a model, would export it: they are written
+ * from the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save
  */
-export function checkSaveForHuggingFace(options: {
-  readonly worldSize: number;
-  readonly save?: string | undefined;
-  readonly saveHuggingFace?: string | undefined;
-  readonly saveLora?: string | undefined;
-}): void {
-  const { worldSize, save, saveHuggingFace, saveLora } = options;
-  if (worldSize === 1 || save !== undefined) return;
-  if (saveHuggingFace === undefined && saveLora === undefined) return;
+export function checkSaveForHuggingFace(
+  checkpoint: RunExports & { readonly save?: string | undefined },
+  { worldSize }: { readonly worldSize: number },
+): void {
+  if (worldSize === 1 || checkpoint.save !== undefined) return;
+  const [asked] = Object.entries(exportsOfRun(checkpoint)).find(([, directory]) => directory !== undefined) ?? [];
+  if (asked === undefined) return;
   throw new ConfigurationError(
     'MTL_FLAG_NEEDS',
-    `--save-${saveHuggingFace === undefined ? 'lora' : 'hf'} with several processes is written from the last checkpoint`,
+    `--${asked} with several processes is written from the last checkpoint`,
     { expected: '--save DIR' },
   );
 }

@@ -1,7 +1,6 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type {
   ParallelConfiguration,
-  PretrainingConfiguration,
   ScheduleConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
@@ -13,6 +12,7 @@ import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
   ExpertLoad,
+  LayerFactoryOptions,
   Stages,
   TransformerConfiguration,
 } from '@mtl/models';
@@ -26,7 +26,6 @@ import {
 } from '@mtl/pipeline';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
-import { loraOf } from './lora-of.js';
 
 /** See `ExpertParallel`. */
 export type AssumedRouting = NonNullable<
@@ -34,7 +33,7 @@ export type AssumedRouting = NonNullable<
 >;
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
-  readonly configuration: Pick<PretrainingConfiguration, 'lora'> & {
+  readonly configuration: {
     readonly parallel: ScheduleConfiguration &
       Partial<ParallelConfiguration> &
       Pick<
@@ -51,6 +50,8 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly model: Model;
   /** Costs of embedding and head, in layers. */
   readonly work: EmbeddingAndHeadCost;
+  /** Further options of its layers, such as adapters. Default: none. */
+  readonly layers?: LayerFactoryOptions;
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
   readonly dtype: DType;
@@ -94,7 +95,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const { groups } = processes;
   const { stages, parameters, units } = options.buildStages({
     model,
-    lora: loraOf(configuration, model),
+    ...options.layers,
     device,
     dtype,
     layers,

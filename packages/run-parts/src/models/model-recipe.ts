@@ -6,11 +6,12 @@ import type { HuggingFaceOrigin, TokenizerFileSource, WritableDtype } from '@mtl
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,
-  LoraSpecification,
+  LayerFactoryOptions,
   Stages,
   TransformerConfiguration,
 } from '@mtl/models';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
+import type { ModelAdapters } from '../adapters/model-adapters.js';
 import type { PreparedCorpus } from '../corpus/default-corpus.js';
 import type { ModelSample } from '../samples/sample-continuation.js';
 import type { ModelChunk, ModelPart } from './model-part.js';
@@ -58,6 +59,19 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
 /** Options of datasets of every kind of model, in addition to the tokenizer. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
+/** The way from a dense model to a mixture of experts that are copies of its layers. */
+export interface ModelUpcycling<Model extends TransformerConfiguration> {
+  /** Returns a dense model with the experts of another one. */
+  withExpertsOf(mixture: Model, dense: Model): Model;
+  /** Returns the dense model that a mixture is made of. */
+  denseOf(mixture: Model): Model;
+  isMixture(model: Model): boolean;
+  /** Returns the names of parameters that the dense model has. */
+  denseNames(names: readonly string[]): readonly string[];
+  /** Returns tensors of the mixture as tensors of the dense model, to be filled from it. */
+  tensors(tensors: readonly LogicalTensor[]): readonly LogicalTensor[];
+}
+
 /**
  * Everything that depends on the kind of model that a training run trains.
  *
@@ -67,6 +81,9 @@ export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
  */
 export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
   readonly kind: ModelKind;
+  readonly adapters: ModelAdapters<Model>;
+  /** Undefined for a kind of model that has no experts. */
+  readonly upcycling: ModelUpcycling<Model> | undefined;
   /** The bundled corpus, prepared for it. */
   prepareCorpus(options: {
     readonly directory: string;
@@ -89,7 +106,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** Adapters included. */
   parameterNames(
     model: Model,
-    options?: { readonly lora?: LoraSpecification | undefined },
+    layers?: LayerFactoryOptions,
   ): readonly string[];
   /** Returns the sizes that the model's own part of the FLOPs depends on. */
   matmulsOf(

@@ -39,12 +39,13 @@ export function partOfRun(
   { configuration, processes, onMessage }: PartedRun,
   parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder' | 'assumedRouting'>,
 ): PartOfRun {
-  const { embeddingAndHeadCost, buildStages } = recipeOf(configuration);
+  const { adapters, embeddingAndHeadCost, buildStages } = recipeOf(configuration);
   return modelPart({
     configuration,
     processes,
     onMessage,
     buildStages,
+    layers: adapters.layersOf(configuration, parts.model),
     ...parts,
     dtype: dtypeOfPrecision[configuration.training.precision],
     work: embeddingAndHeadCost(configuration, parts.model),

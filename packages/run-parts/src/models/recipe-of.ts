@@ -3,7 +3,6 @@ import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models
 import type { ModelFlopsShape } from '@mtl/trainer';
 import { bertRecipe } from './bert-recipe.js';
 import { gptRecipe } from './gpt-recipe.js';
-import { numActiveAdapterParameters } from './lora-of.js';
 import type { AnyModelRecipe } from './model-recipe.js';
 
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
@@ -13,16 +12,24 @@ export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe
   return recipes[kind];
 }
 
+/** Returns the way in which a run makes experts of a dense model; undefined where it does not. */
+export const upcyclingOf = ({
+  kind,
+  checkpoint,
+}: Pick<PretrainingConfiguration, 'kind' | 'checkpoint'>): AnyModelRecipe['upcycling'] =>
+  checkpoint.upcycle === true ? recipeOf({ kind }).upcycling : undefined;
+
 /** Returns the sizes that the model FLOPs of one sample depend on, with the vocabulary of `model`. */
 export function flopsShapeOf(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,
 ): ModelFlopsShape {
+  const recipe = recipeOf(configuration);
   return {
     batchSize: 1,
     sequenceLength: configuration.model.sequenceLength,
     headWeights: paddedVocabularySize(model) * model.hiddenSize,
-    numAdapterParameters: numActiveAdapterParameters(configuration, model),
-    ...recipeOf(configuration).matmulsOf(configuration, model),
+    numAdapterParameters: recipe.adapters.numActiveParameters(configuration, model),
+    ...recipe.matmulsOf(configuration, model),
   };
 }

@@ -2,11 +2,10 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import { differingFlags, pickFields, withAskedPositions } from '@mtl/configuration/internal';
 import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
-import { denseModelOf, expertVariantsOf } from '@mtl/models/internal';
+import type { TransformerConfiguration } from '@mtl/models';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
-import { recipeOf } from './recipe-of.js';
+import { recipeOf, upcyclingOf } from './recipe-of.js';
 
 /** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
 export async function openHuggingFace(
@@ -51,8 +50,8 @@ export function trainingModel(
       },
     );
   }
-  const experts = run.checkpoint.upcycle === true ? expertVariantsOf(asked as GptModelConfiguration) : {};
-  return { ...configuration, ...experts, ...pickFields(asked, ['learning']) };
+  const model = upcyclingOf(run)?.withExpertsOf(asked, configuration) ?? configuration;
+  return { ...model, ...pickFields(asked, ['learning']) };
 }
 
 /** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
@@ -63,14 +62,15 @@ function refuseOtherSizes(
     directory,
   }: Pick<HuggingFaceModel<TransformerConfiguration>, 'configuration' | 'directory'>,
 ): void {
-  if (run.checkpoint.upcycle === true && (configuration as GptModelConfiguration).numExperts !== undefined) {
+  const upcycling = upcyclingOf(run);
+  if (upcycling?.isMixture(configuration) === true) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} holds a mixture of experts already`, {
       expected: 'a dense model',
       remedy: 'leave --moe-use-upcycling out',
     });
   }
   const whole = recipeOf(run).modelOf(run, configuration.vocabularySize);
-  const asked = run.checkpoint.upcycle === true ? denseModelOf(whole as GptModelConfiguration) : whole;
+  const asked = upcycling?.denseOf(whole) ?? whole;
   const differing = differingFlags(run.kind, { one: configuration, other: asked });
   if (differing === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', `${differing.other} with ${directory}`, {

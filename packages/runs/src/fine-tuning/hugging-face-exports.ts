@@ -45,9 +45,9 @@ export class HuggingFaceExports {
    */
   check({ worldSize }: { readonly worldSize: number }): void {
     const { configuration, seeds, model } = this.#options;
-    const { save, saveHuggingFace } = configuration.checkpoint;
-    if (saveHuggingFace === undefined) return;
-    checkSaveForHuggingFace({ worldSize, save, saveHuggingFace });
+    const { checkpoint } = configuration;
+    if (checkpoint.saveHuggingFace === undefined) return;
+    checkSaveForHuggingFace(checkpoint, { worldSize });
     checkHuggingFaceArchitecture({ kind: 'bert', model });
     const { task } = configuration;
     if (huggingFaceTaskClass(model, fineTuningTasks[task].bertTask) === undefined) {

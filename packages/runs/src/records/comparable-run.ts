@@ -1,3 +1,4 @@
+import { adapterExportFlags, adapterStartFlags } from '@mtl/configuration/internal';
 import type { RunRecord, RunStart } from './run-record.js';
 
 /** A value of a run that is compared with those of other runs. */
@@ -22,7 +23,7 @@ export interface ComparableRun {
  * flag tells.
  */
 const notCompared = new Set([
-  ...['save', 'save-hf', 'save-lora', 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
+  ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
   ...['override-opt-param-scheduler', 'use-checkpoint-opt-param-scheduler', 'use-checkpoint-args'],
   ...['metrics-jsonl', 'tensorboard-dir', 'profile-steps', 'profile-trace', 'data-cache-path'],
   ...['wandb-project', 'wandb-exp-name', 'wandb-entity'],
@@ -36,7 +37,7 @@ const notCompared = new Set([
 ]);
 
 /** Flags of the weights at first: a resumed run is given its checkpoint in their place. */
-const ofFirstStart = ['load-hf', 'load-lora', 'finetune'];
+const ofFirstStart: readonly string[] = ['load-hf', ...adapterStartFlags, 'finetune'];
 
 /** Returns the flags among `flags` that tell one training run from another. */
 export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

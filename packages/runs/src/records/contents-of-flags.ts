@@ -1,3 +1,4 @@
+import { adapterStartFlags } from '@mtl/configuration/internal';
 import { taskDataFingerprint } from './fingerprints.js';
 
 /** Flags of files that decide which tokens a run gets. */
@@ -9,7 +10,7 @@ export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'c
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
 /** Flags of models, which are told apart by samples of their files. */
-const flagsOfModels = ['load-hf', 'load-lora'];
+const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
 /** Checksums of the files and folders that flags name, by flag. */
 export interface FileContents {

@@ -6,7 +6,6 @@ import type { TransformerConfiguration } from '@mtl/models';
 import {
   descriptionOfRun,
   flopsShapeOf,
-  numAdapterParameters,
   recipeOf,
   type ThreadChoice,
   threadsOfTraining,
@@ -57,15 +56,16 @@ export async function beginReports(
   const { processes, saveDirectory, local, stream, onMessage } = run;
   const { start, model, data } = parts;
   const { configuration, progress } = start;
-  const numParameters = recipeOf(configuration).numParameters(model);
+  const recipe = recipeOf(configuration);
+  const numParameters = recipe.numParameters(model);
   const flopsShape = flopsShapeOf(configuration, model);
-  const numAdapted = numAdapterParameters(configuration, model);
+  const numAdapted = recipe.adapters.numParameters(configuration, model);
   // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
   const numTrained = numAdapted ?? numParameters;
   const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
   await saveDirectory.prepare({ numBytes });
   const iteration = progress?.iteration ?? 0;
-  const numActive = recipeOf(configuration).numActiveParameters(model);
+  const numActive = recipe.numActiveParameters(model);
   const described = { iteration, numParameters, numActive, numAdapted, ...data };
   for (const line of descriptionOfRun(configuration, described)) onMessage(line);
   const faster = fasterPrecision(configuration, hostInformation());

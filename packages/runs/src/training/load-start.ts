@@ -1,9 +1,9 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
-import { type HuggingFaceOrigin, type LoraDirectory, readLoraDirectory } from '@mtl/formats';
-import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '@mtl/formats';
+import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { checkHuggingFaceTarget, loraOf, microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
+import { microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
 import { loadTraining } from '@mtl/saved-models/internal';
 import type { TrainingProgress } from '@mtl/trainer';
 import { dataChanges, startOfCheckpoint } from '../records/data-changes.js';
@@ -50,6 +50,7 @@ export async function loadStart(
   const { kind, checkpoint } = configuration;
   const { save } = checkpoint;
   const { model, optimizer, lossScaler } = parts;
+  const recipe = recipeOf(configuration);
   let origin = huggingFace?.origin;
   let resumed:
     | (ResumedConfiguration & { readonly checkpoint: Checkpoint; readonly withOptimizer: boolean })
@@ -62,8 +63,8 @@ export async function loadStart(
     lossScaler,
     processes,
     model: { kind, model },
-    adapters: await openAdapters(configuration, model),
-    parameterNames: recipeOf(configuration).parameterNames(model, { lora: loraOf(configuration, model) }),
+    adapters: await recipe.adapters.open(configuration, model),
+    parameterNames: recipe.parameterNames(model, recipe.adapters.layersOf(configuration, model)),
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
     onOpen: ({ state }) => {
       origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
@@ -105,15 +106,4 @@ function goingOnFrom(
   const begun = { ...configuration, training };
   const trainIterations = microBatchesOf(begun).iterationsFor(trainSamples, start);
   return { ...begun, training: { ...training, trainIterations } };
-}
-
-/** Opens what --load-lora names, and checks before the run that --save-lora can be written after it. */
-async function openAdapters(
-  { checkpoint: { loadLora, saveLora }, lora }: Pick<PretrainingConfiguration, 'checkpoint' | 'lora'>,
-  model: TransformerConfiguration,
-): Promise<LoraDirectory | undefined> {
-  if (saveLora !== undefined) checkHuggingFaceTarget(saveLora, 'save-lora');
-  if (loadLora === undefined) return undefined;
-  // the flags are those of a GPT
-  return await readLoraDirectory({ directory: loadLora, model: model as GptModelConfiguration, lora });
 }

@@ -75,7 +75,7 @@ export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> 
   const { configuration, world, stream = process.stdout, job = aloneJob } = options;
   const local = options.local ?? { rank: 0, size: 1 };
   const { training, parallel, checkpoint } = configuration;
-  checkSaveForHuggingFace({ worldSize: parallel.worldSize, ...checkpoint });
+  checkSaveForHuggingFace(checkpoint, parallel);
   openDeviceOfRank(parallel.device, { localRank: local.rank, allowTf32: parallel.allowTf32 });
   const { placement } = scheduleOfStep(parallel, training.numMicroBatches);
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });

@@ -13,11 +13,12 @@ import {
   switchOption,
   textOption,
 } from '@mtl/errors/options';
-import { type HuggingFaceOrigin, mergedWeights, writeLoraDirectory } from '@mtl/formats';
-import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { HuggingFaceOrigin } from '@mtl/formats';
+import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';
 import {
+  exportsOfRun,
   jobOption,
   localOption,
   type ModelSample,
@@ -297,38 +298,33 @@ interface WriteExportsOptions {
 }
 
 /**
- * Writes what a run leaves to other programs: with --save-lora its adapters as PEFT loads them, with
- * --save-hf its weights as a Hugging Face directory, adapters merged, tokenizer included.
+ * Writes what a run leaves to other programs: its adapters as PEFT loads them, and with --save-hf its weights
+ * as a Hugging Face directory, adapters merged, tokenizer included.
  *
- * @throws CheckpointError as `writeLoraDirectory` and the writer of the model's kind
+ * @throws CheckpointError as the writers of the model's kind
  */
 async function writeExports(options: WriteExportsOptions): Promise<void> {
-  const { configuration, tokenizer, origin, checkpointPath, onMessage } = options;
-  const { lora, checkpoint } = configuration;
-  const { saveLora, saveHuggingFace, loadHuggingFace } = checkpoint;
-  if (saveLora === undefined && saveHuggingFace === undefined) return;
+  const { configuration, model, tokenizer, origin, checkpointPath, onMessage } = options;
+  const { checkpoint } = configuration;
+  const { saveHuggingFace: directory } = checkpoint;
+  if (Object.values(exportsOfRun(checkpoint)).every((asked) => asked === undefined)) return;
   const tensors =
     checkpointPath === undefined
       ? options.heldWeights()
       : savedWeights(await Checkpoint.open(checkpointPath));
-  // adapters are those of a GPT
-  const model = options.model as GptModelConfiguration;
-  if (saveLora !== undefined) {
-    // without adapters the flag is refused
-    const adapters = { lora: lora!, baseModel: loadHuggingFace };
-    await writeLoraDirectory({ ...adapters, directory: saveLora, model, tensors });
-    onMessage(`wrote ${saveLora}`);
-  }
-  if (saveHuggingFace === undefined) return;
-  await recipeOf(configuration).saveHuggingFace({
-    directory: saveHuggingFace,
-    model: options.model,
+  const recipe = recipeOf(configuration);
+  const ofAdapters = await recipe.adapters.save(configuration, { model, tensors });
+  if (ofAdapters !== undefined) onMessage(`wrote ${ofAdapters}`);
+  if (directory === undefined) return;
+  await recipe.saveHuggingFace({
+    directory,
+    model,
     tokenizer,
-    tensors: lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
-    tokenizerFiles: await exportedTokenizerFiles(tokenizer.options, options.model),
+    tensors: recipe.adapters.merged(configuration, { model, tensors }),
+    tokenizerFiles: await exportedTokenizerFiles(tokenizer.options, model),
     origin,
   });
-  const notice = await exportedTokenizerNotice(saveHuggingFace, tokenizer);
+  const notice = await exportedTokenizerNotice(directory, tokenizer);
   if (notice !== undefined) onMessage(notice);
-  onMessage(`wrote ${saveHuggingFace}`);
+  onMessage(`wrote ${directory}`);
 }

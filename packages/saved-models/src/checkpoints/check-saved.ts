@@ -9,11 +9,10 @@ import {
   savedSizesOf,
 } from '@mtl/configuration/internal';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter } from '@mtl/formats/internal';
 import type { GptModelConfiguration } from '@mtl/models';
 import { modelParameters, numLayerWeights, numLearnedPositions } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { loraOf } from '@mtl/run-parts/internal';
+import { recipeOf } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState } from '@mtl/trainer';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
@@ -92,9 +91,11 @@ function recordOf(value: unknown): Readonly<Record<string, unknown>> {
  */
 export function checkSavedWeights(
   { path, tensors }: Pick<Checkpoint, 'path' | 'tensors'>,
-  { kind, model, lora }: Pick<SavedConfiguration, 'kind' | 'model' | 'lora'>,
+  saved: Omit<SavedConfiguration, 'tokenizer'>,
 ): void {
-  for (const { name, globalShape } of modelParameters({ kind, model, lora: loraOf({ lora }, model) })) {
+  const { kind, model } = saved;
+  const layers = recipeOf({ kind }).adapters.layersOf(saved, model);
+  for (const { name, globalShape } of modelParameters({ ...layers, kind, model })) {
     const found = tensors.get(name);
     if (found?.globalShape.join() === globalShape.join()) continue;
     const problem =
@@ -105,45 +106,6 @@ export function checkSavedWeights(
       exitCode: 2,
     });
   }
-}
-
-/**
- * Refuses a checkpoint whose low-rank adapters are not those of the run, before anything is read: adapters of
- * other layers, adapters where the run has none, and, for a run that is resumed, none where it has some.
- *
- * @throws CheckpointError MTL_CHECKPOINT_LORA, status 2
- */
-export function checkSavedAdapters(
-  { path, tensors }: Pick<Checkpoint, 'path' | 'tensors'>,
-  { parameterNames, finetune }: { readonly parameterNames: readonly string[]; readonly finetune: boolean },
-): void {
-  const saved = [...tensors.keys()].filter((name) => isAdapter(name) && !isOptimizerTensor(name));
-  const wanted = new Set(parameterNames.filter(isAdapter));
-  const refuse = (problem: string, expected: string, remedy: string): CheckpointError =>
-    new CheckpointError('MTL_CHECKPOINT_LORA', `${path} ${problem}`, { expected, remedy, exitCode: 2 });
-  if (wanted.size > 0 && saved.length === 0) {
-    if (finetune) return;
-    throw refuse(
-      'has no adapters, and --lora-rank asks for some',
-      'a checkpoint of a run with --lora-rank',
-      'add --finetune to begin a new run that adapts its weights',
-    );
-  }
-  if (wanted.size === 0 && saved.length > 0) {
-    throw refuse(
-      'has adapters, which this run would lose',
-      '--lora-rank, or weights with merged adapters',
-      'pass --lora-rank and the other flags of LoRA that it was trained with, or merge them first: mtl convert --load DIR --save-hf DIR',
-    );
-  }
-  const other = saved.find((name) => !wanted.has(name));
-  if (other === undefined && saved.length === wanted.size) return;
-  const missing = [...wanted].find((name) => !tensors.has(name));
-  throw refuse(
-    `has adapters of other layers: ${other === undefined ? `not ${missing}` : other}`,
-    'the --lora-targets that it was trained with',
-    'leave --lora-targets out: a resumed run has those of its checkpoint',
-  );
 }
 
 /**

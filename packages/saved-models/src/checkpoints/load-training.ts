@@ -3,24 +3,23 @@ import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '
 import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
 import { CheckpointError } from '@mtl/errors';
-import type { LoraDirectory } from '@mtl/formats';
 import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
-import type { GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
-import { denseModelOf, denseNameOf, upcycledTensors } from '@mtl/models/internal';
+import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
-import type { HuggingFaceModel } from '@mtl/run-parts/internal';
+import { type HuggingFaceModel, type OpenedAdapters, recipeOf } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
 import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
-import { checkSameModel, checkSavedAdapters, checkSavedOptimizer } from './check-saved.js';
+import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
+import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
 import { isSamePlace } from './checkpoint-places.js';
 
 interface LoadTrainingOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
-  /** The opened directory of --load-lora. Default: adapters begin anew. */
-  readonly adapters?: LoraDirectory | undefined;
+  /** Adapters to begin with. Default: they begin anew. */
+  readonly adapters?: OpenedAdapters | undefined;
   /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
   /** Names of all parameters of the model, those of other stages included. */
@@ -76,7 +75,7 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   }
   if (huggingFace !== undefined) {
     const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
-    await huggingFace.load(configuration.upcycle === true ? upcycledTensors(weights) : weights);
+    await huggingFace.load(upcyclingOf(options, configuration)?.tensors(weights) ?? weights);
     await loadAdapters(options);
     optimizer.refreshModel();
     onMessage(beginning(huggingFace.directory, configuration));
@@ -106,7 +105,7 @@ const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
-/** Fills the adapters with those of --load-lora. */
+/** Fills the adapters with those of an opened directory. */
 async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOptions): Promise<void> {
   if (adapters === undefined) return;
   await adapters.load(heldTensors(optimizer).filter(({ name }) => isAdapter(name)));
@@ -148,7 +147,7 @@ async function resume(
   checkpoint: Checkpoint,
   settings: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
-  const { finetune, loadOptimizer, upcycle = false } = settings;
+  const { finetune, loadOptimizer } = settings;
   const {
     model,
     parameterNames: namesOfModel,
@@ -159,14 +158,18 @@ async function resume(
     onResume,
     onMessage,
   } = options;
-  if (upcycle) checkDense(checkpoint);
-  if (model !== undefined) checkSameModel(checkpoint, upcycle ? denseOf(model) : model);
+  const upcycling = upcyclingOf(options, settings);
+  if (upcycling !== undefined) checkDense(checkpoint);
+  if (model !== undefined) {
+    checkSameModel(checkpoint, { ...model, model: upcycling?.denseOf(model.model) ?? model.model });
+  }
   const withOptimizer = loadOptimizer && !finetune;
   onOpen?.(checkpoint);
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
   if (!finetune) onResume?.(checkpoint, { withOptimizer });
-  const parameterNames = upcycle ? namesOfModel.flatMap((name) => denseNameOf(name) ?? []) : namesOfModel;
-  const weights = upcycle ? upcycledTensors(weightTensors(optimizer)) : weightTensors(optimizer);
+  const parameterNames = upcycling?.denseNames(namesOfModel) ?? namesOfModel;
+  const held = weightTensors(optimizer);
+  const weights = upcycling?.tensors(held) ?? held;
   const own = new Set(weights.map(({ name }) => name));
   const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
   await processes.together(async () => checkSavedAdapters(checkpoint, { parameterNames, finetune }));
@@ -206,8 +209,6 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the dense model of which a mixture of experts is made. */
-const denseOf = ({ kind, model }: NonNullable<LoadTrainingOptions['model']>) => ({
-  kind,
-  model: denseModelOf(model as GptModelConfiguration),
-});
+/** Returns the way in which a run makes experts of a dense model; undefined where it does not. */
+const upcyclingOf = ({ model }: Pick<LoadTrainingOptions, 'model'>, { upcycle }: ResumeSettings) =>
+  upcycle === true ? recipeOf(model ?? { kind: 'gpt' }).upcycling : undefined;

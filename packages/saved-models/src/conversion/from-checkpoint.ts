@@ -1,13 +1,10 @@
-import { readSavedConfiguration } from '@mtl/configuration';
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
-import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import {
   type HuggingFaceOrigin,
-  mergedWeights,
   type WritableDtype,
-  writeLoraDirectory,
   writeMegatron,
 } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
@@ -35,13 +32,13 @@ interface CheckpointToHuggingFaceOptions {
   readonly onNotice: (notice: string) => void;
 }
 
-const checksOfLora: OptionChecks<CheckpointToLoraOptions> = {
+const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
   load: required(textOption),
   checkpointStep: iterationOption,
   directory: required(textOption),
   onNotice: required(noticesOption),
+  dtype: storedDtypeOption,
 };
-const checks: OptionChecks<CheckpointToHuggingFaceOptions> = { ...checksOfLora, dtype: storedDtypeOption };
 
 /**
  * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
@@ -67,14 +64,14 @@ export async function checkpointToHuggingFace(
   }
   const saved = readAnySavedConfiguration(configuration, place);
   checkSavedWeights(checkpoint, saved);
-  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin, lora } = saved;
+  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
   const dtype = options.dtype ?? dtypeOfOrigin(origin);
   const recipe = recipeOf({ kind });
   checkHuggingFaceArchitecture({ kind, model });
   const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
   const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions, model);
   const weights = savedWeights(checkpoint);
-  const tensors = lora ? mergedWeights(weights, { model: model as GptModelConfiguration, lora }) : weights;
+  const tensors = recipe.adapters.merged(saved, { model, tensors: weights });
   await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });
   const notice = await exportedTokenizerNotice(directory, tokenizer);
   if (notice !== undefined) onNotice(notice);
@@ -115,7 +112,7 @@ export async function checkpointToMegatron(options: {
   }
   const saved = readAnySavedConfiguration(configuration, place);
   checkSavedWeights(checkpoint, saved);
-  const { kind, model, lora } = saved;
+  const { kind, model } = saved;
   const { progress } = readTrainingState(checkpoint.state, path);
   const weights = savedWeights(checkpoint);
   const written = await writeMegatron({
@@ -123,48 +120,11 @@ export async function checkpointToMegatron(options: {
     kind,
     dtype,
     model: model as GptModelConfiguration | BertModelConfiguration,
-    tensors: lora ? mergedWeights(weights, { model: model as GptModelConfiguration, lora }) : weights,
+    tensors: recipeOf({ kind }).adapters.merged(saved, { model, tensors: weights }),
     iteration: progress.iteration,
     consumedSamples: progress.consumedSamples,
   });
   return { path, written };
-}
-
-interface CheckpointToLoraOptions {
-  /** A directory of checkpoints of a run with --lora-rank. */
-  readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
-  /** New or empty. */
-  readonly directory: string;
-  readonly onNotice: (notice: string) => void;
-}
-
-/**
- * Writes the low-rank adapters of a checkpoint, whatever layout saved it, as PEFT loads them.
- *
- * @returns the path of the checkpoint
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
- *   adapters, MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
- */
-export async function checkpointToLora(options: CheckpointToLoraOptions): Promise<string> {
-  checkOptions(options, { of: 'checkpointToLora', checks: checksOfLora });
-  const { directory } = options;
-  const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
-  const { path } = checkpoint;
-  const saved = readSavedConfiguration('gpt', configuration, place);
-  const { model, lora, flags } = saved;
-  if (lora === undefined) {
-    throw new CheckpointError('MTL_CHECKPOINT_LORA', `${path} has no adapters`, {
-      expected: 'a checkpoint of a run with --lora-rank',
-      remedy: 'write its weights with --save-hf DIR',
-      exitCode: 2,
-    });
-  }
-  checkSavedWeights(checkpoint, saved);
-  const tensors = savedWeights(checkpoint);
-  await writeLoraDirectory({ directory, model, lora, tensors, baseModel: flags?.['load-hf'] });
-  return path;
 }
 
 const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };

@@ -26,8 +26,12 @@ import {
 } from '@mtl/models';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import { checkTokenizerFits, openDeviceOfRank, processesOption } from '@mtl/run-parts/internal';
-import { iterationOption, noticesOption } from '../option-checks.js';
-import { type GptWeights, type OpenGptWeightsOptions, openGptWeights } from './open-gpt-weights.js';
+import {
+  type GptWeights,
+  type OpenGptWeightsOptions,
+  openGptWeights,
+  weightsOptions,
+} from './open-gpt-weights.js';
 
 interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
@@ -44,17 +48,13 @@ interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
 }
 
 const checks: OptionChecks<LoadGptForInferenceOptions> = {
-  load: textOption,
-  checkpointStep: iterationOption,
-  loadHuggingFace: textOption,
-  loadLora: textOption,
+  ...weightsOptions,
   device: required(choiceOption(devices)),
   dtype: choiceOption(dtypes),
   tokenizer: objectOption('the options of a tokenizer: an object with its type', {
     type: required(textOption),
   }),
   processes: processesOption,
-  onNotice: required(noticesOption),
 };
 
 /** A trained model, ready to generate and to score. */

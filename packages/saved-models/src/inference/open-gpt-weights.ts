@@ -3,12 +3,15 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import type { TrainedOn } from '@mtl/configuration/internal';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
+import { type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameterNames } from '@mtl/models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
-import { fillTensors, loadMerged, weightsWithAdapters } from '../checkpoints/saved-weights.js';
+import { loadMerged, weightsWithAdapters } from '../adapters/merged-weights.js';
+import { fillTensors } from '../checkpoints/saved-weights.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
 /** The place of a trained model: exactly one of `load` and `loadHuggingFace`. */
@@ -23,6 +26,15 @@ export interface OpenGptWeightsOptions {
   readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
 }
+
+/** The checks of `OpenGptWeightsOptions`. */
+export const weightsOptions: OptionChecks<OpenGptWeightsOptions> = {
+  load: textOption,
+  checkpointStep: iterationOption,
+  loadHuggingFace: textOption,
+  loadLora: textOption,
+  onNotice: required(noticesOption),
+};
 
 /** A trained model that was found, its weights not yet read. */
 export interface GptWeights {

@@ -1,9 +1,8 @@
-import { gptModelOf, type PretrainingConfiguration } from '@mtl/configuration';
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { copyOfModel, meshOfRun, withoutExperts } from '@mtl/configuration/internal';
-import type { LoraConfiguration } from '@mtl/formats';
-import { loraModules } from '@mtl/formats/internal';
 import type { Profile, RecordedMessage } from '@mtl/planner';
 import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
+import { recipeOf } from '@mtl/run-parts/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
 /** Time and memory of a part of the model on one rank. */
@@ -159,12 +158,12 @@ function proxyOf(
   };
   // a directory has another number of layers; the size of its vocabulary is in the configuration
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
-  const lora = loraOfProxy({ ...configuration, model: ofKind });
+  const adapted = recipeOf(configuration).adapters.amongLayersOf({ ...configuration, model: ofKind });
   return {
     ...configuration,
     checkpoint,
     model: ofKind,
-    ...(lora !== undefined && { lora }),
+    ...adapted,
     training: {
       ...rest,
       numMicroBatches,
@@ -196,21 +195,3 @@ function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) =>
 export const addParts = (a: PartCost, b: PartCost): PartCost => combined(a, b, (x, y) => x + y);
 
 export const scaledPart = (a: PartCost, factor: number): PartCost => combined(a, a, (x) => x * factor);
-
-/**
- * The adapters of a run whose layers are all of one kind, as those of a run with several kinds: targets that
- * the kind does not have are left out. With none left the first layer that may have one gets an adapter,
- * since something must be trained: it is small.
- */
-function loraOfProxy({
-  lora,
-  model,
-}: Pick<PretrainingConfiguration, 'lora' | 'model'>): LoraConfiguration | undefined {
-  if (lora === undefined) return undefined;
-  // the size of the vocabulary has no part in it
-  const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
-  const isThere = (target: string): boolean =>
-    target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
-  const targets = lora.targets.filter(isThere);
-  return { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) };
-}

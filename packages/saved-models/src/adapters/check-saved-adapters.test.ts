@@ -1,6 +1,6 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { describe, expect, it } from 'vitest';
-import { checkSavedAdapters } from './check-saved.js';
+import { checkSavedAdapters } from './check-saved-adapters.js';
 
 const weight = 'decoder.layers.0.mlp.linear_fc2.weight';
 const adapter = (layer: string): string[] => [

@@ -1,0 +1,117 @@
+import { type LoraConfiguration, loraSpecificationOf } from '@mtl/formats';
+import type { GptModelConfiguration } from '@mtl/models';
+import * as z from 'zod';
+import type { FlagReader } from '../validation/flag-reader.js';
+import { adapterExportFlags, adapterFlags } from './adapter-flags.js';
+
+const adapterNames = Object.keys(adapterFlags) as (keyof typeof adapterFlags)[];
+
+/** A run or a saved model with adapters; empty where it has none. */
+export interface AdaptedConfiguration {
+  /** The adapters of a GPT that are trained in place of its weights. */
+  readonly lora?: LoraConfiguration;
+}
+
+/** Returns the adapters of a configuration alone. */
+export const adaptersOf = ({ lora }: AdaptedConfiguration): AdaptedConfiguration =>
+  lora === undefined ? {} : { lora };
+
+/** The schema of `AdaptedConfiguration`, as checkpoints save it. */
+export const savedAdapters = {
+  lora: z
+    .looseObject({
+      rank: z.int().min(1),
+      alpha: z.number().gt(0),
+      useRslora: z.boolean(),
+      dropout: z.number().min(0).lt(1),
+      targets: z.array(z.string()),
+    })
+    .optional(),
+};
+
+/** The directories of adapters of a run. */
+export interface AdapterPlaces {
+  /** A directory of adapters as PEFT writes them. */
+  readonly loadLora?: string;
+  readonly saveLora?: string;
+}
+
+/** Returns the directories of adapters that a run writes when it ends, by flag. */
+export const adapterExports = ({ saveLora }: AdapterPlaces): Readonly<Record<string, string | undefined>> => ({
+  'save-lora': saveLora,
+});
+
+/**
+ * Returns the directories of adapters that flags name.
+ *
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`
+ */
+export function adapterPlaces(flags: FlagReader): {
+  readonly [Key in keyof AdapterPlaces]: AdapterPlaces[Key] | undefined;
+} {
+  const loadLora = flags.get('load-lora');
+  const load = flags.get('load');
+  if (loadLora !== undefined && load !== undefined && !flags.required('finetune')) {
+    flags.conflict({
+      flags: ['load-lora', 'load'],
+      why: 'a resumed run has the adapters of its checkpoint',
+      remedy: 'leave --load-lora out, or add --finetune to begin a new run with its weights',
+    });
+  }
+  if (loadLora !== undefined && load === undefined && flags.get('load-hf') === undefined) {
+    flags.needs('load-lora', '--load-hf DIR', 'has no weights to adapt');
+  }
+  return { loadLora, saveLora: flags.get('save-lora') };
+}
+
+/**
+ * Returns the adapters to train, where any are asked for.
+ *
+ * `model`: makes the model that they adapt
+ *
+ * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
+ */
+export function adapterConfiguration(
+  flags: FlagReader,
+  model: () => GptModelConfiguration,
+): AdaptedConfiguration {
+  const rank = flags.get('lora-rank');
+  if (rank === undefined) {
+    for (const name of [...adapterNames, ...adapterExportFlags]) {
+      if (flags.isGiven(name)) flags.needs(name, '--lora-rank N', 'has no adapters to belong to');
+    }
+    return {};
+  }
+  if (flags.get('load') === undefined && flags.get('load-hf') === undefined) {
+    flags.needs('lora-rank', '--load-hf DIR or --load DIR', 'has no trained weights to adapt');
+  }
+  if (flags.required('optimizer') === 'muon') {
+    flags.conflict({
+      flags: ['lora-rank', 'optimizer'],
+      why: 'Muon updates the matrices of hidden layers, which adapters leave as they are',
+      remedy: 'leave --optimizer muon out',
+    });
+  }
+  const lora = {
+    rank,
+    alpha: flags.get('lora-alpha') ?? rank,
+    useRslora: flags.required('use-rslora'),
+    dropout: flags.required('lora-dropout'),
+    targets: flags.get('lora-targets') ?? ['all-linear'],
+  };
+  // refuses names that no layer of the model has
+  loraSpecificationOf(lora, model());
+  return { lora };
+}
+
+/** Returns a note about a learning rate of embedding and output layer alone, which adapters leave as they are. */
+export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
+  flags.get('lora-rank') === undefined
+    ? undefined
+    : '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained';
+
+/** Returns the number of values of adapters of so many features, and the flags that it follows from. */
+export const sizeOfAdapters = (flags: FlagReader, { numFeatures }: { readonly numFeatures: number }) => ({
+  numValues: numFeatures * (flags.get('lora-rank') ?? 0),
+  flag: 'lora-rank' as const,
+});

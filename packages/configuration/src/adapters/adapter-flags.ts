@@ -1,0 +1,69 @@
+import { count, fraction, positiveNumber, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
+
+/** Low-rank adapters (LoRA), which are trained in place of the model's own weights. */
+export const adapterFlags = {
+  'lora-rank': count(
+    'Trains low-rank adapters of this rank (LoRA) instead of the weights that --load-hf or --load names, which stay as they are.',
+  ),
+  'lora-alpha': positiveNumber('What adapters add is scaled by this over --lora-rank.', {
+    defaultText: '--lora-rank',
+  }),
+  'use-rslora': toggle('Scales what adapters add by --lora-alpha over the square root of --lora-rank.'),
+  'lora-dropout': fraction(
+    'Probability of dropping a feature of an adapted layer, before the adapter; not of experts.',
+    { default: 0 },
+  ),
+  'lora-targets': texts(
+    'Linear layers that get adapters, by their names in the transformers library (q_proj, c_attn, experts.down_proj ...), or all-linear.',
+    { defaultText: 'all-linear' },
+  ),
+};
+
+/** The directories of adapters that a run begins with and leaves. */
+export const adapterPlaceFlags = {
+  'load-lora': text(
+    'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on; needs --load-hf, or --load with --finetune.',
+    { placeholder: 'DIR' },
+  ),
+  'save-lora': text('Folder to write the adapters to when training ends, as PEFT loads them.', {
+    placeholder: 'DIR',
+  }),
+};
+
+/** The group of their flags in help and in the printed configuration. */
+export const adapterFlagGroup = {
+  title: 'LoRA',
+  topic: 'lora',
+  decidesLearning: true,
+  flags: adapterFlags,
+} as const;
+
+/** The flags of adapters that only a GPT has. */
+export const adapterFlagNames = [
+  ...Object.keys(adapterPlaceFlags),
+  ...Object.keys(adapterFlags),
+] as readonly (keyof typeof adapterPlaceFlags | keyof typeof adapterFlags)[];
+
+/** The flags of adapters with which a run begins. */
+export const adapterStartFlags = ['load-lora'] as const;
+
+/** The flags of adapters that a run writes when it ends. */
+export const adapterExportFlags = ['save-lora'] as const;
+
+/** The flags of adapters that a conversion reads and writes. */
+export const adapterFlagsOfConversion = {
+  'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
+    description: 'Adapters that PEFT or --save-lora wrote, to merge into the model of --load-hf.',
+  }),
+  'save-lora': redescribed(adapterPlaceFlags['save-lora'], {
+    description: 'The directory to write the adapters of a checkpoint to; new or empty.',
+  }),
+};
+
+/** The flags of adapters that a trained model is used with. */
+export const adapterFlagsOfInference = {
+  'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
+    description:
+      'Low-rank adapters of that model, as PEFT or --save-lora wrote them; merged when it is loaded.',
+  }),
+};

@@ -1,0 +1,54 @@
+import { gptModelOf } from '@mtl/configuration';
+import type { AdaptedConfiguration } from '@mtl/configuration/internal';
+import { loraSpecificationOf, mergedWeights, readLoraDirectory, writeLoraDirectory } from '@mtl/formats';
+import { isAdapter, loraModules } from '@mtl/formats/internal';
+import type { GptModelConfiguration } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
+import { checkHuggingFaceTarget } from '../models/hugging-face-targets.js';
+import type { ModelAdapters } from './model-adapters.js';
+
+/** Low-rank adapters of a GPT (LoRA, Hu et al. 2021), read and written as PEFT does. */
+export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
+  layersOf,
+  numParameters: (configuration, model) =>
+    parametersOf(configuration, model)?.reduce((sum, { size }) => sum + size, 0),
+  numActiveParameters: (configuration, model) => {
+    const { numExperts = 1, moeRouterTopk = 2 } = model;
+    return parametersOf(configuration, model)?.reduce(
+      (sum, { size, placement }) =>
+        sum + (placement.view === 'expert' ? (size / numExperts) * moeRouterTopk : size),
+      0,
+    );
+  },
+  amongLayersOf: ({ lora, model }) => {
+    if (lora === undefined) return {};
+    // the size of the vocabulary has no part in it
+    const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
+    const isThere = (target: string): boolean =>
+      target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
+    const targets = lora.targets.filter(isThere);
+    // something must be trained: the adapter of one layer is small
+    return { lora: { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) } };
+  },
+  open: async ({ checkpoint: { loadLora, saveLora }, lora }, model) => {
+    if (saveLora !== undefined) checkHuggingFaceTarget(saveLora, 'save-lora');
+    if (loadLora === undefined) return undefined;
+    return await readLoraDirectory({ directory: loadLora, model, lora });
+  },
+  save: async ({ checkpoint: { saveLora: directory, loadHuggingFace: baseModel }, lora }, trained) => {
+    // without adapters the flag is refused
+    if (directory !== undefined) await writeLoraDirectory({ ...trained, lora: lora!, baseModel, directory });
+    return directory;
+  },
+  merged: ({ lora }, { model, tensors }) =>
+    lora === undefined ? tensors : mergedWeights(tensors, { model, lora }),
+};
+
+function layersOf({ lora }: AdaptedConfiguration, model: GptModelConfiguration) {
+  return lora === undefined ? {} : { lora: loraSpecificationOf(lora, model) };
+}
+
+function parametersOf(configuration: AdaptedConfiguration, model: GptModelConfiguration) {
+  if (configuration.lora === undefined) return undefined;
+  return gptParameters(model, layersOf(configuration, model)).filter(({ name }) => isAdapter(name));
+}

@@ -1,0 +1,52 @@
+import { readSavedConfiguration } from '@mtl/configuration';
+import { CheckpointError } from '@mtl/errors';
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { writeLoraDirectory } from '@mtl/formats';
+import { checkSavedWeights } from '../checkpoints/check-saved.js';
+import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { savedWeights } from '../checkpoints/saved-weights.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
+
+interface CheckpointToLoraOptions {
+  /** A directory of checkpoints of a run with --lora-rank. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** New or empty. */
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checks: OptionChecks<CheckpointToLoraOptions> = {
+  load: required(textOption),
+  checkpointStep: iterationOption,
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
+/**
+ * Writes the low-rank adapters of a checkpoint, whatever layout saved it, as PEFT loads them.
+ *
+ * @returns the path of the checkpoint
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
+ *   adapters, MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
+ */
+export async function checkpointToLora(options: CheckpointToLoraOptions): Promise<string> {
+  checkOptions(options, { of: 'checkpointToLora', checks });
+  const { directory } = options;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
+  const { path } = checkpoint;
+  const saved = readSavedConfiguration('gpt', configuration, place);
+  const { model, lora, flags } = saved;
+  if (lora === undefined) {
+    throw new CheckpointError('MTL_CHECKPOINT_LORA', `${path} has no adapters`, {
+      expected: 'a checkpoint of a run with --lora-rank',
+      remedy: 'write its weights with --save-hf DIR',
+      exitCode: 2,
+    });
+  }
+  checkSavedWeights(checkpoint, saved);
+  const tensors = savedWeights(checkpoint);
+  await writeLoraDirectory({ directory, model, lora, tensors, baseModel: flags?.['load-hf'] });
+  return path;
+}

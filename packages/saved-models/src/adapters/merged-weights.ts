@@ -1,0 +1,56 @@
+import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
+import { type LoraConfiguration, loraSpecificationOf, mergedWeights, readLoraDirectory } from '@mtl/formats';
+import { isAdapter } from '@mtl/formats/internal';
+import type { GptModelConfiguration } from '@mtl/models';
+import { gptParameters } from '@mtl/models/internal';
+import { checkSavedWeights } from '../checkpoints/check-saved.js';
+import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
+
+/**
+ * Fills float32 tensors of a model, any slices of them, from a checkpoint with low-rank adapters, which are
+ * merged on the way. Memory: the largest tensor, three times.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint does not
+ *   have
+ */
+export async function loadMerged(
+  checkpoint: Checkpoint,
+  options: {
+    readonly tensors: readonly LogicalTensor[];
+    readonly model: GptModelConfiguration;
+    readonly lora: LoraConfiguration;
+  },
+): Promise<void> {
+  checkSavedWeights(checkpoint, { kind: 'gpt', ...options });
+  const from = mergedWeights(savedWeights(checkpoint), options);
+  await fillTensors(options.tensors, { from, path: checkpoint.path });
+}
+
+/** Fills float32 tensors by their logical names. */
+interface TensorLoader {
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/**
+ * Returns the weights of a model with the low-rank adapters of a directory merged: whole, in float32, each
+ * loaded when it is read.
+ *
+ * @param directory adapters of the model, as PEFT saves them
+ * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,
+ *   MTL_SAFETENSORS_*; ConfigurationError MTL_LORA_TARGETS
+ */
+export async function weightsWithAdapters(
+  base: TensorLoader & { readonly model: GptModelConfiguration },
+  directory: string,
+): Promise<LogicalTensor[]> {
+  const { model } = base;
+  const adapters = await readLoraDirectory({ directory, model });
+  const { configuration: lora } = adapters;
+  const tensors = gptParameters(model, { lora: loraSpecificationOf(lora, model) }).map(
+    ({ name, globalShape }) =>
+      readThrough({ name, dtype: 'F32', globalShape }, (wanted) =>
+        (isAdapter(name) ? adapters : base).load(wanted),
+      ),
+  );
+  return mergedWeights(tensors, { model, lora });
+}
