@@ -37,7 +37,9 @@ export interface AdapterPlaces {
 }
 
 /** Returns the directories of adapters that a run writes when it ends, by flag. */
-export const adapterExports = ({ saveLora }: AdapterPlaces): Readonly<Record<string, string | undefined>> => ({
+export const adapterExports = ({
+  saveLora,
+}: AdapterPlaces): Readonly<Record<string, string | undefined>> => ({
   'save-lora': saveLora,
 });
 

@@ -5,7 +5,7 @@ import {
   type MeshAxis,
   type ProcessMesh,
 } from '@mtl/layout';
-import type { BuildGptStagesOptions } from '@mtl/models';
+import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type * as z from 'zod';
 
@@ -83,7 +83,8 @@ export interface StrategyCall<Fragment extends FlagFragment> {
 }
 
 /** The options of a model's stages that say how processes share it. */
-export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence' | 'tensorParallel' | 'expertParallel'>;
+export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence'> &
+  Omit<LayerFactoryOptions, 'lora' | 'device'>;
 
 export interface ModelSharingOptions<Fields extends object> {
   readonly groups: ParallelGroups;

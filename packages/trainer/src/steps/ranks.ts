@@ -1,6 +1,9 @@
 import { Tensor } from '@mtl/kernels';
-import { reductionAxes } from '@mtl/layout';
+import { axisFacts, denseAxes, reductionAxes } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
+
+/** The axes along which processes hold parts of a stage and compute with the same rows. */
+const axesOfShards = denseAxes.filter((axis) => axis !== 'pp' && !axisFacts[axis].isSummed);
 
 interface RanksOptions {
   /** None for a process alone. */
@@ -46,7 +49,7 @@ export class Ranks {
    * their positions.
    */
   get isFirstOfStage(): boolean {
-    return (this.#groups.tp?.rank ?? 0) === 0;
+    return axesOfShards.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /** The sums of some numbers over all processes. */
