@@ -15,7 +15,7 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
-import type { AdaptedConfiguration, AdapterPlaces } from './adapters/adapter-configuration.js';
+import type { AdaptedConfiguration, AdapterPlaces } from './adapters/adapted-configuration.js';
 import type { ModelKind } from './architecture/architecture-field.js';
 import type { FlagName, Flags } from './schema/flag-schema.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';

@@ -1,4 +1,4 @@
-export { type AdaptedConfiguration, adapterExports } from '../adapters/adapter-configuration.js';
+export { type AdaptedConfiguration, adapterExports } from '../adapters/adapted-configuration.js';
 export { adapterExportFlags, adapterStartFlags } from '../adapters/adapter-flags.js';
 export { type ArchitectureField, modelKinds } from '../architecture/architecture-field.js';
 export { fieldsOf, pickFields } from '../architecture/fields-of.js';

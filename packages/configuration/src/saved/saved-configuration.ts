@@ -4,7 +4,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
 import * as z from 'zod';
-import { type AdaptedConfiguration, adaptersOf, savedAdapters } from '../adapters/adapter-configuration.js';
+import { type AdaptedConfiguration, adaptersOf, savedAdapters } from '../adapters/adapted-configuration.js';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
 import { fieldsOf } from '../architecture/fields-of.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';
