@@ -1,11 +1,8 @@
 import { type ProbedOptions, problemsOfOptions, takes } from '@mtl/errors/testing';
 import { describe, expect, it } from 'vitest';
-import {
-  checkpointToHuggingFace,
-  checkpointToMegatron,
-} from './conversion/from-checkpoint.js';
 import { checkpointToLora } from './adapters/checkpoint-to-lora.js';
 import { mergeLora } from './adapters/merge-lora.js';
+import { checkpointToHuggingFace, checkpointToMegatron } from './conversion/from-checkpoint.js';
 import { huggingFaceToCheckpoint, megatronToCheckpoint } from './conversion/to-checkpoint.js';
 import { loadGptForInference } from './inference/load-gpt-for-inference.js';
 

@@ -16,7 +16,11 @@ export { bertTokenizerSettings } from '../models/bert-recipe.js';
 export { layersOfChunks } from '../models/chunk-layers.js';
 export { activeText, descriptionOfRun } from '../models/description-of-run.js';
 export { expertLosses, layersWithExperts } from '../models/gpt-recipe.js';
-export { checkHuggingFaceTarget, checkSaveForHuggingFace, exportsOfRun } from '../models/hugging-face-targets.js';
+export {
+  checkHuggingFaceTarget,
+  checkSaveForHuggingFace,
+  exportsOfRun,
+} from '../models/hugging-face-targets.js';
 export { blocksOfProgram, loadModelBlocks } from '../models/load-model-blocks.js';
 export { type AssumedRouting, type ModelChunk, type ModelPart, modelPart } from '../models/model-part.js';
 export type { HuggingFaceModel } from '../models/model-recipe.js';

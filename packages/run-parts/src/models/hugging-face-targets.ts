@@ -19,9 +19,7 @@ export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): voi
 type RunExports = Parameters<typeof adapterExports>[0] & { readonly saveHuggingFace?: string | undefined };
 
 /** Returns the directories that a run writes for other programs when it ends, by flag. */
-export const exportsOfRun = (
-  checkpoint: RunExports,
-): Readonly<Record<string, string | undefined>> => ({
+export const exportsOfRun = (checkpoint: RunExports): Readonly<Record<string, string | undefined>> => ({
   'save-hf': checkpoint.saveHuggingFace,
   ...adapterExports(checkpoint),
 });
@@ -37,7 +35,8 @@ export function checkSaveForHuggingFace(
   { worldSize }: { readonly worldSize: number },
 ): void {
   if (worldSize === 1 || checkpoint.save !== undefined) return;
-  const [asked] = Object.entries(exportsOfRun(checkpoint)).find(([, directory]) => directory !== undefined) ?? [];
+  const [asked] =
+    Object.entries(exportsOfRun(checkpoint)).find(([, directory]) => directory !== undefined) ?? [];
   if (asked === undefined) return;
   throw new ConfigurationError(
     'MTL_FLAG_NEEDS',

@@ -1,9 +1,5 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
-import type {
-  ParallelConfiguration,
-  ScheduleConfiguration,
-  TrainingConfiguration,
-} from '@mtl/configuration';
+import type { ParallelConfiguration, ScheduleConfiguration, TrainingConfiguration } from '@mtl/configuration';
 import { modelSharing, scheduleOfStep } from '@mtl/configuration/internal';
 import type { DType } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';

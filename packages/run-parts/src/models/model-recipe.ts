@@ -104,10 +104,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** Parameters that a token uses; undefined where it uses all. */
   numActiveParameters(model: Model): number | undefined;
   /** Adapters included. */
-  parameterNames(
-    model: Model,
-    layers?: LayerFactoryOptions,
-  ): readonly string[];
+  parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
   /** Returns the sizes that the model's own part of the FLOPs depends on. */
   matmulsOf(
     configuration: PretrainingConfiguration,

@@ -1,8 +1,8 @@
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt, type WritableDtype, writeHuggingFaceGpt } from '@mtl/formats';
-import { weightsWithAdapters } from './merged-weights.js';
-import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { dtypeOfOrigin } from '../conversion/from-checkpoint.js';
+import { noticesOption, storedDtypeOption } from '../option-checks.js';
+import { weightsWithAdapters } from './merged-weights.js';
 
 interface MergeLoraOptions {
   /** A directory of the transformers library with a GPT-2, a Llama or a model after it. */

@@ -2,11 +2,7 @@ import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/co
 import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import {
-  type HuggingFaceOrigin,
-  type WritableDtype,
-  writeMegatron,
-} from '@mtl/formats';
+import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { recipeOf } from '@mtl/run-parts/internal';
 import { readTrainingState } from '@mtl/trainer';
