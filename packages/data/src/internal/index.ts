@@ -1,6 +1,5 @@
 export { corpusFileNames } from '../corpora/corpus-files.js';
 export { preparedPrefix } from '../corpora/prepare-dataset.js';
-export { fileProblem, readRegularFile } from '../files/regular-files.js';
 export { writeFileAtomically } from '../files/write-files.js';
 export { refuseExistingDataset, refuseExistingFiles } from '../indexed/refuse-existing.js';
 export { mostRoomForMasked } from '../masked/masked-token-batch.js';
