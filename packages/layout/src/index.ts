@@ -1,3 +1,10 @@
+export type {
+  MaskedTokenBatch,
+  NumberedBatch,
+  SequencesOfBatch,
+  TaskTokenBatch,
+  TokenBatch,
+} from './batches.js';
 export {
   coverDefect,
   type FlatRangePart,
@@ -32,4 +39,4 @@ export {
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 export { type MeshCoordinates, ProcessMesh } from './process-mesh.js';
-export type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from './sequences.js';
+export type { OwnRows, PackedSamplesOfBatch, SequencePartition } from './sequences.js';
