@@ -19,6 +19,7 @@ export {
   wholeSlices,
 } from './boxes.js';
 export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
+export type { Dtype, LogicalTensor, ValueLimit } from './logical-tensor.js';
 export {
   type AxisFacts,
   axisFacts,

@@ -1,8 +1,9 @@
 import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError } from '@mtl/errors';
 import { readHandleFully } from '@mtl/errors/files';
+import type { Dtype } from '@mtl/layout';
 import type { RunPlan } from '../tensors/box-runs.js';
-import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { dtypeBytes } from '../tensors/dtype.js';
 import { notFinite, type ValueCheck, ValueScan } from '../tensors/finite-values.js';
 import { checksumBlockBytes, checksumOf } from './block-checksums.js';
 import { ioError } from './io-error.js';
