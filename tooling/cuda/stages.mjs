@@ -48,19 +48,15 @@ const env = { MTL_CUBLASLT_REPORT: '1' };
 
 /** Checks the parts that no other GPU's kernels resemble: a bug there may be an endless wait. */
 function guardSteps({ kernels, nativeTests }) {
-  const guard = { command: nativeTests, cwd: kernels, minutes: 5, env };
   return [
     {
       name: 'attention on Hopper',
-      ...guard,
+      command: nativeTests,
       args: ['cuda_kernels_of_wide_heads'],
+      cwd: kernels,
+      minutes: 5,
+      env,
       otherwise: { MTL_CUDA_ATTENTION: 'mma.sync' },
-    },
-    {
-      name: 'the fused backward pass of attention on Hopper',
-      ...guard,
-      args: ['cuda_kernels_of_the_fused_backward_pass'],
-      otherwise: { MTL_TEST_FUSED_BACKWARD: 'off' },
     },
   ];
 }

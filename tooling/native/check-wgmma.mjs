@@ -31,11 +31,11 @@ function problemOf([text, columns, types, accumulators, left, immediates]) {
   const count = registersIn(immediates).length;
   const wanted = isInRegisters ? 3 : 4;
   if (count !== wanted) return `${count} immediates, expected ${wanted}: ${text}`;
-  // both by rows, or both by columns
-  const transposed = isInRegisters ? ['1'] : ['0,0', '1,1'];
-  return transposed.some((each) => registersIn(immediates).join(',') === `1,1,${each}`)
+  // both by rows, or B by columns
+  const expectedImmediates = isInRegisters ? '1,1,1' : '1,1,0,0';
+  return registersIn(immediates).join(',') === expectedImmediates
     ? undefined
-    : `immediates ${immediates}, expected 1,1,${transposed.join(' or 1,1,')}: ${text}`;
+    : `immediates ${immediates}, expected ${expectedImmediates}: ${text}`;
 }
 
 /** The matmuls in PTX: how many, and what is wrong with them. */
@@ -63,7 +63,6 @@ MTL_PTX void multiply(float* values, uint64_t a, uint64_t b) {
   const uint32_t registers[4] = {threadIdx.x, blockIdx.x, blockDim.x, gridDim.x};
   WarpGroupMatmul<T, kColumns>::by_rows(d, a, b, values[0] > 0);
   WarpGroupMatmul<T, kColumns>::by_columns(d, registers, b, values[1] > 0);
-  WarpGroupMatmul<T, kColumns>::both_by_columns(d, a, b, values[2] > 0);
   for (int n = 0; n < kColumns / 8; ++n)
     for (int i = 0; i < 4; ++i) values[n * 4 + i] += d[n][i];
 }

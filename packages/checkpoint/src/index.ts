@@ -1,4 +1,4 @@
-export { slicesOfFlatRange } from '@mtl/layout';
+export { type Dtype, type LogicalTensor, slicesOfFlatRange, type ValueLimit } from '@mtl/layout';
 export { Checkpoint, runOfCheckpoint } from './checkpoints/checkpoint.js';
 export {
   type CheckpointListing,
@@ -19,9 +19,7 @@ export {
 } from './safetensors/safetensors-writer.js';
 export { BackgroundSaver } from './saving/background-saver.js';
 export { type SaveOptions, saveCheckpoint } from './saving/save-checkpoint.js';
-export type { Dtype } from './tensors/dtype.js';
-export type { ValueLimit } from './tensors/finite-values.js';
-export { type HostTensor, hostTensor, type LogicalTensor } from './tensors/logical-tensor.js';
+export { type HostTensor, hostTensor } from './tensors/logical-tensor.js';
 export { DistributedTorchDirectory } from './torch-files/distributed-torch-directory.js';
 export { encodeTorchObject } from './torch-files/encode-torch-file.js';
 export { PickledGlobal, PickledObject } from './torch-files/read-pickle.js';

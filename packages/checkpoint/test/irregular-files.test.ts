@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { encodeManifest, type Manifest } from '../src/checkpoints/manifest.js';
@@ -80,6 +81,22 @@ describe('a FIFO', () => {
     await save(2);
     expect((await find()).iteration).toBe(2);
   });
+});
+
+it('a device or a socket as a path is refused', async () => {
+  await expect(SafetensorsFile.open('/dev/zero')).rejects.toMatchObject({
+    code: 'MTL_CHECKPOINT_IO',
+    message: '/dev/zero is a device or a socket',
+  });
+  const path = join(temporary.path, 'socket');
+  const server = createServer();
+  await new Promise<void>((listening) => server.listen(path, listening));
+  await expect(SafetensorsFile.open(path)).rejects.toMatchObject({
+    code: 'MTL_CHECKPOINT_IO',
+    exitCode: 2,
+    message: `${path} is a device or a socket`,
+  });
+  await new Promise((closed) => server.close(closed));
 });
 
 describe('a tracker', () => {

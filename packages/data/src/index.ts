@@ -1,3 +1,10 @@
+// the types of batches have moved to @mtl/layout, and are here for one version
+export type {
+  /** @deprecated Import it from @mtl/layout. */
+  MaskedTokenBatch,
+  /** @deprecated Import it from @mtl/layout. */
+  NumberedBatch,
+} from '@mtl/layout';
 export { BadLines } from './corpora/corpus-error.js';
 export { type CorpusFiles, corpusFiles, readDocuments } from './corpora/corpus-files.js';
 export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
@@ -10,14 +17,13 @@ export {
 } from './indexed/verify-indexed-dataset.js';
 export { type BatchLoaderOptions, createBatchLoader } from './loading/batch-loader.js';
 export { buildBertDatasets, openBertDataset } from './masked/bert-dataset.js';
-export type { MaskedTokenBatch } from './masked/masked-token-batch.js';
 export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
 export { parseDataPath } from './samples/data-path.js';
 export { type SplitName, splitSequences } from './samples/dataset-part.js';
 export { buildGptDatasets, openGptDataset } from './samples/gpt-dataset.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
-export type { NumberedBatch, SampleDataset } from './samples/sample-dataset.js';
+export type { SampleDataset } from './samples/sample-dataset.js';
 export type { TrainingProgress } from './tokenizer-training/learn-merges.js';
 export { trainByteLevelBpe, writeTokenizerJson } from './tokenizer-training/train-byte-level-bpe.js';
 export { trainWordPiece, writeVocabularyText } from './tokenizer-training/train-word-piece.js';

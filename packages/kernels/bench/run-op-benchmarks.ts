@@ -4,12 +4,12 @@
  *                                    MTL_BENCH_DEVICE=cuda the GPU, MTL_BENCH_DRY_RUN=1 tiny sizes;
  *                                    MTL_BENCH_JSON names a file for the results
  *                                    (bench/cuda/bench-kernels.mjs)
- * On a GPU, attention is timed with the kernels that the device chooses, with those for any GPU (mma.sync),
- * and its backward pass with all gradients in one pass (fused-backward), where it has one. An operation is
- * timed only after it has given the reference's values: at the size of the benchmark, or, where the naive
- * reference would take minutes (arithmetic-bound ones), at the sizes of its parity cases. It is compared with
- * a copy of as many bytes, or with oneDNN's matmul, measured next to it in the same process; rates and ratios
- * are those of the fastest runs, so that other work on the machine cancels.
+ * On a GPU, attention is timed with the kernels that the device chooses and with those for any GPU
+ * (mma.sync). An operation is timed only after it has given the reference's values: at the size of the
+ * benchmark, or, where the naive reference would take minutes (arithmetic-bound ones), at the sizes of its
+ * parity cases. It is compared with a copy of as many bytes, or with oneDNN's matmul, measured next to it in
+ * the same process; rates and ratios are those of the fastest runs, so that other work on the machine
+ * cancels.
  */
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -191,22 +191,16 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * The kinds of kernels that a GPU may have in addition to those that it chooses, as MTL_CUDA_ATTENTION names
- * them: none if it has been told which to use.
+ * Whether a GPU may have chosen other kernels than those for any GPU: not if it has been told which to use.
  */
-function otherKernels({ name, operation, tensors }: OpCase, dtype: BenchmarkDType): readonly string[] {
-  const [, direction] = /^(?:packed_)?attention_(forward|backward)$/.exec(operation) ?? [];
-  if (device !== 'cuda' || direction === undefined || dtype === 'float32' || attentionVariable) return [];
-  const headSize = tensors.qkv?.shape.at(-1) ?? 0;
-  const isFusedLeftOut = process.env.MTL_TEST_FUSED_BACKWARD === 'off'; // it hangs (tooling/cuda/stages.mjs)
-  const hasFused =
-    direction === 'backward' && headSize <= 128 && !name.includes('dropout') && !isFusedLeftOut;
-  return hasFused ? ['mma.sync', 'fused-backward'] : ['mma.sync'];
+function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
+  const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);
+  return device === 'cuda' && isAttention && dtype !== 'float32' && !attentionVariable;
 }
 
-/** Runs with these kernels. */
-function withKernels(kernels: string, body: () => void): void {
-  process.env.MTL_CUDA_ATTENTION = kernels;
+/** Runs with the kernels for any GPU. */
+function withKernelsForAnyGpu(body: () => void): void {
+  process.env.MTL_CUDA_ATTENTION = 'mma.sync';
   try {
     body();
   } finally {
@@ -223,10 +217,9 @@ describe('operations agree with the reference and are timed', () => {
         keep(measure(timed, dtype));
       };
       it(`${opCase.name} ${dtype}`, () => checkAndMeasure(opCase));
-      for (const kernels of otherKernels(opCase, dtype)) {
-        const name = `${opCase.name} ${kernels}`;
-        it(`${name} ${dtype}`, () => withKernels(kernels, () => checkAndMeasure({ ...opCase, name })));
-      }
+      if (!hasOwnKernels(opCase, dtype)) continue;
+      const name = `${opCase.name} mma.sync`;
+      it(`${name} ${dtype}`, () => withKernelsForAnyGpu(() => checkAndMeasure({ ...opCase, name })));
     }
   }
 });

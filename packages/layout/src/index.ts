@@ -1,3 +1,10 @@
+export type {
+  MaskedTokenBatch,
+  NumberedBatch,
+  SequencesOfBatch,
+  TaskTokenBatch,
+  TokenBatch,
+} from './batches.js';
 export {
   coverDefect,
   type FlatRangePart,
@@ -12,6 +19,7 @@ export {
   wholeSlices,
 } from './boxes.js';
 export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
+export type { Dtype, LogicalTensor, ValueLimit } from './logical-tensor.js';
 export {
   type AxisFacts,
   axisFacts,
@@ -32,4 +40,4 @@ export {
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
 export { type MeshCoordinates, ProcessMesh } from './process-mesh.js';
-export type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from './sequences.js';
+export type { OwnRows, PackedSamplesOfBatch, SequencePartition } from './sequences.js';

@@ -1,14 +1,4 @@
-/** Sequences of one length, as activations [S, B] are. */
-export interface SequencesOfBatch {
-  /** B */
-  readonly batchSize: number;
-  /** S */
-  readonly sequenceLength: number;
-  /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
-  readonly sampleNumbers: Float64Array;
-  /** int32 [B, S]: first visible key of each position; undefined: that of the sequence. */
-  readonly keyStart: Int32Array | undefined;
-}
+import type { SequencesOfBatch } from './batches.js';
 
 /** N samples one after the other in T rows, as activations [T, 1] are. */
 export interface PackedSamplesOfBatch {

@@ -1,6 +1,11 @@
 export type { AttentionCall } from '@mtl/autograd';
-export type { MaskedTokenBatch } from '@mtl/data';
-export type { TaskTokenBatch } from '@mtl/data/tasks';
+export type {
+  MaskedTokenBatch,
+  /** @deprecated Import `SequencesOfBatch` from @mtl/layout. */
+  SequencesOfBatch as BatchOutline,
+  TaskTokenBatch,
+  TokenBatch,
+} from '@mtl/layout';
 export type { BertStageOptions } from './bert/bert-encoder-stage.js';
 export { type BertModelConfiguration, type BertTask, bertBlock } from './bert/bert-model.js';
 export { type BertPrediction, BertStage } from './bert/bert-stage.js';
@@ -52,13 +57,7 @@ export {
 } from './gpt/gpt-model.js';
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
-export {
-  type BatchOutline,
-  numLossTokens,
-  type StageBatch,
-  sequenceFirst,
-  type TokenBatch,
-} from './gpt/token-batch.js';
+export { numLossTokens, type StageBatch, sequenceFirst } from './gpt/token-batch.js';
 export { numParameters } from './model-parameters.js';
 export {
   type BertStages,

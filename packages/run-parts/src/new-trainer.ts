@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import type { NumberedBatch } from '@mtl/data';
+import type { NumberedBatch } from '@mtl/layout';
 import { LearningRateSchedule, type LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import {
   type LearningRate,

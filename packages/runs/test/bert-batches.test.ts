@@ -5,12 +5,12 @@ import {
   buildBertDatasets,
   createBatchLoader,
   createTokenizer,
-  type MaskedTokenBatch,
   parseDataPath,
   prepareDataset,
   trainWordPiece,
   writeVocabularyText,
 } from '@mtl/data';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 import { afterAll, expect, it } from 'vitest';

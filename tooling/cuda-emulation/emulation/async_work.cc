@@ -239,12 +239,12 @@ void read_operands(PendingMatmul& matmul, int warp) {
   matmul.a_values.resize(16 * 16);
   matmul.b_values.resize(size_t{16} * what.columns);
   if (what.a == nullptr) {
-    const bool is_k_major = !what.transposed_a;
-    const Matrix a = decode(what.a_matrix, is_k_major, kWgmma);
+    constexpr bool kIsKMajor = true;
+    const Matrix a = decode(what.a_matrix, kIsKMajor, kWgmma);
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < 16; ++k) {
         matmul.a_values[16 * row + k] =
-            shared.element_at(address_in(a, is_k_major, 16 * (warp % kWarpsOfGroup) + row, k), what.type);
+            shared.element_at(address_in(a, kIsKMajor, 16 * (warp % kWarpsOfGroup) + row, k), what.type);
       }
     }
   } else {

@@ -54,7 +54,7 @@ enum class Operand { kBFloat16, kHalf };
 struct WarpGroupMatmul {
   int columns;  // N
   Operand type;
-  bool accumulate, transposed_a, transposed_b;  // transposed: along M or N in shared memory
+  bool accumulate, transposed_b;  // transposed: along N in shared memory
   float* d;            // N / 2 registers
   const uint32_t* a;   // 4 registers, or null
   uint64_t a_matrix, b_matrix;

@@ -199,8 +199,8 @@ void run_threads() {
   block().current = -1;
 }
 
-// Lets threads that wait for other blocks check again.
-void wake_for_other_blocks() {
+// Lets threads that have let other blocks run first continue.
+void wake_after_other_blocks() {
   for (const auto& thread : block().threads) {
     if (thread->wait == Wait::kOtherBlocks) thread->wait = Wait::kNothing;
   }
@@ -258,44 +258,29 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Tells whether a block that waits for others may find that they have come.
-bool may_continue(const Resident& resident) {
-  return resident.has_passed || resident.changes_checked != machine().num_changes;
-}
-
-// The block to run next: one of `residents`, null for one that has not begun, or none of them (false).
-// Ascending, the first of the grid that can run; descending, the last one, so that blocks that let others
-// pass get as far apart as they can; or any.
-bool choose_block(const std::vector<Resident*>& residents, bool is_one_left, Resident** chosen) {
-  std::vector<Resident*> able;
-  std::copy_if(residents.begin(), residents.end(), std::back_inserter(able), [](const Resident* one) { return may_continue(*one); });
-  if (is_one_left && residents.size() < kMostResidents) able.push_back(nullptr);
-  if (able.empty()) return false;
+// Returns the block to run next: one of `residents`, or null for one that has not begun, if one is left.
+// Ascending, the first of the grid; descending, the last one, so that blocks that let others pass get as far
+// apart as they can; or any.
+Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left) {
+  std::vector<Resident*> able = residents;
+  if (is_one_left && able.size() < kMostResidents) able.push_back(nullptr);
   const Order order = machine().order;
-  *chosen = order == Order::kAscending ? able.front() : order == Order::kDescending ? able.back() : able[draw(static_cast<uint32_t>(able.size()))];
-  return true;
+  return order == Order::kAscending ? able.front() : order == Order::kDescending ? able.back() : able[draw(static_cast<uint32_t>(able.size()))];
 }
 
-// Runs all blocks of a grid, in this order. A block runs until it has ended, unless it waits for others.
+// Runs all blocks of a grid, in this order. A block runs until it has ended, unless it lets others run first.
 void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
   Machine& m = machine();
   std::vector<Resident*> residents;
   for (size_t next = 0; !m.failed && (next < order.size() || !residents.empty());) {
-    Resident* chosen = nullptr;
-    if (!choose_block(residents, next < order.size(), &chosen)) {
-      enter(*residents.front());
-      report_deadlock();
-      break;
-    }
+    Resident* const chosen = choose_block(residents, next < order.size());
     if (chosen == nullptr) {
       start_block(order[next++], dynamic_bytes, &residents);
     } else {
       enter(*chosen);
-      wake_for_other_blocks();
+      wake_after_other_blocks();
     }
     Resident& running = block();
-    running.has_passed = false;
-    running.changes_checked = m.num_changes;
     run_threads();
     if (!m.failed && waits_for_other_blocks()) continue;
     end_block();
@@ -375,30 +360,10 @@ void wake_waiters(const void* barrier) {
   }
 }
 
-namespace {
-
-void let_others_pass(Site site) {
-  block().has_passed = true;
-  wait(Wait::kOtherBlocks, site);
-}
-
-}  // namespace
-
 uint32_t take_ticket(uint32_t* counter, Site site) {
   const uint32_t ticket = (*counter)++;
-  ++machine().num_changes;
-  if (!happens_now()) let_others_pass(site);
+  if (!happens_now()) wait(Wait::kOtherBlocks, site);
   return ticket;
-}
-
-void wait_for_count(const uint32_t* counter, uint32_t count, Site site) {
-  if (machine().order == Order::kShuffled && draw(2) == 0) let_others_pass(site);
-  while (*counter < count) wait(Wait::kOtherBlocks, site);
-}
-
-void add_to_count(uint32_t* counter) {
-  ++*counter;
-  ++machine().num_changes;
 }
 
 void* static_shared(const void* key, size_t bytes, size_t alignment) {

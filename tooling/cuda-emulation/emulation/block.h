@@ -1,11 +1,10 @@
 // Runs kernels without a GPU: one block after the other, its threads as fibers, each until it must wait for
-// others. Only blocks that wait for other blocks alternate: see take_ticket. Kernels never include this: they
-// use intrinsics.h and ../instructions, which are built on it.
+// others. Only blocks that take tickets alternate: see take_ticket. Kernels never include this: they use
+// intrinsics.h and ../instructions, which are built on it.
 //
 // Errors that it detects, each reported with the block, the thread and the line:
 // - threads that wait for others that have ended or wait elsewhere (barriers, shuffles, votes, matrix
 //   instructions);
-// - blocks that wait for blocks that have not begun while no more fit;
 // - uninitialized shared memory: every block starts with all of it NaN (0xff);
 // - shared memory written beyond an array's end (AddressSanitizer detects reads, too);
 // - more shared memory or threads than a block can have.
@@ -67,13 +66,11 @@ struct Event {
 // Waits until another thread wakes those that wait for the barrier.
 void wait_for_event(const Event& event, Site site);
 void wake_waiters(const void* barrier);
-// Counters in global memory, for which blocks wait. A few blocks are then resident at a time. Where a ticket
-// is taken, the thread lets the others run first: never in the ascending order of threads, always in the
-// descending one, where the block that has begun last goes as far as it can, and sometimes in the shuffled
-// one, also before a wait. So a wait that is left out changes the order in which blocks use their memory.
+// Counts up a counter in global memory and returns what it was. The thread then lets other blocks run first,
+// of which a few are resident at a time: never in the ascending order of threads, always in the descending
+// one, where the block that has begun last goes as far as it can, and sometimes in the shuffled one. So
+// several blocks take tickets.
 uint32_t take_ticket(uint32_t* counter, Site site);
-void wait_for_count(const uint32_t* counter, uint32_t count, Site site);
-void add_to_count(uint32_t* counter);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
 // Counts as one of them without waiting.

@@ -53,13 +53,10 @@ struct WarpGroupMatmul {
       std::is_same_v<T, __nv_bfloat16> ? emulation::Operand::kBFloat16 : emulation::Operand::kHalf;
 
   static void by_rows(float (&d)[kColumns / 8][4], uint64_t a, uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
-    emulation::start_wgmma({kColumns, kType, accumulate, false, false, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
+    emulation::start_wgmma({kColumns, kType, accumulate, false, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
   }
   static void by_columns(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
-    emulation::start_wgmma({kColumns, kType, accumulate, false, true, &d[0][0], a, 0, b}, {"wgmma", file, line});
-  }
-  static void both_by_columns(float (&d)[kColumns / 8][4], uint64_t a, uint64_t b, bool accumulate, MTL_SITE_PARAMETERS) {
-    emulation::start_wgmma({kColumns, kType, accumulate, true, true, &d[0][0], nullptr, a, b}, {"wgmma", file, line});
+    emulation::start_wgmma({kColumns, kType, accumulate, true, &d[0][0], a, 0, b}, {"wgmma", file, line});
   }
 };
 

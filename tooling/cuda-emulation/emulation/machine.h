@@ -57,7 +57,7 @@ struct Array {
   size_t bytes;
 };
 
-// A block that runs, or that has begun and waits for other blocks.
+// A block that runs, or that has begun and lets other blocks run first.
 struct Resident {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
@@ -67,15 +67,12 @@ struct Resident {
   alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
-  int slot = 0;                  // among the residents
-  bool has_passed = false;       // a thread lets other blocks run first
-  uint64_t changes_checked = 0;  // the machine's changes at the time of its last check
+  int slot = 0;  // among the residents
 };
 
 struct Machine {
   std::unique_ptr<Resident> residents[kMostResidents];
   Resident* running = nullptr;
-  uint64_t num_changes = 0;  // of counters for which blocks wait
   Order order = Order::kAscending;
   std::mt19937 random;
   const char* kernel = "";

@@ -175,45 +175,6 @@ void check_matmul(DType dtype, MatmulCase how, bool accumulate) {
   }
 }
 
-// d = a b where both are read across their rows: a as 16 rows (k) of 64, b as 16 rows of kN.
-template <typename T, int kN>
-__global__ void multiply_columns(const T* a, const T* b, float* d) {
-  MTL_DYNAMIC_SHARED(bytes);
-  auto *a_tile = reinterpret_cast<T*>(bytes), *b_tile = reinterpret_cast<T*>(bytes + 16 * 128);
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-  for (int i = thread; i < 64 * 16; i += 128) a_tile[place_in_panel(Swizzle::k128, i % 16, i / 16)] = a[i];
-  for (int i = thread; i < 16 * kN; i += 128) {
-    const int k = i / kN, n = i % kN;
-    b_tile[n / 64 * 16 * 64 + place_in_panel(Swizzle::k128, k, n % 64)] = b[i];
-  }
-  cuda::fence_async_proxy();
-  __syncthreads();
-  float sums[kN / 8][4];
-  cuda::fence_wgmma();
-  cuda::WarpGroupMatmul<T, kN>::both_by_columns(
-      sums, cuda::matrix_descriptor(cuda::shared_address(a_tile), 16, 1024, Swizzle::k128),
-      cuda::matrix_descriptor(cuda::shared_address(b_tile), 16 * 128, 1024, Swizzle::k128), false);
-  cuda::commit_wgmma();
-  cuda::wait_for_wgmma<0>();
-  for (int n = 0; n < kN / 8; ++n) {
-    for (int i = 0; i < 4; ++i) d[(16 * warp + lane / 4 + i / 2 * 8) * kN + 8 * n + lane % 4 * 2 + i % 2] = sums[n][i];
-  }
-}
-
-template <typename T, int kN>
-void check_columns(DType dtype) {
-  HostTensor a(dtype, {64, 16}), b(dtype, {16, kN}), d(DType::kFloat32, {64, kN});
-  a.fill(1, 1.0);
-  b.fill(2, 1.0);
-  EXPECT(ran(MTL_LAUNCH((multiply_columns<T, kN>), (Launch{1, 128, 16 * 128 + 16 * 2 * kN}), a.data<const T>(), b.data<const T>(),
-                        d.data<float>())));
-  for (int i = 0; i < 64 * kN; ++i) {
-    double sum = 0.0;
-    for (int k = 0; k < 16; ++k) sum += a.get(i / kN * 16 + k) * b.get(k * kN + i % kN);
-    EXPECT(std::fabs(d.get(i) - sum) <= std::ldexp(17.0, -24));  // one rounding, as above
-  }
-}
-
 // --- injected faults
 
 enum class Fault {
@@ -406,10 +367,6 @@ MTL_TEST(cuda_hopper_matmuls_read_the_canonical_layouts) {
       check_matmul<__half, 64>(DType::kFloat16, {swizzle, true, start}, true);
     }
   }
-  in_every_order([] {
-    check_columns<BFloat, 64>(DType::kBFloat16);
-    check_columns<__half, 128>(DType::kFloat16);
-  });
   check_matmul<BFloat, 16>(DType::kBFloat16, {Swizzle::k32, true, 16}, true);
   check_matmul<__half, 32>(DType::kFloat16, {Swizzle::k64, true, 16}, true);
   check_matmul<__half, 192>(DType::kFloat16, {Swizzle::k128, true, 0}, true);

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { UsageError } from '@mtl/errors';
-import { coverDefect, shapeDefect, slicesDefect } from '@mtl/layout';
+import { coverDefect, type Dtype, shapeDefect, slicesDefect } from '@mtl/layout';
 import { checksumBlockBytes } from '../files/block-checksums.js';
-import { type Dtype, isDtype } from '../tensors/dtype.js';
+import { isDtype } from '../tensors/dtype.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { type StoredSlice, slicesFromStored } from '../tensors/stored-slices.js';
 

@@ -1,7 +1,8 @@
+import type { FileHandle } from 'node:fs/promises';
 import * as promises from 'node:fs/promises';
-import { constants, type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { FileTooLargeError, IrregularFileError, openRegularHandle, readRegularText } from '@mtl/errors/files';
 import { systemCode } from './io-error.js';
 
 /**
@@ -53,19 +54,9 @@ export async function makeDirectory(
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) when it is no regular file; the system's errors
  */
 export async function openRegularFile(path: string): Promise<FileHandle> {
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const status = await handle.stat();
-    if (status.isFile()) return handle;
-    throw new CheckpointError('MTL_CHECKPOINT_IO', `${path} is ${kindOf(status)}`, {
-      expected: 'a regular file',
-      details: { path },
-      exitCode: 2,
-    });
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
+  return await openRegularHandle(path).catch((error: unknown) => {
+    throw codedProblem(error, { path });
+  });
 }
 
 /**
@@ -79,24 +70,29 @@ export async function readRegularFile(
   path: string,
   { maxBytes }: { readonly maxBytes: number },
 ): Promise<string> {
-  const handle = await openRegularFile(path);
-  try {
-    const { size } = await handle.stat();
-    if (size <= maxBytes) return await handle.readFile('utf8');
-    throw new CheckpointError('MTL_CHECKPOINT_IO', `${path} has ${size} bytes`, {
-      expected: `at most ${maxBytes}`,
-      details: { path },
-      exitCode: 2,
-    });
-  } finally {
-    await handle.close();
-  }
+  return await readRegularText(path, maxBytes).catch((error: unknown) => {
+    throw codedProblem(error, { path, maxBytes });
+  });
 }
 
-function kindOf(status: Awaited<ReturnType<FileHandle['stat']>>): string {
-  if (status.isDirectory()) return 'a directory';
-  if (status.isFIFO()) return 'a FIFO';
-  return 'a device or a socket';
+/** Returns what is wrong with a file as a coded error, and the system's errors unchanged. */
+function codedProblem(error: unknown, { path, maxBytes }: { path: string; maxBytes?: number }): unknown {
+  const common = { details: { path }, exitCode: 2 } as const;
+  if (error instanceof IrregularFileError) {
+    const isOther = error.kind !== 'a directory' && error.kind !== 'a FIFO';
+    return new CheckpointError(
+      'MTL_CHECKPOINT_IO',
+      `${path} is ${isOther ? 'a device or a socket' : error.kind}`,
+      { expected: 'a regular file', ...common },
+    );
+  }
+  if (error instanceof FileTooLargeError) {
+    return new CheckpointError('MTL_CHECKPOINT_IO', `${path} has ${error.size} bytes`, {
+      expected: `at most ${maxBytes}`,
+      ...common,
+    });
+  }
+  return error;
 }
 
 /** Writes a small text file and waits until it is on the disk (fsync). Throws the system's errors. */

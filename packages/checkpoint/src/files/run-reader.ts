@@ -1,7 +1,9 @@
 import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError } from '@mtl/errors';
+import { readHandleFully } from '@mtl/errors/files';
+import type { Dtype } from '@mtl/layout';
 import type { RunPlan } from '../tensors/box-runs.js';
-import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { dtypeBytes } from '../tensors/dtype.js';
 import { notFinite, type ValueCheck, ValueScan } from '../tensors/finite-values.js';
 import { checksumBlockBytes, checksumOf } from './block-checksums.js';
 import { ioError } from './io-error.js';
@@ -154,17 +156,12 @@ export async function readFully(options: {
   readonly position: number;
 }): Promise<void> {
   const { source, bytes, position } = options;
-  let done = 0;
-  while (done < bytes.length) {
-    const { bytesRead } = await source.handle.read(bytes, done, bytes.length - done, position + done);
-    if (bytesRead === 0) {
-      throw new CheckpointError('MTL_CHECKPOINT_CORRUPT', `${source.path} ends at byte ${position + done}`, {
-        expected: `at least ${position + bytes.length} bytes`,
-        details: { path: source.path },
-      });
-    }
-    done += bytesRead;
-  }
+  const done = await readHandleFully({ handle: source.handle, bytes, position });
+  if (done === bytes.length) return;
+  throw new CheckpointError('MTL_CHECKPOINT_CORRUPT', `${source.path} ends at byte ${position + done}`, {
+    expected: `at least ${position + bytes.length} bytes`,
+    details: { path: source.path },
+  });
 }
 
 /**

@@ -1,15 +1,10 @@
 import { CheckpointError, nearestName } from '@mtl/errors';
-import { intersectSlices } from '@mtl/layout';
+import { intersectSlices, type LogicalTensor } from '@mtl/layout';
 import type { Checkpoint } from '../checkpoints/checkpoint.js';
 import { RunReader } from '../files/run-reader.js';
 import { planRuns } from '../tensors/box-runs.js';
 import { dtypeBytes } from '../tensors/dtype.js';
-import {
-  bytesOfSlices,
-  checkLogicalTensors,
-  fillTensor,
-  type LogicalTensor,
-} from '../tensors/logical-tensor.js';
+import { bytesOfSlices, checkLogicalTensors, fillTensor } from '../tensors/logical-tensor.js';
 import { slicesFromStored } from '../tensors/stored-slices.js';
 import { ShardCache } from './shard-cache.js';
 

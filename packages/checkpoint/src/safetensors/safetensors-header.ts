@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
-import { shapeDefect, volumeOfShape } from '@mtl/layout';
-import { type Dtype, dtypeBytes, isDtype } from '../tensors/dtype.js';
+import { type Dtype, shapeDefect, volumeOfShape } from '@mtl/layout';
+import { dtypeBytes, isDtype } from '../tensors/dtype.js';
 
 /** A tensor as a safetensors header declares it. */
 export interface TensorDeclaration {

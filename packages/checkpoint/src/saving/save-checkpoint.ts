@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { CheckpointError, UsageError } from '@mtl/errors';
+import type { LogicalTensor } from '@mtl/layout';
 import { checkpointName } from '../checkpoints/checkpoint-directory.js';
 import { checkJsonState, type JsonObject } from '../checkpoints/manifest.js';
 import { OwnedDirectory } from '../checkpoints/owned-directory.js';
 import { newSaveOwner, ownerName, parseSaveOwner, type SaveOwner } from '../checkpoints/save-owner.js';
 import { type FileSystem, makeDirectory, nodeFileSystem, writeDurably } from '../files/file-system.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
-import { checkLogicalTensors, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { checkLogicalTensors } from '../tensors/logical-tensor.js';
 import { publishCheckpoint } from './publish-checkpoint.js';
 import {
   cleanLeftovers,

@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
+import type { LogicalTensor } from '@mtl/layout';
 import { nodeFileSystem } from '../files/file-system.js';
-import { hostTensor, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { hostTensor } from '../tensors/logical-tensor.js';
 import type { ShardsPlace } from './save-checkpoint.js';
 import { type RankPart, writeRankShards } from './write-rank-shards.js';
 

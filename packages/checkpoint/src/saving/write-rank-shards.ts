@@ -1,12 +1,12 @@
 import { join } from 'node:path';
-import { shapeOfSlices, volumeOfShape } from '@mtl/layout';
+import { type LogicalTensor, shapeOfSlices, volumeOfShape } from '@mtl/layout';
 import type { ShardRecord, TensorRecord } from '../checkpoints/manifest.js';
 import { type FileSystem, writeDurably } from '../files/file-system.js';
 import { withIoErrors } from '../files/io-error.js';
 import { groupByBytes, writeSafetensorsFile } from '../safetensors/safetensors-writer.js';
 import { inAlignedOrder } from '../tensors/dtype.js';
 import type { ValueCheck } from '../tensors/finite-values.js';
-import { bytesOfSlices, type LogicalTensor } from '../tensors/logical-tensor.js';
+import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { storedSlices } from '../tensors/stored-slices.js';
 
 /** The shards and tensors that one rank wrote; shard numbers count its own files. */

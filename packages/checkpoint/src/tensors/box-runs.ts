@@ -1,6 +1,6 @@
-import { type Slice, shapeOfSlices, wholeSlices } from '@mtl/layout';
+import { type LogicalTensor, type Slice, shapeOfSlices, wholeSlices } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
-import { bytesOfSlices, type LogicalTensor } from './logical-tensor.js';
+import { bytesOfSlices } from './logical-tensor.js';
 
 /**
  * A copy between two row-major boxes as equally long runs of bytes that are contiguous in both.

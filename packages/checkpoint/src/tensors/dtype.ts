@@ -1,3 +1,5 @@
+import type { Dtype } from '@mtl/layout';
+
 /** Bytes per element of every dtype that a safetensors header may name and this package reads and writes. */
 export const dtypeBytes = {
   F64: 8,
@@ -17,10 +19,7 @@ export const dtypeBytes = {
   U8: 1,
   BOOL: 1,
   C64: 8,
-} as const;
-
-/** A dtype by its safetensors name. Bytes are little-endian; BOOL is one byte of 0 or 1. */
-export type Dtype = keyof typeof dtypeBytes;
+} as const satisfies Readonly<Record<Dtype, number>>;
 
 /** Returns whether `value` is the safetensors name of a supported dtype. */
 export function isDtype(value: unknown): value is Dtype {

@@ -1,5 +1,6 @@
+import type { Dtype } from '@mtl/layout';
 import { describe, expect, it } from 'vitest';
-import { type Dtype, dtypeBytes } from './dtype.js';
+import { dtypeBytes } from './dtype.js';
 import { scanPartBytes, ValueScan } from './finite-values.js';
 
 /** Bits of numbers, by dtype: the largest finite ones of both signs, then what is not finite. */

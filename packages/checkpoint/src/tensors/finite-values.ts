@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
-import type { Slice } from '@mtl/layout';
-import { type Dtype, dtypeBytes } from './dtype.js';
+import type { Dtype, Slice, ValueLimit } from '@mtl/layout';
+import { dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
 /** The values that a tensor may have, and the parts of the error about one that has others. */
@@ -17,13 +17,6 @@ export interface ValueCheck {
   readonly remedy: string;
   /** 2 while input is checked. Default: 1. */
   readonly exitCode?: 1 | 2;
-}
-
-/** A magnitude that no value of a tensor may reach, although it is finite. */
-export interface ValueLimit {
-  readonly magnitude: number;
-  /** The rest of the sentence "VALUE is ...": `too large for float16`. */
-  readonly why: string;
 }
 
 /** Makes the error for a value that may not be in a tensor. */

@@ -1,50 +1,16 @@
 import { UsageError } from '@mtl/errors';
 import {
+  type Dtype,
+  type LogicalTensor,
   type Slice,
   shapeDefect,
   shapeOfSlices,
   slicesDefect,
+  type ValueLimit,
   volumeOfShape,
   wholeSlices,
 } from '@mtl/layout';
-import { type Dtype, dtypeBytes, isDtype } from './dtype.js';
-import type { ValueLimit } from './finite-values.js';
-
-/**
- * The part of a tensor that a rank holds, under the name and shape that the tensor has without any
- * parallelism. Bytes are little-endian, row-major, of exactly the box `slices`.
- */
-export interface LogicalTensor {
-  readonly name: string;
-  readonly dtype: Dtype;
-  readonly globalShape: readonly number[];
-  /** One [start, end) per dimension; an empty range means that this rank holds nothing of the tensor. */
-  readonly slices: readonly Slice[];
-  /** 0 (the default) for the copy that a save writes; another number for copies on further ranks. */
-  readonly replica?: number;
-  /**
-   * Returns the bytes to save. They must stay as they are until the save asks for the next tensor or ends.
-   */
-  read(): Uint8Array | Promise<Uint8Array>;
-  /**
-   * Copies the bytes to save into memory of exactly their number, on a boundary of 8 bytes. A save uses it in
-   * place of `read`, where there is one, with one buffer for all tensors: memory that `read` allocates waits
-   * for the garbage collector, and adds up.
-   */
-  readInto?(target: Uint8Array): void | Promise<void>;
-  /** Takes the loaded bytes; they are the loader's again once this has returned or resolved. */
-  write(bytes: Uint8Array): void | Promise<void>;
-  /**
-   * F32 only: a magnitude that makes a value as wrong as infinity does; see {@link
-   * SaveOptions.requireFinite}.
-   */
-  readonly limit?: ValueLimit;
-  /**
-   * Lends host memory of the box while `fill` runs: a load then fills the memory directly and does not call
-   * `write`. A tensor with another `write` has none.
-   */
-  withMemory?(fill: (memory: Uint8Array) => Promise<void>): Promise<void>;
-}
+import { dtypeBytes, isDtype } from './dtype.js';
 
 /** A logical tensor over host memory. */
 export interface HostTensor extends LogicalTensor {

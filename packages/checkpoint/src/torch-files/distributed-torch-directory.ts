@@ -2,6 +2,7 @@ import { basename, join } from 'node:path';
 import { CheckpointError, nearestName, UsageError } from '@mtl/errors';
 import {
   coverDefect,
+  type Dtype,
   formatSlices,
   intersectSlices,
   type Slice,
@@ -15,7 +16,7 @@ import { openRegularFile } from '../files/file-system.js';
 import { ioError } from '../files/io-error.js';
 import { RunReader } from '../files/run-reader.js';
 import { planRuns } from '../tensors/box-runs.js';
-import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { dtypeBytes } from '../tensors/dtype.js';
 import { FileRange, torchFileInvalid } from './file-range.js';
 import { PickledObject } from './read-pickle.js';
 import { TorchFile } from './torch-file.js';

@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '@mtl/layout';
-import type { Dtype } from '../tensors/dtype.js';
+import { type Dtype, volumeOfShape } from '@mtl/layout';
 import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { storageClassOf } from './torch-pickle.js';
 import { PersistentIdentifier, PickledTuple, type PickleValue, writePickle } from './write-pickle.js';

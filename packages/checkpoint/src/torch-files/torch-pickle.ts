@@ -1,4 +1,4 @@
-import type { Dtype } from '../tensors/dtype.js';
+import type { Dtype } from '@mtl/layout';
 import { torchFileInvalid } from './file-range.js';
 import {
   type PickleConstructors,

@@ -1,5 +1,5 @@
-import { shapeDefect, volumeOfShape } from '@mtl/layout';
-import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { type Dtype, shapeDefect, volumeOfShape } from '@mtl/layout';
+import { dtypeBytes } from '../tensors/dtype.js';
 
 /** A block of memory that torch.save stored: an entry of the zip file. */
 export interface TorchStorage {

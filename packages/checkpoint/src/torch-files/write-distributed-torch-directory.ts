@@ -1,9 +1,9 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { UsageError } from '@mtl/errors';
-import { volumeOfShape } from '@mtl/layout';
+import { type Dtype, volumeOfShape } from '@mtl/layout';
 import { withIoErrors } from '../files/io-error.js';
-import { type Dtype, dtypeBytes } from '../tensors/dtype.js';
+import { dtypeBytes } from '../tensors/dtype.js';
 import { checkValues, type ValueCheck } from '../tensors/finite-values.js';
 import { distributedMetadataName } from './distributed-torch-directory.js';
 import { encodeTorchTensor } from './encode-torch-file.js';

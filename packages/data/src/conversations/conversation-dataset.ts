@@ -1,8 +1,8 @@
 import { UsageError } from '@mtl/errors';
+import type { TokenBatch } from '@mtl/layout';
 import {
   assembleBatch,
-  createSampleBatch,
-  type SampleBatch,
+  createTokenBatch,
   type SampleDataset,
   type SampleDocuments,
 } from '../samples/sample-dataset.js';
@@ -51,11 +51,11 @@ export class ConversationDataset implements SampleDataset {
     return this.description.sequenceLength;
   }
 
-  createBatch(batchSize: number): SampleBatch {
-    return createSampleBatch({ batchSize, sequenceLength: this.sequenceLength, withKeyStart: true });
+  createBatch(batchSize: number): TokenBatch {
+    return createTokenBatch({ batchSize, sequenceLength: this.sequenceLength, withKeyStart: true });
   }
 
-  fillRow(options: { readonly sample: number; readonly batch: SampleBatch; readonly row: number }): void {
+  fillRow(options: { readonly sample: number; readonly batch: TokenBatch; readonly row: number }): void {
     const { sample, batch, row } = options;
     if (!Number.isInteger(sample) || sample < 0 || sample >= this.length) {
       throw new UsageError('MTL_DATA_OUT_OF_RANGE', `sample ${sample} does not exist`, {
@@ -76,11 +76,11 @@ export class ConversationDataset implements SampleDataset {
     batch.sampleNumbers[row] = sample;
   }
 
-  finishBatch(batch: SampleBatch): SampleBatch {
+  finishBatch(batch: TokenBatch): TokenBatch {
     return batch;
   }
 
-  sample(sample: number): SampleBatch {
+  sample(sample: number): TokenBatch {
     return assembleBatch(this, [sample]);
   }
 
@@ -101,7 +101,7 @@ export class ConversationDataset implements SampleDataset {
   /** Writes a conversation to positions `start` and on of a row; returns how many it took. */
   #fillConversation(place: {
     readonly conversation: number;
-    readonly batch: SampleBatch;
+    readonly batch: TokenBatch;
     readonly row: number;
     readonly start: number;
   }): number {

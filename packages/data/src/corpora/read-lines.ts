@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { createReadStream, type ReadStream } from 'node:fs';
 import { createGunzip } from 'node:zlib';
 import { DataError } from '@mtl/errors';
-import { fileProblem, openRegularFile } from '../files/regular-files.js';
+import { fileProblem, openRegularFile } from '@mtl/errors/files';
 import { corpusError, type OnBadLine, reportBadLine } from './corpus-error.js';
 
 // A line becomes one string; V8 holds at most 512 MiB in one.

@@ -1,7 +1,7 @@
 import { closeSync, readdirSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { IrregularFileError, openRegularFile, readFully } from '../files/regular-files.js';
+import { IrregularFileError, openRegularFile, readFully } from '@mtl/errors/files';
 import { int64BitsToFloat64, sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes } from './token-dtype.js';
 

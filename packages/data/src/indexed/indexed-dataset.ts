@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs';
 import { UsageError } from '@mtl/errors';
-import { readFully } from '../files/regular-files.js';
+import { readFully } from '@mtl/errors/files';
 import { type IndexFile, indexedDatasetError, openDatasetFile, readIndexFile } from './index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TokenBatch } from '@mtl/layout';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   buildGptDatasets,
@@ -10,7 +11,6 @@ import {
   parseDataPath,
   type SampleDataset,
 } from '../index.js';
-import type { SampleBatch } from '../internal/index.js';
 import type { BatchLoader } from './batch-loader.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
@@ -45,8 +45,8 @@ afterAll(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function take(loader: BatchLoader, count = Number.POSITIVE_INFINITY): Promise<SampleBatch[]> {
-  const batches: SampleBatch[] = [];
+async function take(loader: BatchLoader, count = Number.POSITIVE_INFINITY): Promise<TokenBatch[]> {
+  const batches: TokenBatch[] = [];
   for await (const batch of loader) {
     batches.push(batch);
     if (batches.length === count) break;

@@ -1,17 +1,13 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
 import { DataError, UsageError, unpackError } from '@mtl/errors';
+import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 import { packWorkerError, startWorker } from '../files/worker-thread.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
-import {
-  assembleBatch,
-  type NumberedBatch,
-  type SampleBatch,
-  type SampleDataset,
-} from '../samples/sample-dataset.js';
+import { assembleBatch, type SampleDataset } from '../samples/sample-dataset.js';
 import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 
 /** The dataset, the order of samples, and how far to read ahead. */
-export interface BatchLoaderOptions<Batch extends NumberedBatch = SampleBatch> {
+export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**
    * Which samples this rank reads; `consumedSamples` resumes. `totalSamples` defaults to the whole dataset.
@@ -33,7 +29,7 @@ interface BatchLoaderStatistics {
 }
 
 /** An endless or finite stream of micro-batches; close it (or leave a `for await` loop) to end its thread. */
-export interface BatchLoader<Batch extends NumberedBatch = SampleBatch> extends AsyncIterableIterator<Batch> {
+export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends AsyncIterableIterator<Batch> {
   next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
   close(): Promise<void>;
@@ -41,7 +37,7 @@ export interface BatchLoader<Batch extends NumberedBatch = SampleBatch> extends 
 }
 
 /** Starts reading batches ahead. The same options give the same batches, resumed or not, in any thread. */
-export function createBatchLoader<Batch extends NumberedBatch = SampleBatch>(
+export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   options: BatchLoaderOptions<Batch>,
 ): BatchLoader<Batch> {
   const { dataset, readAhead = 4, thread = 'worker' } = options;

@@ -1,12 +1,9 @@
 import { type MessagePort, workerData } from 'node:worker_threads';
 import type { ErrorMessage } from '@mtl/errors';
+import type { NumberedBatch } from '@mtl/layout';
 import { packWorkerError } from '../files/worker-thread.js';
 import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/micro-batch-sampler.js';
-import {
-  assembleBatch,
-  type NumberedBatch,
-  type SampleDatasetDescription,
-} from '../samples/sample-dataset.js';
+import { assembleBatch, type SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
 /** Data that the thread starts with. Each message on `port` asks for one batch more. */

@@ -1,4 +1,5 @@
 import { UsageError } from '@mtl/errors';
+import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 import {
   ConversationDataset,
   type ConversationDatasetDescription,
@@ -6,12 +7,7 @@ import {
 import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset.js';
 import { BlendedDataset, type BlendedDatasetDescription } from '../samples/blended-dataset.js';
 import { GptDataset, type GptDatasetDescription } from '../samples/gpt-dataset.js';
-import type {
-  NumberedBatch,
-  SampleBatch,
-  SampleDataset,
-  SampleDatasetDescription,
-} from '../samples/sample-dataset.js';
+import type { SampleDataset, SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
 
 /** The descriptions of this package's datasets. */
@@ -28,7 +24,7 @@ type KnownDescription =
  *
  * @throws UsageError MTL_DATA_KIND for a description of another kind
  */
-export function openSampleDataset<Batch extends NumberedBatch = SampleBatch>(
+export function openSampleDataset<Batch extends NumberedBatch = TokenBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
   // The description's kind says which batches come; it has no trace of their type.

@@ -1,3 +1,4 @@
+import type { MaskedTokenBatch } from '@mtl/layout';
 import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
@@ -19,7 +20,6 @@ import { assembleBatch, type SampleDataset, type SampleDocuments } from '../samp
 import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import {
   createMaskedTokenBatch,
-  type MaskedTokenBatch,
   type MaskedTokenBatchDraft,
   mostMasked,
   numSpecialTokens,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -9,7 +10,6 @@ import {
   createBatchLoader,
   createTokenizer,
   IndexedDatasetWriter,
-  type MaskedTokenBatch,
   openBertDataset,
   parseDataPath,
   type SampleDataset,

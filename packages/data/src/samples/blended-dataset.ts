@@ -1,4 +1,5 @@
 import { DataError, UsageError } from '@mtl/errors';
+import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 import { sharedFloat64Array, sharedInt16Array } from '../files/typed-arrays.js';
 import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
 import { normalizeWeights } from '../python/numbers.js';
@@ -6,8 +7,6 @@ import type { IndexCacheEvent, SplitName } from './dataset-part.js';
 import { cachedIndex } from './index-cache.js';
 import {
   assembleBatch,
-  type NumberedBatch,
-  type SampleBatch,
   type SampleDataset,
   type SampleDatasetDescription,
   type SampleDocuments,
@@ -20,7 +19,7 @@ export interface BlendedDatasetDescription extends BlendIndices {
 }
 
 /** Datasets to blend, and their weights. */
-interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
+interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
    * Identifiers of the datasets, for the cache files' md5 (`gptDatasetIdentifiers`,
@@ -38,7 +37,7 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = SampleBatch> {
 }
 
 /** Megatron's BlendedDataset: draws from several datasets in proportion to weights, deterministically. */
-export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implements SampleDataset<Batch> {
+export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
   /** The length of a sample; undefined unless all datasets have it. */
   readonly lengthOf: ((sample: number) => number) | undefined;
@@ -118,7 +117,7 @@ export class BlendedDataset<Batch extends NumberedBatch = SampleBatch> implement
  * Builds (or loads) the indices of a blend; throws when a dataset would have to give more samples than it
  * has.
  */
-export function openBlendedDataset<Batch extends NumberedBatch = SampleBatch>(
+export function openBlendedDataset<Batch extends NumberedBatch = TokenBatch>(
   options: BlendedDatasetOptions<Batch>,
 ): BlendedDataset<Batch> {
   const { datasets, identifiers, weights, size, split, cacheDirectory, onCacheEvent } = options;

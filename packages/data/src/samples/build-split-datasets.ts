@@ -1,10 +1,11 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 import type { PythonJsonValue } from '../python/json.js';
 import { normalizeWeights } from '../python/numbers.js';
 import { openBlendedDataset } from './blended-dataset.js';
 import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
 import { type IndexCacheEvent, parseSplit, type SplitName, splitNames } from './dataset-part.js';
-import type { NumberedBatch, SampleBatch, SampleDataset } from './sample-dataset.js';
+import type { SampleDataset } from './sample-dataset.js';
 
 /** The datasets of a run, of whichever kind. */
 export interface SplitDatasetsOptions {
@@ -22,7 +23,7 @@ export interface SplitDatasetsOptions {
 }
 
 /** The parts of a run's data; undefined where the split is zero wide or no samples are asked for. */
-export type SplitDatasets<Batch extends NumberedBatch = SampleBatch> = Readonly<
+export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
   Record<SplitName, SampleDataset<Batch> | undefined>
 >;
 

@@ -1,4 +1,5 @@
 import { DataError, UsageError } from '@mtl/errors';
+import type { TokenBatch } from '@mtl/layout';
 import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
 import { type PythonJsonValue, pythonJson } from '../python/json.js';
@@ -15,8 +16,7 @@ import { cachedIndex, indexCacheDirectory } from './index-cache.js';
 import { createMockIndex, type MockIndex, MockSequences } from './mock-sequences.js';
 import {
   assembleBatch,
-  createSampleBatch,
-  type SampleBatch,
+  createTokenBatch,
   type SampleDataset,
   type SampleDocuments,
 } from './sample-dataset.js';
@@ -92,20 +92,20 @@ export class GptDataset implements SampleDataset {
     return this.#text.slice();
   }
 
-  createBatch(batchSize: number): SampleBatch {
+  createBatch(batchSize: number): TokenBatch {
     const { sequenceLength, masks } = this.description;
-    return createSampleBatch({ batchSize, sequenceLength, withKeyStart: masks.resetAttentionMask === true });
+    return createTokenBatch({ batchSize, sequenceLength, withKeyStart: masks.resetAttentionMask === true });
   }
 
-  finishBatch(batch: SampleBatch): SampleBatch {
+  finishBatch(batch: TokenBatch): TokenBatch {
     return batch;
   }
 
-  sample(sample: number): SampleBatch {
+  sample(sample: number): TokenBatch {
     return assembleBatch(this, [sample]);
   }
 
-  fillRow({ sample, batch, row }: { sample: number; batch: SampleBatch; row: number }): void {
+  fillRow({ sample, batch, row }: { sample: number; batch: TokenBatch; row: number }): void {
     this.#readText(sample);
     const { sequenceLength, masks, padId } = this.description;
     const { batchSize, tokens, labels, lossMask, positionIds, keyStart } = batch;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { openRegularFile, readFully, readRegularFile } from '../files/regular-files.js';
+import { openRegularFile, readFully, readRegularFile } from '@mtl/errors/files';
 import {
   float64ToInt64Bits,
   int64BitsToFloat64,

@@ -1,10 +1,4 @@
-/** Properties of every kind of micro-batch. */
-export interface NumberedBatch {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  /** Exact integers [B]: which samples of the dataset these are. */
-  readonly sampleNumbers: Float64Array;
-}
+import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 
 /** Plain data from which a dataset is opened, which worker threads can receive. */
 export interface SampleDatasetDescription {
@@ -21,7 +15,7 @@ export interface SampleDocuments {
 }
 
 /** Anything samples of one sequence length can be drawn from. */
-export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
+export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Number of samples. */
   readonly length: number;
   readonly sequenceLength: number;
@@ -47,39 +41,12 @@ export interface SampleDataset<Batch extends NumberedBatch = SampleBatch> {
   [Symbol.dispose](): void;
 }
 
-// B = samples of a micro-batch, S = sequence length.
-
-/**
- * A micro-batch (or one sample, B = 1) ready for a language model. Tokens lie sequence first, as activations
- * do: token s of row b has the flat index s x B + b.
- */
-export interface SampleBatch {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  /** int32 [S, B]: inputs. */
-  readonly tokens: Int32Array;
-  /** int32 [S, B]: the token after each input. */
-  readonly labels: Int32Array;
-  /** float32 [S, B]: 1 where the label counts in the loss, else 0. */
-  readonly lossMask: Float32Array;
-  /** int32 [S, B]. */
-  readonly positionIds: Int32Array;
-  /**
-   * int32 [B, S], row after row as attention reads it, only with reset attention masks: the first position
-   * that each position may attend to (the start of its document). Stands for Megatron's block-diagonal S x S
-   * mask.
-   */
-  readonly keyStart: Int32Array | undefined;
-  /** Exact integers [B]: which samples of the dataset these are. */
-  readonly sampleNumbers: Float64Array;
-}
-
 /** Returns an empty batch of these shapes. */
-export function createSampleBatch(options: {
+export function createTokenBatch(options: {
   batchSize: number;
   sequenceLength: number;
   withKeyStart: boolean;
-}): SampleBatch {
+}): TokenBatch {
   const { batchSize, sequenceLength, withKeyStart } = options;
   const elements = batchSize * sequenceLength;
   return {

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { TaskTokenBatch } from '@mtl/layout';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBatchLoader, createTokenizer, type Tokenizer } from '../index.js';
@@ -12,7 +13,6 @@ import {
   readSquadFile,
   type SpanExamples,
   type TaskDataset,
-  type TaskTokenBatch,
 } from './index.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.

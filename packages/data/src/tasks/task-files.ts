@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { DataError } from '@mtl/errors';
-import { fileProblem, readRegularFile } from '../files/regular-files.js';
+import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
 /** Returns the text of a task's file without its byte-order mark. Throws `MTL_DATA_TASK_FILE`. */
 export function readTaskText(path: string): string {

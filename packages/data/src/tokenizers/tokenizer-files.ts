@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DataError } from '@mtl/errors';
-import { FileTooLargeError, fileProblem, readRegularFile } from '../files/regular-files.js';
+import { FileTooLargeError, fileProblem, readRegularFile } from '@mtl/errors/files';
 import { isJsonObject } from '../python/json.js';
 
 // The largest published tokenizer.json files have some tens of MB.

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { CheckpointError } from '@mtl/errors';
+import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
 // Larger than any configuration; what is larger is another file.
 const maximumBytes = 1 << 26;

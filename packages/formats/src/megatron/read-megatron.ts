@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
-import { fileProblem, readRegularFile } from '@mtl/data/internal';
+import { fileProblem, readRegularFile } from '@mtl/errors/files';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { headSizeOf } from '@mtl/models/internal';
 import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/cuda/scratch/attention.h"
-
 namespace mtl::tests {
 
 ProjectionViews parts_of(const TensorView& qkv) {
@@ -58,12 +56,6 @@ void AttentionCall::run_on_reference() const {
   run_reference("attention_forward", tensors_of_forward(), attributes);
   sum_rows();
   run_reference("attention_backward", {std::begin(tensors), std::end(tensors)}, attributes);
-}
-
-FusedScratch::FusedScratch(const AttentionProblem& problem) {
-  const GpuProperties hopper = {132, 90};
-  if (!cuda::takes_fused_backward(problem, hopper)) return;
-  memory_.emplace_back(DType::kUint8, std::vector<int64_t>{cuda::fused_backward_scratch(problem).bytes});
 }
 
 AttentionCall plain_attention_call(double scale) {

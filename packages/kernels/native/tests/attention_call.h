@@ -36,18 +36,6 @@ struct AttentionCall {
   std::vector<TensorView> tensors_of_forward() const;
 };
 
-// The scratch memory of the fused backward pass, if MTL_CUDA_ATTENTION selects it and it supports the
-// problem.
-class FusedScratch {
- public:
-  explicit FusedScratch(const AttentionProblem& problem);
-  void* data() const { return memory_.empty() ? nullptr : memory_[0].data<void>(); }
-  bool guards_stand() const { return memory_.empty() || memory_[0].guards_stand(); }
-
- private:
-  std::vector<HostTensor> memory_;  // none or one
-};
-
 // A call without windows, masks and dropout, whose queries begin at the first key.
 AttentionCall plain_attention_call(double scale);
 

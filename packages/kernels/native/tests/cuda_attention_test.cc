@@ -22,19 +22,13 @@ using emulation::Order;
 using Case = AttentionCase;
 using Tensors = AttentionTensors;
 
-void run_kernels(const Case& one, Tensors& tensors, const FusedScratch& fused) {
+void run_kernels(const Case& one, Tensors& tensors) {
   const AttentionCall call = call_of(one, tensors);
   const AttentionProblem problem = call.problem();
   int32_t* const first_keys = tensors.first_keys.data<int32_t>();
   EXPECT(ran(cuda::attention_forward({problem, nullptr, first_keys})));
   call.sum_rows();
-  EXPECT(ran(cuda::attention_backward({problem, nullptr, first_keys, fused.data()})));
-  EXPECT((std::strstr(emulation::last_kernel(), "fused_backward") != nullptr) == (fused.data() != nullptr));
-  EXPECT(fused.guards_stand());
-}
-
-void run_kernels(const Case& one, Tensors& tensors) {
-  run_kernels(one, tensors, FusedScratch(call_of(one, tensors).problem()));
+  EXPECT(ran(cuda::attention_backward({problem, nullptr, first_keys})));
 }
 
 // Error of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8
@@ -47,8 +41,7 @@ double row_tolerance(DType dtype) {
 }
 
 // "mma.sync": the kernels for GPUs before Hopper, also used on Hopper for shapes that its own kernels do not
-// support. "fused-backward": a backward pass of Hopper's in one instead of two. Empty: those that the GPU
-// chooses.
+// support. Empty: those that the GPU chooses.
 void check_kernels(const Case& one, DType dtype, const Tensors& expected, const char* kernels) {
   setenv("MTL_CUDA_ATTENTION", kernels, 1);
   std::vector<Tensors> results;
@@ -73,19 +66,15 @@ void check_kernels(const Case& one, DType dtype, const Tensors& expected, const 
   EXPECT(rows_agree((name + " gradient").c_str(), results[0].qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// The emulated GPU is a Hopper: cases that its own kernels support run with all kinds.
-bool has_all_kinds(const Case& one, DType dtype) {
+// The emulated GPU is a Hopper: cases that its own kernels support run with both kinds.
+bool has_both_kinds(const Case& one, DType dtype) {
   return dtype != DType::kFloat32 && one.head_size % 8 == 0 && one.head_size >= 40;
-}
-bool has_fused_backward(const Case& one, DType dtype) {
-  return has_all_kinds(one, dtype) && one.head_size <= 128 && one.dropout == 0.0;
 }
 
 void check(const Case& one, DType dtype) {
   const Tensors expected = reference_of(one, dtype);
   check_kernels(one, dtype, expected, "");
-  if (has_all_kinds(one, dtype)) check_kernels(one, dtype, expected, "mma.sync");
-  if (has_fused_backward(one, dtype)) check_kernels(one, dtype, expected, "fused-backward");
+  if (has_both_kinds(one, dtype)) check_kernels(one, dtype, expected, "mma.sync");
 }
 
 constexpr DType kHalves[] = {DType::kBFloat16, DType::kFloat16};
@@ -115,11 +104,7 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
 // Hopper's kernels only: several blocks of 128 queries and keys, the last of them with one row or none in its
 // second half; tiles that are masked completely; rings that wrap around.
 MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
-  const auto check_hopper = [](const Case& one, DType dtype) {
-    const Tensors expected = reference_of(one, dtype);
-    check_kernels(one, dtype, expected, "");
-    if (has_fused_backward(one, dtype)) check_kernels(one, dtype, expected, "fused-backward");
-  };
+  const auto check_hopper = [](const Case& one, DType dtype) { check_kernels(one, dtype, reference_of(one, dtype), ""); };
   check_hopper({641, 1, 1, 64, true}, DType::kBFloat16);
   check_hopper({450, 1, 1, 96, false}, DType::kFloat16);
   check_hopper({400, 2, 1, 80, false, 0.2, true}, DType::kFloat16);
@@ -233,70 +218,7 @@ MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   };
   EXPECT(run("") == cudaSuccess && std::strstr(emulation::last_kernel(), "hopper") != nullptr);
   EXPECT(run("mma.sync") == cudaSuccess && std::strstr(emulation::last_kernel(), "hopper") == nullptr);
-  EXPECT(run("fused-backward") == cudaSuccess && std::strstr(emulation::last_kernel(), "hopper") != nullptr);
   EXPECT(run("wmma") == cudaErrorInvalidValue);
-}
-
-MTL_TEST(cuda_fused_attention_backward_is_chosen_by_name) {
-  const auto is_chosen = [](const char* name, const Case& one) {
-    setenv("MTL_CUDA_ATTENTION", name, 1);
-    Tensors tensors(one, DType::kBFloat16);
-    run_kernels(one, tensors);  // compares the kernel with FusedScratch
-    const bool is_chosen = FusedScratch(call_of(one, tensors).problem()).data() != nullptr;
-    unsetenv("MTL_CUDA_ATTENTION");
-    return is_chosen;
-  };
-  EXPECT(is_chosen("fused-backward", {64, 1, 1, 128}) && is_chosen("fused-backward", {3, 1, 2, 40, true}));
-  EXPECT(!is_chosen("", {64, 1, 1, 128}) && !is_chosen("mma.sync", {64, 1, 1, 128}));
-  EXPECT(!is_chosen("fused-backward", {64, 1, 1, 136}) && !is_chosen("fused-backward", {64, 1, 1, 64, true, 0.1}));
-}
-
-// No block of keys stores the gradients of 64 queries that begin after their own positions.
-MTL_TEST(cuda_fused_attention_backward_clears_queries_that_see_no_key) {
-  setenv("MTL_CUDA_ATTENTION", "fused-backward", 1);
-  const Case one = {200, 2, 2, 72, true, 0.0, true};
-  const auto with_blind_queries = [&] {
-    Tensors tensors(one, DType::kBFloat16);
-    for (int64_t query = 64; query < 128; ++query) tensors.key_start.set(query, 1000000);
-    return tensors;
-  };
-  Tensors expected = with_blind_queries();
-  expected.output = HostTensor(DType::kFloat32, {one.sequence, one.batch, one.heads, one.head_size});
-  expected.qkv_gradient = HostTensor(DType::kFloat32, one.projection());
-  call_of(one, expected).run_on_reference();
-  Tensors actual = with_blind_queries();
-  run_kernels(one, actual);
-  unsetenv("MTL_CUDA_ATTENTION");
-  EXPECT(std::strstr(emulation::last_kernel(), "clearing") != nullptr);
-  EXPECT(rows_agree("blind queries", actual.qkv_gradient, expected.qkv_gradient, one.head_size, 2 * row_tolerance(DType::kBFloat16)));
-}
-
-// Blocks wait for each other: their sums have one order in every order of threads, in which a few blocks
-// alternate, and in repeated passes over the same counters.
-MTL_TEST(cuda_fused_attention_backward_adds_in_order) {
-  const auto passes_agree = [](const Case& one, DType dtype) {
-    setenv("MTL_CUDA_ATTENTION", "fused-backward", 1);
-    const Tensors expected = reference_of(one, dtype);
-    Tensors first(one, dtype);
-    const FusedScratch fused(call_of(one, first).problem());
-    run_kernels(one, first, fused);
-    EXPECT(rows_agree((name_of_case(one, dtype) + " fused gradient").c_str(), first.qkv_gradient, expected.qkv_gradient, one.head_size,
-                      2 * row_tolerance(dtype)));
-    for (uint32_t pass = 0; pass < 4; ++pass) {
-      emulation::set_order(pass % 2 == 0 ? Order::kShuffled : Order::kDescending, pass);
-      Tensors tensors(one, dtype);
-      run_kernels(one, tensors, fused);
-      EXPECT(tensors.qkv_gradient.same_bits(first.qkv_gradient));
-    }
-    emulation::set_order(Order::kAscending);
-    unsetenv("MTL_CUDA_ATTENTION");
-  };
-  passes_agree({700, 1, 1, 64, true}, DType::kBFloat16);
-  passes_agree({520, 1, 1, 128}, DType::kFloat16);
-  passes_agree({300, 3, 2, 80, true, 0.0, true, true, 0.0, 2}, DType::kFloat16);
-  Case in_window = {450, 1, 2, 96, true, 0.0, false, true};
-  in_window.window = 100;
-  passes_agree(in_window, DType::kBFloat16);
 }
 
 // Without logSumExp: few queries by the kernel for generation, more by those of training, with the same bits.

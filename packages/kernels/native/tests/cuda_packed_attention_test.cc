@@ -2,7 +2,6 @@
 // each sample bit by bit with the same sample alone.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -107,12 +106,9 @@ void run_kernels(const AttentionProblem& problem, const SumRows& sum_rows) {
   const bool is_for_hopper = problem.window == kNoWindow;
   EXPECT(ran(cuda::attention_forward({problem, nullptr})));
   EXPECT((std::strstr(emulation::last_kernel(), "hopper") != nullptr) == is_for_hopper);
-  const FusedScratch fused(problem);
   sum_rows();
-  EXPECT(ran(cuda::attention_backward({problem, nullptr, nullptr, fused.data()})));
+  EXPECT(ran(cuda::attention_backward({problem, nullptr})));
   EXPECT((std::strstr(emulation::last_kernel(), "hopper") != nullptr) == is_for_hopper);
-  EXPECT((std::strstr(emulation::last_kernel(), "fused_backward") != nullptr) == (fused.data() != nullptr));
-  EXPECT(fused.guards_stand());
 }
 
 Tensors results_of(const Case& one, DType dtype, Order order) {
@@ -132,7 +128,7 @@ Tensors results_of(const Case& one, DType dtype, Order order) {
   return tensors;
 }
 
-void check_kernels(const Case& one, DType dtype) {
+void check(const Case& one, DType dtype) {
   const Tensors expected = reference_of(one, dtype), actual = results_of(one, dtype, Order::kDescending);
   char text[80];
   std::snprintf(text, sizeof text, "packed, %lld of %lld rows, width %lld %s", static_cast<long long>(one.longest()),
@@ -147,7 +143,7 @@ void check_kernels(const Case& one, DType dtype) {
 
 // Rows of a sample are stored as those of a batch of one. They are then followed by zeros instead of the next
 // sample's rows, which must not change a bit.
-void check_kernels_alone(const Case& one, DType dtype) {
+void check_alone(const Case& one, DType dtype) {
   const Tensors packed = results_of(one, dtype, Order::kShuffled);
   Tensors alone(one, dtype, dtype);
   std::vector<float> log_sum_exp(one.heads * one.longest()), row_sums(log_sum_exp.size());
@@ -180,18 +176,6 @@ void check_kernels_alone(const Case& one, DType dtype) {
     }
   }
 }
-
-// With both kinds of backward pass; where the fused one does not support the case, only the other.
-template <typename Check>
-void with_both_passes(const Case& one, DType dtype, const Check& check_with) {
-  check_with(one, dtype);
-  if (one.dropout > 0.0 || one.head_size > 128 || one.window >= 0) return;
-  setenv("MTL_CUDA_ATTENTION", "fused-backward", 1);
-  check_with(one, dtype);
-  unsetenv("MTL_CUDA_ATTENTION");
-}
-void check(const Case& one, DType dtype) { with_both_passes(one, dtype, check_kernels); }
-void check_alone(const Case& one, DType dtype) { with_both_passes(one, dtype, check_kernels_alone); }
 
 }  // namespace
 

@@ -553,37 +553,8 @@ class ChosenAttention {
   static constexpr const char* kVariable = "MTL_CUDA_ATTENTION";
 };
 
-// Whether the fused backward pass hangs on the GPU of the run.
-bool is_fused_backward_left_out() {
-  const char* const tested = std::getenv("MTL_TEST_FUSED_BACKWARD");
-  return tested != nullptr && std::strcmp(tested, "off") == 0;
-}
-
-// Whether MTL_CUDA_ATTENTION=fused-backward selects another kernel on Hopper.
-bool has_fused_backward(const Case& one) {
-  if (std::strcmp(one.op, "attention_backward") != 0) return false;
-  const bool has_dropout = one.tensors.back().fill != Fill::kAbsent;  // and therefore samples
-  const bool accumulates = one.attributes.back() != 0;
-  return one.tensors[0].shape.back() <= 128 && !has_dropout && !accumulates;
-}
-
-MTL_TEST(cuda_kernels_of_the_fused_backward_pass_agree_with_the_reference) {
-  if (ChosenAttention::is_left_to_the_run() || is_fused_backward_left_out()) return;
-  const ChosenAttention chosen("fused-backward");
-  on_cuda({Order::kShuffled}, [](Order) {
-    for (const Case& one : cases_of_wide_heads()) {
-      if (!has_fused_backward(one)) continue;
-      for (const DType dtype : one.dtypes) {
-        check({one, dtype}, DeviceKind::kCuda);
-        EXPECT(!is_linked_emulation_under_test() || std::strstr(emulation::last_kernel(), "fused_backward") != nullptr);
-        expect_the_same_bits(one, dtype);
-      }
-    }
-  });
-}
-
 // Enough work for every multiprocessor of a GPU several times: blocks of the forward pass compute many tiles
-// of queries, and blocks of the fused backward pass wait for others while more are to begin.
+// of queries.
 std::vector<Case> cases_of_many_tiles() {
   const bool is_gpu = is_gpu_under_test();
   const int64_t sequence = is_gpu ? 1000 : 150, batch = is_gpu ? 4 : 1, heads = is_gpu ? 16 : 2;
@@ -604,16 +575,10 @@ MTL_TEST(cuda_kernels_of_many_tiles_agree_with_those_of_any_gpu) {
       const ChosenAttention chosen("mma.sync");
       EXPECT(succeeded(run_case(one, expected)));
     }
-    const auto check_kernels = [&] {
-      const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCuda);
-      EXPECT(succeeded(run_case(one, actual)));
-      expect_agreement(call, actual, expected);
-      for (int time = 0; time < (is_gpu_under_test() ? 10 : 1); ++time) expect_the_same_bits(one, call.dtype);
-    };
-    check_kernels();
-    if (!has_fused_backward(one) || is_fused_backward_left_out()) continue;
-    const ChosenAttention chosen("fused-backward");
-    check_kernels();
+    const std::vector<OwnedTensor> actual = make_tensors(call, DeviceKind::kCuda);
+    EXPECT(succeeded(run_case(one, actual)));
+    expect_agreement(call, actual, expected);
+    for (int time = 0; time < (is_gpu_under_test() ? 10 : 1); ++time) expect_the_same_bits(one, call.dtype);
   }
 }
 

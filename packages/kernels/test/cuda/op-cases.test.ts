@@ -31,25 +31,6 @@ describe.skipIf(problem !== undefined)(`kernels of device cuda (${title}) agree 
     }
   }
 
-  // Hopper has a second kind of backward pass; elsewhere, these are the same kernels again. Not where a run
-  // on a GPU has found that one hangs (tooling/cuda/stages.mjs).
-  const { MTL_CUDA_ATTENTION: chosen = '', MTL_TEST_FUSED_BACKWARD: fused } = process.env;
-  const isFusedTested = chosen === '' && fused !== 'off';
-  for (const opCase of cases.filter(
-    ({ operation }) => isFusedTested && operation.endsWith('attention_backward'),
-  )) {
-    for (const dtype of dtypesOf(opCase).filter((each) => each !== 'float32')) {
-      it(`${opCase.name} ${dtype}, fused backward`, () => {
-        process.env.MTL_CUDA_ATTENTION = 'fused-backward';
-        try {
-          checkParity(opCase, dtype, 'cuda');
-        } finally {
-          delete process.env.MTL_CUDA_ATTENTION;
-        }
-      });
-    }
-  }
-
   it('every operation has a kernel', () => {
     const without = listOperations().filter(({ name }) => !supportsOperation(name, 'cuda'));
     expect(without).toEqual([]);

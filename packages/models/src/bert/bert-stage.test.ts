@@ -1,4 +1,3 @@
-import type { MaskedTokenBatch } from '@mtl/data';
 import {
   countedFlops,
   type Device,
@@ -7,6 +6,7 @@ import {
   resetCountedFlops,
   Tensor,
 } from '@mtl/kernels';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import type { BertStageOptions } from './bert-encoder-stage.js';

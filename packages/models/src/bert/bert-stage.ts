@@ -1,6 +1,6 @@
 import { type Parameter, Tape, type Variable } from '@mtl/autograd';
-import type { MaskedTokenBatch } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import type { StageLoss } from '@mtl/pipeline';
 import type { Positions } from '../blocks/layer-sharding.js';
 import { numOwners } from '../blocks/sequence-partition.js';

@@ -1,7 +1,7 @@
 import { crossEntropy, type Parameter, type Tape, type Variable } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { UsageError } from '@mtl/errors';
 import { cast, Tensor } from '@mtl/kernels';
+import type { TaskTokenBatch } from '@mtl/layout';
 import type { StageLoss } from '@mtl/pipeline';
 import type { Positions } from '../blocks/layer-sharding.js';
 import { numOwners } from '../blocks/sequence-partition.js';

@@ -1,5 +1,5 @@
 import type { Variable } from '@mtl/autograd';
-import type { MaskedTokenBatch } from '@mtl/data';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import type { LossFactors } from '@mtl/pipeline';
 import { lossFactorOf } from '../blocks/stage-losses.js';
 import { uploadConstant } from '../blocks/upload-constant.js';

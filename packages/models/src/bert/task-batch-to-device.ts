@@ -1,5 +1,5 @@
 import type { Variable } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data/tasks';
+import type { TaskTokenBatch } from '@mtl/layout';
 import { RowCoordinates } from '../blocks/row-coordinates.js';
 import { uploadConstant } from '../blocks/upload-constant.js';
 import {

@@ -7,8 +7,8 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import type { TaskTokenBatch } from '@mtl/data/tasks';
 import { Tensor } from '@mtl/kernels';
+import type { TaskTokenBatch } from '@mtl/layout';
 import { type BertHeadOptions, headLinear, type LinearParameters, Pooler } from './bert-heads.js';
 import type { BertTask } from './bert-model.js';
 import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';

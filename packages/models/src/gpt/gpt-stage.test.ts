@@ -7,12 +7,13 @@ import {
   resetCountedFlops,
   Tensor,
 } from '@mtl/kernels';
+import type { TokenBatch } from '@mtl/layout';
 import { describe, expect, it } from 'vitest';
 import { expectClose, StageUnderTest } from '../../test/support/stage-under-test.js';
 import { tinyGpt } from '../../test/support/tiny-gpt.js';
 import type { GptModelConfiguration } from './gpt-model.js';
 import { GptStage, type GptStageOptions } from './gpt-stage.js';
-import { numLossTokens, sequenceFirst, type TokenBatch } from './token-batch.js';
+import { numLossTokens, sequenceFirst } from './token-batch.js';
 
 const model: GptModelConfiguration = {
   ...tinyGpt,

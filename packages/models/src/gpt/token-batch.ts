@@ -1,6 +1,6 @@
 import type { Variable } from '@mtl/autograd';
 import type { Device } from '@mtl/kernels';
-import type { Slice } from '@mtl/layout';
+import type { SequencesOfBatch, Slice, TokenBatch } from '@mtl/layout';
 import type { Upload } from '@mtl/pipeline';
 import type { PositionTables } from '../blocks/position-tables.js';
 import { type RowCoordinate, RowCoordinates } from '../blocks/row-coordinates.js';
@@ -8,34 +8,11 @@ import type { OwnRows, SequencePartition } from '../blocks/sequence-partition.js
 import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
-/** The part that every stage of a model needs of a micro-batch of token sequences. */
-export interface BatchOutline {
-  readonly batchSize: number;
-  readonly sequenceLength: number;
-  /** `[B]`: global sample numbers (exact integers), which random masks depend on. */
-  readonly sampleNumbers: Float64Array;
-  /** `[B, S]`: first visible key of each position, where attention stops at document boundaries. */
-  readonly keyStart: Int32Array | undefined;
-}
-
-/**
- * One micro-batch of token sequences on the host, which @mtl/data's loader yields. Arrays are [S, B], as
- * activations are: token s of row b has the flat index s x B + b (`sequenceFirst` makes them of rows).
- */
-export interface TokenBatch extends BatchOutline {
-  readonly tokens: Int32Array;
-  /** The token after each position. */
-  readonly labels: Int32Array;
-  /** 1 where the loss counts, 0 where it does not (padding, tokens after the end of a document). */
-  readonly lossMask: Float32Array;
-  readonly positionIds: Int32Array;
-}
-
 /**
  * The batch that a stage gets: the first and the last stage of a pipeline need the tokens, those between only
  * the outline.
  */
-export type StageBatch = BatchOutline & Partial<TokenBatch>;
+export type StageBatch = SequencesOfBatch & Partial<TokenBatch>;
 
 /** Returns the tokens of a batch whose loss counts; 0 of an outline. */
 export function numLossTokens({ lossMask }: StageBatch): number {

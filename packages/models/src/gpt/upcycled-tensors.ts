@@ -1,4 +1,4 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
+import type { LogicalTensor } from '@mtl/layout';
 import type { ExpertVariants } from '../experts/experts-specification.js';
 import type { GptModelConfiguration } from './gpt-model.js';
 

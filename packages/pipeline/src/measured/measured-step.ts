@@ -4,6 +4,7 @@ import { checkSchedule } from '../simulator/check-schedule.js';
 import { peakActivations } from '../simulator/peak-activations.js';
 import { runInOrder, type TimedPass } from '../simulator/run-in-order.js';
 import { type Simulation, simulateSchedule } from '../simulator/simulate-schedule.js';
+import { median } from './median.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 
 /** Nanoseconds in the unit of a measured step. */
@@ -141,10 +142,4 @@ export function predictStep(step: Simulation, options: PredictStepOptions = {}):
       communication,
     },
   });
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }

@@ -11,7 +11,7 @@ import {
   tokenizerAdvice,
   tokenizerOf,
 } from '@mtl/configuration/internal';
-import { createTokenizer, type NumberedBatch, type SplitDatasets, type Tokenizer } from '@mtl/data';
+import { createTokenizer, type SplitDatasets, type Tokenizer } from '@mtl/data';
 import {
   type ConversationCounts,
   ConversationDataset,
@@ -21,6 +21,7 @@ import {
   readChatTemplate,
 } from '@mtl/data/conversations';
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { NumberedBatch } from '@mtl/layout';
 
 /** The conversations of a fine-tuning run, read and packed. */
 export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {

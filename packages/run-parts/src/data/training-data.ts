@@ -1,14 +1,8 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { tokenizerAdvice } from '@mtl/configuration/internal';
-import {
-  createTokenizer,
-  mockDataBlend,
-  type NumberedBatch,
-  parseDataPath,
-  type SplitDatasets,
-  type Tokenizer,
-} from '@mtl/data';
+import { createTokenizer, mockDataBlend, parseDataPath, type SplitDatasets, type Tokenizer } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import type { NumberedBatch } from '@mtl/layout';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { recipeOf } from '../models/recipe-of.js';
 

@@ -1,7 +1,8 @@
 import { broadcastJson } from '@mtl/comm/internal';
 import { gptModelOf } from '@mtl/configuration';
-import { buildGptDatasets, type NumberedBatch, type SampleDataset } from '@mtl/data';
+import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
+import type { NumberedBatch } from '@mtl/layout';
 import {
   buildGptStages,
   type ExpertVariants,

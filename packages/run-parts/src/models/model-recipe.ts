@@ -1,8 +1,9 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
-import type { NumberedBatch, SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type { SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
 import type { HuggingFaceOrigin, TokenizerFileSource, WritableDtype } from '@mtl/formats';
+import type { NumberedBatch } from '@mtl/layout';
 import type {
   BuildStagesOptions,
   EmbeddingAndHeadCost,

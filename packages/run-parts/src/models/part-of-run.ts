@@ -6,9 +6,9 @@ import type {
   PretrainingConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import type { NumberedBatch } from '@mtl/data';
 import { type Device, type DType, hostInformation } from '@mtl/kernels';
 import { metaDeviceOf } from '@mtl/kernels/internal';
+import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import {
   Adamw,

@@ -1,5 +1,6 @@
-import type { MaskedTokenBatch, SampleDataset } from '@mtl/data';
-import { createSampleBatch } from '@mtl/data/internal';
+import type { SampleDataset } from '@mtl/data';
+import { createTokenBatch } from '@mtl/data/internal';
+import type { MaskedTokenBatch } from '@mtl/layout';
 import type { MaskedStageBatch } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { bertRecipe } from './bert-recipe.js';
@@ -14,7 +15,7 @@ function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number
   const dataset = {
     length: 10,
     sequenceLength,
-    createBatch: (batchSize) => createSampleBatch({ batchSize, sequenceLength, withKeyStart: hasKeyStart }),
+    createBatch: (batchSize) => createTokenBatch({ batchSize, sequenceLength, withKeyStart: hasKeyStart }),
     finishBatch: (batch) => batch,
     fillRow: ({ sample, batch, row }) => {
       read.push(sample);

@@ -1,9 +1,5 @@
-import {
-  type BatchLoaderOptions,
-  createBatchLoader,
-  type NumberedBatch,
-  sampleMicroBatches,
-} from '@mtl/data';
+import { type BatchLoaderOptions, createBatchLoader, sampleMicroBatches } from '@mtl/data';
+import type { NumberedBatch } from '@mtl/layout';
 
 /** A stream of micro-batches that can be closed. */
 export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { writeFileAtomically } from '@mtl/data/internal';
 import { CheckpointError } from '@mtl/errors';
+import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 
 /** The result of a model on one set. */
@@ -65,13 +66,6 @@ export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<stri
       ),
     ]),
   );
-}
-
-function median(values: readonly number[]): number {
-  if (values.some(Number.isNaN)) return Number.NaN;
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }
 
 /** Returns the folder with the checkpoints and results of a seed. */

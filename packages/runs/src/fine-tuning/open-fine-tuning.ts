@@ -1,8 +1,9 @@
 import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
 import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
-import type { TaskDataset, TaskTokenBatch } from '@mtl/data/tasks';
+import type { TaskDataset } from '@mtl/data/tasks';
 import { sizeOf } from '@mtl/kernels';
+import type { TaskTokenBatch } from '@mtl/layout';
 import {
   type BertModelConfiguration,
   type BertTask,

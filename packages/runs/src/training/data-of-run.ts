@@ -1,12 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import type {
-  MicroBatchSamplerOptions,
-  NumberedBatch,
-  SampleDataset,
-  SplitDatasets,
-  Tokenizer,
-} from '@mtl/data';
+import type { MicroBatchSamplerOptions, SampleDataset, SplitDatasets, Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
+import type { NumberedBatch } from '@mtl/layout';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { dataOfConversations, openTrainingData, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
 import { once } from '../once.js';

@@ -1,14 +1,10 @@
 import { hostname } from 'node:os';
 import type { ProcessGroup, World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import {
-  type MicroBatchSamplerOptions,
-  type NumberedBatch,
-  type SampleDataset,
-  sampleMicroBatches,
-} from '@mtl/data';
+import { type MicroBatchSamplerOptions, type SampleDataset, sampleMicroBatches } from '@mtl/data';
 import { documentsOfSamples } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
+import type { NumberedBatch } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { layersWithExperts } from '@mtl/run-parts/internal';

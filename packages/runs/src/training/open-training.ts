@@ -1,7 +1,7 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
 import { checkHuggingFaceArchitecture, configurationOption } from '@mtl/configuration/internal';
-import type { NumberedBatch, Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -14,6 +14,7 @@ import {
   textOption,
 } from '@mtl/errors/options';
 import type { HuggingFaceOrigin } from '@mtl/formats';
+import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';

@@ -1,4 +1,4 @@
-import type { NumberedBatch } from '@mtl/data';
+import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { StepListener } from '@mtl/pipeline';
 import type { PartOfRun } from '@mtl/run-parts';

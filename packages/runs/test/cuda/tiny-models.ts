@@ -1,7 +1,6 @@
 import type { Parameter } from '@mtl/autograd';
-import type { MaskedTokenBatch } from '@mtl/data';
-import type { TaskTokenBatch } from '@mtl/data/tasks';
 import type { DType } from '@mtl/kernels';
+import type { MaskedTokenBatch, TaskTokenBatch } from '@mtl/layout';
 import {
   type BertModelConfiguration,
   type BertStage,

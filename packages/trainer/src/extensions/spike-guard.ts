@@ -1,4 +1,5 @@
 import { TrainingError } from '@mtl/errors';
+import { median } from '@mtl/pipeline/internal';
 import type { TrainingEvent } from '../metrics/training-reports.js';
 import type { NameOfTotal } from '../steps/loss-totals.js';
 import {
@@ -322,15 +323,9 @@ class RecentValues {
   /** Undefined before the window is full. */
   distribution(): RecentDistribution | undefined {
     if (this.#values.length < this.#window) return undefined;
-    const median = medianOf(this.#values);
-    const deviation = medianOf(this.#values.map((value) => Math.abs(value - median)));
-    const spread = Math.max(deviationsOfMedian * deviation, this.#leastSpread * Math.abs(median));
-    return { median, spread };
+    const middle = median(this.#values);
+    const deviation = median(this.#values.map((value) => Math.abs(value - middle)));
+    const spread = Math.max(deviationsOfMedian * deviation, this.#leastSpread * Math.abs(middle));
+    return { median: middle, spread };
   }
-}
-
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
 }

@@ -1,3 +1,4 @@
+import { median } from '@mtl/pipeline/internal';
 import { formatBytes, formatDuration } from './format-quantities.js';
 import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './training-reports.js';
 import { validationMetrics } from './training-reports.js';
@@ -119,12 +120,6 @@ function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined)
     row('lm loss', last.loss, first.loss),
     ...others.map(([name, loss]) => row(name, loss, first.otherLosses?.[name])),
   ];
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  return (sorted[Math.ceil(middle) - 1]! + sorted[Math.floor(middle)]!) / 2;
 }
 
 function whole(value: number): string {

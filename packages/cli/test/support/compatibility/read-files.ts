@@ -8,7 +8,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { IndexedDataset } from '@mtl/data';
-import type { SampleBatch } from '@mtl/data/internal';
+import type { TokenBatch } from '@mtl/layout';
 import { openTrainingData } from '@mtl/run-parts/internal';
 import { type MetricsRecord, openTraining, type RunRecord, readRun } from '@mtl/runs';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
@@ -116,7 +116,7 @@ async function samplesOf(
   const train = datasets.train!;
   const hash = createHash('sha256');
   for (let sample = 0; sample < train.length; sample++) {
-    const { tokens, labels } = train.sample(sample) as SampleBatch;
+    const { tokens, labels } = train.sample(sample) as TokenBatch;
     hash.update(tokens).update(labels);
   }
   for (const dataset of [train, datasets.valid, datasets.test]) dataset?.close();

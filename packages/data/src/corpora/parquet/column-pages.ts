@@ -1,4 +1,5 @@
 import { brotliDecompressSync, crc32, gunzipSync } from 'node:zlib';
+import { readFully } from '@mtl/errors/files';
 import type { CompressionCodec, Compressors, Encoding, PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { decompressPage } from 'hyparquet/src/datapage.js';
@@ -7,7 +8,6 @@ import { readRleBitPackedHybrid } from 'hyparquet/src/encoding.js';
 import { readPlain } from 'hyparquet/src/plain.js';
 import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
-import { readFully } from '../../files/regular-files.js';
 import { decompressZstd } from './zstd.js';
 
 // hyparquet decodes. It trusts what a page announces, so that a damaged page could give other texts, or take

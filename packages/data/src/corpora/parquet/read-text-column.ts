@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { closeSync } from 'node:fs';
 import { type DataError, MtlError, nearestName } from '@mtl/errors';
+import { fileProblem, openRegularFile, readFully } from '@mtl/errors/files';
 import {
   type FileMetaData,
   parquetMetadata,
@@ -8,7 +9,6 @@ import {
   type RowGroup,
   type SchemaElement,
 } from 'hyparquet';
-import { fileProblem, openRegularFile, readFully } from '../../files/regular-files.js';
 import { corpusError, type OnBadLine, reportBadLine } from '../corpus-error.js';
 import { type ColumnChunk, countOf, readColumnPages } from './column-pages.js';
 import { loadZstd } from './zstd.js';

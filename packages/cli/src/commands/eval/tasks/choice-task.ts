@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { fileProblem, readRegularFile } from '@mtl/data/internal';
 import { DataError } from '@mtl/errors';
+import { fileProblem, readRegularFile } from '@mtl/errors/files';
 import { continuationScores } from '@mtl/inference';
 import { requiredTokenizer } from '../../../command-line/model-flags.js';
 import { formatTable } from '../../../terminal/report-text.js';

@@ -33,7 +33,6 @@ struct AttentionBackwardCall {
   AttentionProblem problem;
   cudaStream_t stream;
   int32_t* first_keys = nullptr;  // as above
-  void* fused = nullptr;          // scratch of the fused backward pass, which then is selected where it fits
 };
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
@@ -42,7 +41,10 @@ inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_ca
 // gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 
-bool is_attention_variable_known();  // of kAttentionVariable; if not, every call fails
+// The environment variable that selects kernels on a Hopper GPU, for comparison: `mma.sync` (those for any
+// GPU), or unset.
+constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
+bool is_attention_variable_known();  // if not, every call fails
 
 // cudaErrorNotSupported for dtypes, head sizes and layouts that are not listed above; otherwise the status of
 // the launches.

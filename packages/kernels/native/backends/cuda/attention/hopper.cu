@@ -34,7 +34,7 @@ bool is_covered(const AttentionProblem& problem) {
 
 bool is_attention_variable_known() {
   const char* const asked = std::getenv(kAttentionVariable);
-  return asked == nullptr || *asked == '\0' || std::strcmp(asked, "mma.sync") == 0 || std::strcmp(asked, kFusedBackward) == 0;
+  return asked == nullptr || *asked == '\0' || std::strcmp(asked, "mma.sync") == 0;
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {
@@ -97,7 +97,6 @@ cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call) 
   if (status == cudaSuccess) status = make_panel_maps(&maps.key, problem.key, problem.num_keys, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.value, problem.value, problem.num_keys, problem);
   if (status == cudaSuccess) status = make_panel_maps(&maps.output_gradient, problem.output_gradient, problem.num_queries, problem);
-  if (status == cudaSuccess && call.fused != nullptr) return launch_hopper_fused_backward(call, maps);
   if (status == cudaSuccess) status = launch_hopper_attention_query_gradient(call, maps);
   return status == cudaSuccess ? launch_hopper_attention_key_value_gradient(call, maps) : status;
 }

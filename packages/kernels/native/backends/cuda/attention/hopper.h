@@ -21,8 +21,10 @@ cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCa
 // The same for heads of more than 128 columns; called by it.
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
-// All gradients in one pass: heads of up to 128 columns, without dropout. `call.fused` is its scratch memory.
-cudaError_t launch_hopper_fused_backward(const AttentionBackwardCall& call, const BackwardMaps& maps);
+// The tile width for a head size.
+constexpr int hopper_width(int64_t head_size) {
+  return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
+}
 
 // Maps of the rows of an operand with 16-bit elements, `positions` of each sample; address and strides are
 // aligned to 16 bytes.

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "backends/cuda/attention/hopper_tiles.cuh"
-#include "backends/cuda/instructions/turns.h"
+#include "backends/cuda/instructions/tickets.h"
 
 namespace mtl::cuda {
 

@@ -69,7 +69,7 @@ MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
 // end is printed and ends the kernel, which would otherwise wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
-  constexpr long long kLatestCycles = 1LL << 34;  // nine seconds: a turn (turns.h) that does not come is printed first
+  constexpr long long kLatestCycles = 1LL << 34;  // nine seconds
   const long long started = clock64();
   for (int is_over = 0; is_over == 0;) {
     asm volatile(
@@ -152,7 +152,7 @@ MTL_PTX void hold(Register (&registers)[kRows][4]) {
 
 // d = a b or, with `accumulate`, d += a b: 64 x kColumns, 16 deep, started by a whole warp group; b from
 // shared memory, kColumns rows of 16 (`by_rows`) or 16 rows of kColumns (`by_columns`), a from shared memory
-// or registers. `both_by_columns`: a from shared memory, too, as 16 rows of 64.
+// or registers.
 template <typename T, int kColumns>
 struct WarpGroupMatmul;
 
@@ -198,9 +198,6 @@ struct WarpGroupMatmul;
     MTL_PTX static void by_columns(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b, bool accumulate) {       \
       MTL_WGMMA(N, NAME, "{" A0 "," A1 "," A2 "," A3 "}", A4, A5, "1", "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),    \
                 "l"(b), "r"(static_cast<int>(accumulate)));                                                         \
-    }                                                                                                                 \
-    MTL_PTX static void both_by_columns(float (&d)[N / 8][4], uint64_t a, uint64_t b, bool accumulate) {              \
-      MTL_WGMMA(N, NAME, A0, A1, A2, "1, 1", "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));                      \
     }                                                                                                                 \
   }
 #define MTL_WGMMAS(N, ...)                                    \

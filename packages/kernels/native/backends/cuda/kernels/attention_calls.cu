@@ -11,8 +11,8 @@ namespace {
 
 Status status_of(const OpCall& call, cudaError_t error) {
   if (!is_attention_variable_known()) {
-    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any GPU), %s (one pass for all "
-                        "gradients) or no value at all", call.op, kAttentionVariable, std::getenv(kAttentionVariable), kFusedBackward);
+    return error_status("MTL_CUDA", "%s: %s=%s, expected mma.sync (the kernels for any GPU) or no value at all",
+                        call.op, kAttentionVariable, std::getenv(kAttentionVariable));
   }
   return cuda_status(error, call.op);
 }
@@ -32,8 +32,7 @@ Status run_attention_backward(const OpCall& call, const AttentionProblem& proble
   MTL_RETURN_IF_ERROR(scratch.take(call));
   MTL_RETURN_IF_ERROR(use_device());
   int32_t* const first_keys = takes_first_keys(problem) ? scratch.as<int32_t>(0) : nullptr;
-  void* const fused = takes_fused_backward(problem, gpu_properties()) ? scratch.as<void>(first_keys == nullptr ? 0 : 1) : nullptr;
-  return status_of(call, attention_backward({problem, compute_stream(), first_keys, fused}));
+  return status_of(call, attention_backward({problem, compute_stream(), first_keys}));
 }
 
 }  // namespace mtl::cuda

@@ -1,8 +1,5 @@
 #include "backends/cuda/scratch/attention.h"
 
-#include <cstdlib>
-#include <cstring>
-
 #include "core/op_registry.h"
 
 namespace mtl::cuda {
@@ -22,12 +19,11 @@ Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) 
   return ok_status();
 }
 
-Status backward(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blocks) {
+Status backward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   if (call.tensor(AttentionBackward::kOutputGradient).size() == 0) return ok_status();
   const AttentionProblem problem = attention_backward_problem(call);
   MTL_RETURN_IF_ERROR(check_attention(call.op, problem));
   add_first_keys(problem, blocks);
-  if (takes_fused_backward(problem, gpu)) blocks->add(fused_backward_scratch(problem).bytes);
   return ok_status();
 }
 
@@ -54,29 +50,6 @@ bool has_first_keys(const AttentionProblem& problem) {
 
 bool takes_first_keys(const AttentionProblem& problem) {
   return has_first_keys(problem) && problem.starts == nullptr && !is_generation(problem);
-}
-
-bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& gpu) {
-  const char* const asked = std::getenv(kAttentionVariable);
-  const bool is_asked = asked != nullptr && std::strcmp(asked, kFusedBackward) == 0;
-  const bool has_masks = (problem.starts == nullptr || problem.window == kNoWindow) && !has_queries_apart(problem);
-  return is_asked && gpu.compute_capability == 90 && problem.dtype != DType::kFloat32 && problem.head_size >= 40 &&
-         problem.head_size <= 128 && problem.head_size % 8 == 0 && problem.dropout_probability == 0.0 &&
-         has_masks && !is_part(problem, problem.query_gradient);
-}
-
-FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem) {
-  const auto tiles_of = [](int64_t rows) { return (rows + kQueriesOfTile - 1) / kQueriesOfTile; };
-  const bool is_packed = problem.starts != nullptr;
-  FusedBackwardScratch scratch = {};
-  // the tiles of a packed sample begin at its first row / 64 + its number
-  scratch.tiles_of_head = is_packed ? problem.rows / kQueriesOfTile + problem.batch : tiles_of(problem.num_queries);
-  scratch.num_tiles = scratch.tiles_of_head * problem.heads * (is_packed ? 1 : problem.batch);
-  const int64_t counters = (1 + scratch.num_tiles) * static_cast<int64_t>(sizeof(uint32_t));
-  scratch.counter_bytes = (counters + 255) / 256 * 256;
-  const int64_t sums = scratch.num_tiles * kQueriesOfTile * hopper_width(problem.head_size);
-  scratch.bytes = scratch.counter_bytes + sums * static_cast<int64_t>(sizeof(float));
-  return scratch;
 }
 
 Status check_attention(const char* op, const AttentionProblem& problem) {

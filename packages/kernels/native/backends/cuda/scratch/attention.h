@@ -2,7 +2,6 @@
 // memory.
 #pragma once
 
-#include "core/scratch_blocks.h"
 #include "core/status.h"
 #include "ops/attention.h"
 
@@ -31,25 +30,5 @@ bool has_first_keys(const AttentionProblem& problem);
 // Whether a call takes memory for the first key of every query, with which tensor cores compute windows
 // (attention/attention.h).
 bool takes_first_keys(const AttentionProblem& problem);
-
-// The environment variable that selects kernels on a Hopper GPU, for comparison: `mma.sync` (those for any
-// GPU), `fused-backward`, or unset.
-constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
-constexpr char kFusedBackward[] = "fused-backward";
-
-// The tile width of Hopper's kernels for a head size.
-constexpr int hopper_width(int64_t head_size) {
-  return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
-}
-
-// Whether a backward pass takes memory for the sums of the query gradient that blocks of keys add to, one
-// after the other (attention/hopper_fused_backward.cu).
-bool takes_fused_backward(const AttentionProblem& problem, const GpuProperties& gpu);
-
-// This memory: counters, which are 0 at the start of a pass, and the sums of every tile of 64 queries.
-struct FusedBackwardScratch {
-  int64_t tiles_of_head, num_tiles, counter_bytes, bytes;
-};
-FusedBackwardScratch fused_backward_scratch(const AttentionProblem& problem);
 
 }  // namespace mtl::cuda

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -12,7 +11,6 @@ import {
   readDocuments,
 } from '../index.js';
 import { readSquadFile } from '../tasks/index.js';
-import { IrregularFileError, openRegularFile } from './regular-files.js';
 
 let directory: string;
 beforeEach(() => {
@@ -27,18 +25,7 @@ function fifo(name: string): string {
   return path;
 }
 
-describe('openRegularFile', () => {
-  it('refuses at once what is not a regular file', async () => {
-    expect(() => openRegularFile(fifo('fifo'))).toThrow(new IrregularFileError('a FIFO'));
-    expect(() => openRegularFile(directory)).toThrow(new IrregularFileError('a directory'));
-    expect(() => openRegularFile('/dev/zero')).toThrow(new IrregularFileError('a device'));
-    const server = createServer();
-    const path = join(directory, 'socket');
-    await new Promise<void>((listening) => server.listen(path, listening));
-    expect(() => openRegularFile(path)).toThrow(/a socket/);
-    await new Promise((closed) => server.close(closed));
-  });
-
+describe('a FIFO in place of a file', () => {
   const first = async (name: string) => {
     for await (const document of readDocuments({ path: fifo(name) })) return document;
     return undefined;
@@ -86,7 +73,7 @@ describe('openRegularFile', () => {
     "a task's file": () => readSquadFile(fifo('train.json')),
   };
 
-  it.each(Object.keys(readers))('is how %s is opened: a FIFO is a coded error', async (name) => {
+  it.each(Object.keys(readers))('is a coded error at once: %s', async (name) => {
     await expect(async () => readers[name]!()).rejects.toMatchObject({
       code: expect.stringMatching(/^MTL_DATA_/),
       message: expect.stringMatching(/not a regular file/),

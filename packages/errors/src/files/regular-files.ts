@@ -1,0 +1,139 @@
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+
+/** Something else than a regular file, where a reader needs one. */
+export class IrregularFileError extends Error {
+  constructor(readonly kind: 'a directory' | 'a FIFO' | 'a socket' | 'a device' | 'a socket or a device') {
+    super(`is ${kind}, not a regular file`);
+  }
+}
+
+/** A file that is longer than its reader takes. */
+export class FileTooLargeError extends Error {
+  constructor(readonly size: number) {
+    super(`is ${size} bytes long`);
+  }
+}
+
+/** Describes for a message what is wrong with a file, from an error of opening or reading it. */
+export function fileProblem(error: unknown): string {
+  if (error instanceof IrregularFileError) return error.message;
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT' || code === 'ENOTDIR') return 'no such file';
+  return `cannot be read (${message})`;
+}
+
+/**
+ * Opens a regular file for reading. Anything else is refused at once: opening a FIFO without a writer, or
+ * reading a terminal, would wait for ever. Throws an `IrregularFileError` or the error of the system.
+ */
+export function openRegularFile(path: string): { readonly descriptor: number; readonly size: number } {
+  const descriptor = openAtOnce(path);
+  try {
+    const stats = fstatSync(descriptor);
+    checkRegular(stats);
+    return { descriptor, size: stats.size };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+function openAtOnce(path: string): number {
+  try {
+    return openSync(path, openingFlags);
+  } catch (error) {
+    throw openingError(error);
+  }
+}
+
+/** Opens a regular file as `openRegularFile`, without blocking the thread. */
+export async function openRegularHandle(path: string): Promise<FileHandle> {
+  const handle = await open(path, openingFlags).catch((error: unknown) => {
+    throw openingError(error);
+  });
+  try {
+    checkRegular(await handle.stat());
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+// Windows has no such flag, and no FIFOs among its files.
+const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+function openingError(error: unknown): unknown {
+  // so open(2) answers for a socket, and for a device that is not there
+  const isIrregular = (error as NodeJS.ErrnoException).code === 'ENXIO';
+  return isIrregular ? new IrregularFileError('a socket or a device') : error;
+}
+
+function checkRegular(stats: Stats): void {
+  if (stats.isFile()) return;
+  if (stats.isDirectory()) throw new IrregularFileError('a directory');
+  if (stats.isFIFO()) throw new IrregularFileError('a FIFO');
+  throw new IrregularFileError(stats.isSocket() ? 'a socket' : 'a device');
+}
+
+/**
+ * Fills `view` from `position` of an open file; returns the bytes read, fewer only at the end of the file
+ * (one read(2) may return less than asked for, and never more than 2 GiB).
+ */
+export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
+  const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+  let done = 0;
+  while (done < bytes.length) {
+    const count = readSync(descriptor, bytes, done, Math.min(bytes.length - done, 1 << 30), position + done);
+    if (count === 0) break;
+    done += count;
+  }
+  return done;
+}
+
+/** Fills `bytes` as `readFully`, without blocking the thread. */
+export async function readHandleFully(options: {
+  readonly handle: FileHandle;
+  readonly bytes: Uint8Array;
+  readonly position: number;
+}): Promise<number> {
+  const { handle, bytes, position } = options;
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesRead } = await handle.read(bytes, done, bytes.length - done, position + done);
+    if (bytesRead === 0) break;
+    done += bytesRead;
+  }
+  return done;
+}
+
+// readFileSync reads as much at a time.
+const maximum = 2 ** 31 - 1;
+
+/**
+ * Returns the bytes of a regular file of at most `maximumBytes`. Throws as `openRegularFile` (see
+ * `fileProblem`), and a `FileTooLargeError` before memory is taken.
+ */
+export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
+  const { descriptor, size } = openRegularFile(path);
+  try {
+    if (size > maximumBytes) throw new FileTooLargeError(size);
+    const bytes = Buffer.allocUnsafeSlow(size);
+    return bytes.subarray(0, readFully(descriptor, bytes, 0));
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Returns the text of a regular file; throws as `readRegularFile`, without blocking the thread. */
+export async function readRegularText(path: string, maximumBytes = maximum): Promise<string> {
+  const handle = await openRegularHandle(path);
+  try {
+    const { size } = await handle.stat();
+    if (size > maximumBytes) throw new FileTooLargeError(size);
+    return await handle.readFile('utf8');
+  } finally {
+    await handle.close();
+  }
+}

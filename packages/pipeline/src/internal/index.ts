@@ -1,0 +1,1 @@
+export { median } from '../measured/median.js';

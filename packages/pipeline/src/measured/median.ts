@@ -1,0 +1,9 @@
+/**
+ * Returns the median, of an even number the mean of the two in the middle; NaN for NaN among them, or none.
+ */
+export function median(values: readonly number[]): number {
+  if (values.some(Number.isNaN)) return Number.NaN;
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = (sorted.length - 1) / 2;
+  return (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+}
