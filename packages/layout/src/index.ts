@@ -15,11 +15,13 @@ export { axesOfGroup, type GroupDeclaration, membersOf } from './groups.js';
 export {
   type AxisFacts,
   axisFacts,
+  batchAxis,
   type CommunicationAxis,
   type CommunicationPart,
   communicationAxes,
   communicationPart,
   communicationParts,
+  copyAxes,
   type DenseAxis,
   denseAxes,
   type ExpertAxis,
@@ -31,5 +33,12 @@ export {
   reductionAxes,
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
-export { type MeshCoordinates, ProcessMesh } from './process-mesh.js';
+export { isFirstOfStage, type MeshCoordinates, ProcessMesh } from './process-mesh.js';
 export type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from './sequences.js';
+export {
+  isCopySpreadOverShares,
+  type ShareOfBatch,
+  shareAmongGroups,
+  shareOfBatch,
+  wholeBatch,
+} from './share-of-batch.js';

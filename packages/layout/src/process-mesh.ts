@@ -31,6 +31,10 @@ function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   });
 }
 
+/** Tells whether coordinates are of the first rank of a pipeline stage. */
+export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
+  stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
+
 /**
  * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only:
  * it knows nothing of processes that run.
@@ -106,6 +110,14 @@ export class ProcessMesh {
       (ranks, move) =>
         ranks.flatMap((from) => Array.from({ length: move.size }, (_, at) => from + at * move.stride)),
       [first],
+    );
+  }
+
+  /** Returns the ranks of the stage of a rank that together with it hold one copy of a view's parameters. */
+  ranksOfCopy(rank: number, view: MeshView): readonly number[] {
+    return this.groupOf(
+      rank,
+      stageAxes(meshViews[view]).filter((axis) => !axisFacts[axis].isSummed),
     );
   }
 

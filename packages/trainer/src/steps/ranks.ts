@@ -1,5 +1,5 @@
 import { Tensor } from '@mtl/kernels';
-import { reductionAxes } from '@mtl/layout';
+import { batchAxis, reductionAxes, type ShareOfBatch, shareAmongGroups } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
@@ -28,17 +28,14 @@ export class Ranks {
     return this.#groups.world?.size ?? 1;
   }
 
-  get dataParallelRank(): number {
-    return this.#groups.dp?.rank ?? 0;
-  }
-
-  get dataParallelSize(): number {
-    return this.#groups.dp?.size ?? 1;
+  /** The samples of every batch that this rank computes. */
+  get shareOfBatch(): ShareOfBatch {
+    return shareAmongGroups(this.#groups);
   }
 
   /** True if this rank is the first of those that share every sequence. */
   get isFirstOfSequence(): boolean {
-    return reductionAxes.dense.every((axis) => axis === 'dp' || (this.#groups[axis]?.rank ?? 0) === 0);
+    return reductionAxes.dense.every((axis) => axis === batchAxis || (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /**
