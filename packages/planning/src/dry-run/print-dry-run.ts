@@ -7,6 +7,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
+import { axisFacts, denseAxes } from '@mtl/layout';
 import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
@@ -94,7 +95,7 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
 }
 
 /**
- * Which ranks a line is about: stages, and the tensor-parallel rank where another one of the stage differs.
+ * Which ranks a line is about: stages, and where in a stage a rank is of which another one differs.
  */
 function nameOf(
   group: readonly DryRunRank[],
@@ -102,7 +103,13 @@ function nameOf(
 ): string {
   const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
   const ofStage = ranks.filter(({ coordinates }) => coordinates.pp === first.pp);
-  if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
+  if (ofStage.some((rank) => !group.includes(rank))) {
+    const differing = denseAxes.filter((axis) =>
+      ofStage.some(({ coordinates }) => coordinates[axis] !== ofStage[0]!.coordinates[axis]),
+    );
+    const places = differing.map((axis) => `${axisFacts[axis].word} ${first[axis]}`);
+    return [`stage ${first.pp}`, ...places].join(', ');
+  }
   if (p === 1) return 'all';
   return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
 }

@@ -1,6 +1,6 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
 import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
-import { configurationOption, meshOfRun } from '@mtl/configuration/internal';
+import { configurationOption, meshOfRun, rankLike } from '@mtl/configuration/internal';
 import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -188,9 +188,10 @@ async function recordedPlan(
     ...(onRank === undefined ? {} : { onRank }),
   });
   const isOnGpu = configuration.parallel.device === 'cuda';
+  const mesh = meshOfRun(configuration.parallel);
   const memoryOf = new Map(
-    run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
-      `${coordinates.pp} ${coordinates.tp}`,
+    run.ranks.map(({ rank, coordinates, peakBytes, memoryByKind }) => [
+      rank,
       {
         memoryBytes: peakBytes,
         memoryByKind,
@@ -201,7 +202,7 @@ async function recordedPlan(
   return {
     model: run.model,
     unevenPeakBytes: run.unevenPeakBytes,
-    ranks: groupedRanks(configuration, (tp, pp) => memoryOf.get(`${pp} ${tp}`) ?? memoryOf.get(`${pp} 0`)!),
+    ranks: groupedRanks(configuration, (rank) => memoryOf.get(rankLike(mesh, rank))!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };
 }
@@ -214,8 +215,8 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
   return {
     model,
     prediction,
-    ranks: groupedRanks(configuration, (_, pp) => {
-      const memoryByKind = memories[pp]!;
+    ranks: groupedRanks(configuration, (_, stage) => {
+      const memoryByKind = memories[stage]!;
       const memoryBytes = Object.values(memoryByKind).reduce((sum: number, bytes: number) => sum + bytes, 0);
       return { memoryBytes, memoryByKind };
     }),
@@ -225,13 +226,13 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
 /** All ranks of the run; those that take the same together. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
-  memoryOf: (tp: number, pp: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
+  memoryOf: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
     const coordinates = mesh.coordinatesOf(rank);
-    const memory = memoryOf(coordinates.tp, coordinates.pp);
+    const memory = memoryOf(rank, coordinates.pp);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
     groups.set(key, group);

@@ -7,8 +7,9 @@ import {
   type SampleDataset,
   sampleMicroBatches,
 } from '@mtl/data';
-import { documentsOfSamples } from '@mtl/data/internal';
+import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
+import { wholeBatch } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { layersWithExperts } from '@mtl/run-parts/internal';
@@ -94,20 +95,20 @@ export function spikeGuardOf(
   });
 }
 
-/** Returns the samples that all data-parallel ranks together read in a step. */
+/** Returns the samples that all ranks together read in a step. */
 export function samplesOfStep(
   sampler: MicroBatchSamplerOptions,
   step: { readonly consumedSamples: number; readonly globalBatchSize: number },
 ): readonly number[] {
-  const { microBatchSize, dataParallelSize = 1 } = sampler;
+  const { microBatchSize } = sampler;
+  const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
     // epochs of the same samples as those of the ranks
-    epochMultiple: sampler.epochMultiple ?? microBatchSize * dataParallelSize,
+    epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
-    dataParallelRank: 0,
-    dataParallelSize: 1,
+    shareOfBatch: wholeBatch,
   });
   return Array.from({ length: step.globalBatchSize }, () => microBatches.next().value ?? []).flat();
 }
