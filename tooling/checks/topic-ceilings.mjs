@@ -3,8 +3,8 @@
  * Each slice that takes a topic out of a file lowers its number here; none rises.
  */
 export const ceilings = {
-  'strategy tensor': 53,
-  'strategy pipeline': 51,
+  'strategy tensor': 51,
+  'strategy pipeline': 47,
   'strategy data': 17,
   'store replicated': 16,
   'layer layer-norm': 30,

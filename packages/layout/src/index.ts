@@ -26,6 +26,7 @@ export {
   denseAxes,
   type ExpertAxis,
   isDenseAxis,
+  layerAxes,
   type MeshAxis,
   type MeshView,
   meshAxes,
@@ -33,7 +34,7 @@ export {
   reductionAxes,
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
-export { isFirstOfStage, type MeshCoordinates, ProcessMesh } from './process-mesh.js';
+export { isFirstOfStage, type MeshCoordinates, ProcessMesh, stageOf } from './process-mesh.js';
 export type { OwnRows, PackedSamplesOfBatch, SequencePartition, SequencesOfBatch } from './sequences.js';
 export {
   isCopySpreadOverShares,

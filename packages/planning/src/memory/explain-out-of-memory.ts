@@ -12,6 +12,7 @@ import {
   savingsOfLayout,
 } from '@mtl/configuration/internal';
 import { KernelError, MtlError } from '@mtl/errors';
+import { stageOf } from '@mtl/layout';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
@@ -78,11 +79,10 @@ function remedyOf(
 async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
   try {
     const mesh = meshOfRun(configuration.parallel);
-    const { pp: stage } = mesh.coordinatesOf(rank);
     const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
     const { model } = await dryRunModel(configuration);
-    const firstOfStage = mesh.rankOf({ pp: stage });
-    return (await dryRunRank(run, { rank: firstOfStage, model })).peakBytes;
+    const [firstOfStage] = mesh.ranksOfStage(stageOf(mesh.coordinatesOf(rank)));
+    return (await dryRunRank(run, { rank: firstOfStage!, model })).peakBytes;
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@ import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
 import { configurationOption, meshOfRun, rankLike } from '@mtl/configuration/internal';
 import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
+import { stageOf } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
 import {
@@ -195,7 +196,7 @@ async function recordedPlan(
       {
         memoryBytes: peakBytes,
         memoryByKind,
-        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[coordinates.pp]!, profile) : undefined,
+        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[stageOf(coordinates)]!, profile) : undefined,
       },
     ]),
   );
@@ -231,13 +232,13 @@ function groupedRanks(
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
-    const coordinates = mesh.coordinatesOf(rank);
-    const memory = memoryOf(rank, coordinates.pp);
+    const stage = stageOf(mesh.coordinatesOf(rank));
+    const memory = memoryOf(rank, stage);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
     groups.set(key, group);
     group.ranks.push(rank);
-    if (group.stages.at(-1) !== coordinates.pp) group.stages.push(coordinates.pp);
+    if (group.stages.at(-1) !== stage) group.stages.push(stage);
   }
   return [...groups.values()];
 }

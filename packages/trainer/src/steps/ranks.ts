@@ -1,5 +1,5 @@
 import { Tensor } from '@mtl/kernels';
-import { batchAxis, reductionAxes, type ShareOfBatch, shareAmongGroups } from '@mtl/layout';
+import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroups } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
@@ -43,7 +43,7 @@ export class Ranks {
    * their positions.
    */
   get isFirstOfStage(): boolean {
-    return (this.#groups.tp?.rank ?? 0) === 0;
+    return layerAxes.dense.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /** The sums of some numbers over all processes. */
