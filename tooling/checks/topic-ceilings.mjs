@@ -3,17 +3,16 @@
  * Each slice that takes a topic out of a file lowers its number here; none rises.
  */
 export const ceilings = {
-  'strategy tensor': 68,
-  'strategy pipeline': 54,
-  'strategy data': 42,
-  'strategy expert': 19,
+  'strategy tensor': 51,
+  'strategy pipeline': 47,
+  'strategy data': 17,
   'store replicated': 16,
   'layer layer-norm': 30,
   'layer rms-norm': 19,
   'layer gelu': 35,
   'layer swiglu': 22,
   'layer squared-relu': 18,
-  'field numLayers': 64,
+  'field numLayers': 63,
   'field hiddenSize': 66,
   'field ffnHiddenSize': 34,
   'field numAttentionHeads': 31,

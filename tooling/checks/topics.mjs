@@ -140,7 +140,9 @@ function readStrategies(parse) {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
+    // a flag is declared by a call that makes its schema
     const flags = nodesOf(source, ts.isPropertyAssignment)
+      .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)
       .filter((key) => ts.isStringLiteral(key) && key.text.includes('-'))
       .map((key) => wordsOf(key.text));
@@ -161,14 +163,16 @@ function readStrategies(parse) {
   });
 }
 
+/** A store is known by its name and by its class, which are in a file of its own. */
 function readStores(parse) {
   const list = parse(storesFile);
   const files = importsOf(list, storesFile);
-  return initializerOf(list, 'stores').properties.map((property) => {
-    const [made] = nodesOf(property, ts.isNewExpression).map(({ expression }) => expression.text);
-    const own = [storesFile, files.get(made)];
-    const words = [wordsOf(property.name.text), wordsOf(made)];
-    return { kind: 'store', name: property.name.text, words, isOwn: (path) => own.includes(path) };
+  return keysOf(initializerOf(list, 'stores')).map((name) => {
+    const file = files.get(name);
+    const classes = nodesOf(parse(file), ts.isClassDeclaration).map((declared) => declared.name.text);
+    const words = [name, ...classes.filter((each) => each.endsWith('Store'))].map(wordsOf);
+    const own = [storesFile, file];
+    return { kind: 'store', name, words, isOwn: (path) => own.includes(path) };
   });
 }
 

@@ -207,7 +207,7 @@ export async function train(where: Where, tamper?: Tamper): Promise<Curve> {
     microBatches: new NumMicroBatches({
       globalBatchSize: recipe.batchSize,
       microBatchSize: recipe.batchSize,
-      dataParallelSize: 1,
+      numShares: 1,
     }),
     device,
     batches: batches(),

@@ -23,15 +23,18 @@ export type { Dtype, LogicalTensor, ValueLimit } from './logical-tensor.js';
 export {
   type AxisFacts,
   axisFacts,
+  batchAxis,
   type CommunicationAxis,
   type CommunicationPart,
   communicationAxes,
   communicationPart,
   communicationParts,
+  copyAxes,
   type DenseAxis,
   denseAxes,
   type ExpertAxis,
   isDenseAxis,
+  layerAxes,
   type MeshAxis,
   type MeshView,
   meshAxes,
@@ -39,5 +42,12 @@ export {
   reductionAxes,
 } from './mesh-axes.js';
 export { axesOfCopies, axesOfPartialSums, type Placement } from './placement.js';
-export { type MeshCoordinates, ProcessMesh } from './process-mesh.js';
+export { isFirstOfStage, type MeshCoordinates, ProcessMesh, stageOf } from './process-mesh.js';
 export type { OwnRows, PackedSamplesOfBatch, SequencePartition } from './sequences.js';
+export {
+  isCopySpreadOverShares,
+  type ShareOfBatch,
+  shareAmongGroups,
+  shareOfBatch,
+  wholeBatch,
+} from './share-of-batch.js';

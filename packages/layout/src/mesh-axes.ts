@@ -87,6 +87,24 @@ export const reductionAxes = Object.fromEntries(
   Object.entries(meshViews).map(([view, axes]) => [view, axes.filter((axis) => axisFacts[axis].isSummed)]),
 ) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;
 
+/**
+ * The axes of every view along which processes of a pipeline stage hold different parts of its parameters.
+ */
+export const layerAxes = Object.fromEntries(
+  Object.entries(meshViews).map(([view, axes]) => [
+    view,
+    axes.filter((axis) => axis !== 'pp' && !axisFacts[axis].isSummed),
+  ]),
+) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;
+
+/** The axis of every view along which processes have copies of the parameters of the view. */
+export const copyAxes = { dense: 'dp', expert: 'edp' } as const satisfies Readonly<
+  Record<MeshView, MeshAxis>
+>;
+
+/** The axis along which processes take different samples of a batch; along others they have the same. */
+export const batchAxis: DenseAxis = 'dp';
+
 /** @throws ConfigurationError `MTL_MESH` for a name that is no axis */
 export function checkAxes(axes: readonly string[]): void {
   const known: readonly string[] = meshAxes;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type MeshAxis, meshViews } from './mesh-axes.js';
-import { ProcessMesh } from './process-mesh.js';
+import { isFirstOfStage, ProcessMesh, stageOf } from './process-mesh.js';
 
 const size = fc.integer({ min: 1, max: 4 });
 /** Meshes with experts over any two factors of a stage. */
@@ -113,4 +113,13 @@ describe('ProcessMesh', () => {
     expect(mesh.ranksOfStage(1)).toEqual(Array.from({ length: 12 }, (_, at) => 12 + at));
     expect([mesh.numShards('dense'), mesh.numShards('expert')]).toEqual([4, 8]);
   });
+});
+
+it('knows the ranks of a stage that hold one copy of a view, and the first rank of each stage', () => {
+  const mesh = new ProcessMesh({ tp: 2, dp: 2, pp: 2, etp: 1, ep: 2 });
+  expect(mesh.ranksOfCopy(6, 'dense')).toEqual([6, 7]);
+  expect(mesh.ranksOfCopy(5, 'expert')).toEqual([4, 5]);
+  const ranks = Array.from({ length: mesh.worldSize }, (_, rank) => mesh.coordinatesOf(rank));
+  expect(ranks.map(stageOf)).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
+  expect(ranks.map(isFirstOfStage)).toEqual([true, false, false, false, true, false, false, false]);
 });

@@ -4,6 +4,7 @@ import {
   checkAxes,
   type DenseAxis,
   denseAxes,
+  layerAxes,
   type MeshAxis,
   type MeshView,
   meshAxes,
@@ -30,6 +31,13 @@ function viewOf(axes: readonly MeshAxis[]): readonly MeshAxis[] {
     expected: `axes among ${views.map((each) => each.join(', ')).join(', or among ')}`,
   });
 }
+
+/** Returns the pipeline stage of a rank by its coordinates. */
+export const stageOf = ({ pp }: MeshCoordinates): number => pp;
+
+/** Tells whether coordinates are of the first rank of a pipeline stage. */
+export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
+  stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
 
 /**
  * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only:
@@ -107,6 +115,11 @@ export class ProcessMesh {
         ranks.flatMap((from) => Array.from({ length: move.size }, (_, at) => from + at * move.stride)),
       [first],
     );
+  }
+
+  /** Returns the ranks of the stage of a rank that together with it hold one copy of a view's parameters. */
+  ranksOfCopy(rank: number, view: MeshView): readonly number[] {
+    return this.groupOf(rank, layerAxes[view]);
   }
 
   /** Returns the ranks of a pipeline stage, ascending. */

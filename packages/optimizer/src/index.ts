@@ -18,11 +18,25 @@ export type {
   OptimizerStep,
   ParameterGroup,
 } from './optimizer.js';
-export { type CreateStoresOptions, createStores, type StoreName, stores } from './store/create-stores.js';
+export {
+  type CreateStoresOptions,
+  createStores,
+  type ShardingStrategy,
+  type StoreName,
+  shardingStrategies,
+  storeOfStrategy,
+  stores,
+} from './store/create-stores.js';
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { ownedPartsOf } from './store/flat-store.js';
 export { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
-export type { ParameterStore, StoreKind, StoreOptions } from './store/parameter-store.js';
+export type {
+  ListedStore,
+  ParameterStore,
+  StoreKind,
+  StoreOptions,
+  TrainingState,
+} from './store/parameter-store.js';
 export { ReplicatedStore } from './store/replicated-store.js';
 export { Zero1Store } from './store/zero1-store.js';
 export { type MatrixOfParameter, WholeMatrices } from './whole-matrices.js';

@@ -4,11 +4,16 @@ import { NumMicroBatches, type NumMicroBatchesOptions } from './num-micro-batche
 
 describe('NumMicroBatches', () => {
   it('cuts a constant global batch', () => {
-    const batches = new NumMicroBatches({ globalBatchSize: 24, microBatchSize: 4, dataParallelSize: 2 });
+    const batches = new NumMicroBatches({ globalBatchSize: 24, microBatchSize: 4, numShares: 2 });
     expect(batches.at(0)).toEqual({ globalBatchSize: 24, numMicroBatches: 3 });
     expect(batches.at(1e9)).toEqual({ globalBatchSize: 24, numMicroBatches: 3 });
     expect(batches.iterationsFor(100)).toBe(4);
     expect(batches.samplesAfter(4)).toBe(96);
+  });
+
+  it('takes the number of shares by its name of before', () => {
+    const batches = new NumMicroBatches({ globalBatchSize: 24, microBatchSize: 4, dataParallelSize: 2 });
+    expect(batches.at(0).numMicroBatches).toBe(3);
   });
 
   it("ramps up as in the help text of Megatron's flag", () => {
@@ -16,7 +21,7 @@ describe('NumMicroBatches', () => {
     const batches = new NumMicroBatches({
       globalBatchSize: 1024,
       microBatchSize: 8,
-      dataParallelSize: 1,
+      numShares: 1,
       rampup: { start: 16, increment: 8, samples: 300_000 },
     });
     const sizeAt = (samples: number): number => batches.at(samples).globalBatchSize;
@@ -33,7 +38,7 @@ describe('NumMicroBatches', () => {
     const batches = new NumMicroBatches({
       globalBatchSize: 8,
       microBatchSize: 1,
-      dataParallelSize: 2,
+      numShares: 2,
       rampup: { start: 2, increment: 2, samples: 30 },
     });
     // Intervals of 10 samples: steps of 2 at 0 2 4 6 8, of 4 at 10 14 18, of 6 at 22 28, full from 34.
@@ -44,7 +49,7 @@ describe('NumMicroBatches', () => {
   });
 
   it('counts the steps that are left of the samples, whatever the batches before', () => {
-    const sizes = { globalBatchSize: 8, microBatchSize: 1, dataParallelSize: 2 };
+    const sizes = { globalBatchSize: 8, microBatchSize: 1, numShares: 2 };
     const constant = new NumMicroBatches(sizes);
     expect(constant.iterationsFor(64, { iteration: 7, consumedSamples: 28 })).toBe(11);
     expect(constant.samplesAfter(11, { iteration: 7, consumedSamples: 28 })).toBe(60);
@@ -61,7 +66,7 @@ describe('NumMicroBatches', () => {
     const batches = new NumMicroBatches({
       globalBatchSize: 8,
       microBatchSize: 1,
-      dataParallelSize: 1,
+      numShares: 1,
       rampup: { start: 2, increment: 2, samples: 1000 },
     });
     expect(batches.iterationsFor(64)).toBe(32);
@@ -69,7 +74,7 @@ describe('NumMicroBatches', () => {
   });
 
   it('looks at the sizes of a ramp-up only while it is not over', () => {
-    const sizes = { globalBatchSize: 8, microBatchSize: 2, dataParallelSize: 4 };
+    const sizes = { globalBatchSize: 8, microBatchSize: 2, numShares: 4 };
     const rampup = { start: 2, increment: 2, samples: 30 };
     const goingOnAt = (consumedSamples: number) => new NumMicroBatches({ ...sizes, rampup, consumedSamples });
     expect(() => goingOnAt(0)).toThrow(/rampup.start 2 is not a multiple of 8/);
@@ -80,7 +85,7 @@ describe('NumMicroBatches', () => {
   });
 
   it('knows every number of micro-batches that a step will have', () => {
-    const sizes = { globalBatchSize: 16, microBatchSize: 2, dataParallelSize: 2 };
+    const sizes = { globalBatchSize: 16, microBatchSize: 2, numShares: 2 };
     expect(new NumMicroBatches(sizes).countsOfMicroBatches()).toEqual([4]);
     const rampup = { start: 4, increment: 4, samples: 40 };
     const batches = new NumMicroBatches({ ...sizes, rampup });
@@ -93,7 +98,7 @@ describe('NumMicroBatches', () => {
     const batches = new NumMicroBatches({
       globalBatchSize: 8,
       microBatchSize: 4,
-      dataParallelSize: 1,
+      numShares: 1,
       rampup: { start: 8, increment: 3, samples: 30 },
     });
     expect([0, 15, 30, 31].map((samples) => batches.at(samples).globalBatchSize)).toEqual([8, 8, 8, 8]);
@@ -102,7 +107,7 @@ describe('NumMicroBatches', () => {
   it('grows steadily, in whole micro-batches, from the start to the full size', () => {
     const options = fc.record({
       microBatchSize: fc.integer({ min: 1, max: 8 }),
-      dataParallelSize: fc.integer({ min: 1, max: 8 }),
+      numShares: fc.integer({ min: 1, max: 8 }),
       start: fc.integer({ min: 1, max: 8 }),
       increment: fc.integer({ min: 1, max: 8 }),
       increments: fc.integer({ min: 0, max: 40 }),
@@ -110,12 +115,12 @@ describe('NumMicroBatches', () => {
     });
     fc.assert(
       fc.property(options, fc.nat(120_000), (given, consumed) => {
-        const unit = given.microBatchSize * given.dataParallelSize;
+        const unit = given.microBatchSize * given.numShares;
         const globalBatchSize = (given.start + given.increment * given.increments) * unit;
         const batches = new NumMicroBatches({
           globalBatchSize,
           microBatchSize: given.microBatchSize,
-          dataParallelSize: given.dataParallelSize,
+          numShares: given.numShares,
           rampup: { start: given.start * unit, increment: given.increment * unit, samples: given.samples },
         });
         const now = batches.at(consumed);
@@ -131,9 +136,11 @@ describe('NumMicroBatches', () => {
 });
 
 describe('batch sizes that cannot be', () => {
-  const sizes = { globalBatchSize: 64, microBatchSize: 4, dataParallelSize: 2 };
+  const sizes = { globalBatchSize: 64, microBatchSize: 4, numShares: 2 };
 
-  it.each<[string, Partial<NumMicroBatchesOptions>, string, RegExp, RegExp]>([
+  it.each<
+    [string, Partial<Extract<NumMicroBatchesOptions, { readonly numShares: number }>>, string, RegExp, RegExp]
+  >([
     [
       'a global batch between two multiples',
       { globalBatchSize: 30 },

@@ -10,18 +10,31 @@ export interface BatchSizeRampup {
   readonly samples: number;
 }
 
-export interface NumMicroBatchesOptions {
-  /** Samples per optimizer step over all data-parallel ranks, once ramp-up is over. */
+interface BatchOptions {
+  /** Samples per optimizer step over all ranks, once ramp-up is over. */
   readonly globalBatchSize: number;
-  /** Samples per forward pass on one data-parallel rank. */
+  /** Samples per forward pass on one rank. */
   readonly microBatchSize: number;
-  readonly dataParallelSize: number;
   readonly rampup?: BatchSizeRampup;
   /**
    * Samples consumed before the run goes on: a ramp-up that is over by then is not looked at. Default: 0.
    */
   readonly consumedSamples?: number | undefined;
 }
+
+export type NumMicroBatchesOptions = BatchOptions &
+  (
+    | {
+        /** The equal shares of a batch, each of which ranks of their own compute (`ShareOfBatch`). */
+        readonly numShares: number;
+        readonly dataParallelSize?: undefined;
+      }
+    | {
+        readonly numShares?: undefined;
+        /** @deprecated `numShares` */
+        readonly dataParallelSize: number;
+      }
+  );
 
 /** A point of a training run, by its steps and by its samples. */
 export interface BatchPosition {
@@ -32,36 +45,37 @@ export interface BatchPosition {
 
 /** The batches of one step. */
 interface StepBatch {
-  /** Samples of the step over all data-parallel ranks. */
+  /** Samples of the step over all ranks. */
   readonly globalBatchSize: number;
-  /** Micro-batches that each data-parallel rank accumulates. */
+  /** Micro-batches of each share of the batch, which its ranks accumulate. */
   readonly numMicroBatches: number;
 }
 
 /**
  * Divides a global batch into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
- * calculator: m = global batch / (micro-batch x data-parallel size), and an optional ramp-up that grows the
+ * calculator: m = global batch / (micro-batch x shares of a batch), and an optional ramp-up that grows the
  * global batch by `increment` at equal intervals of consumed samples. Every size that is still to come is
  * checked here, before the first step, instead of when it is reached.
  */
 export class NumMicroBatches {
-  readonly #options: NumMicroBatchesOptions;
+  readonly #options: BatchOptions & { readonly numShares: number };
   readonly #samplesPerMicroStep: number;
 
   /** @throws ConfigurationError `MTL_BATCH_SIZE` or `MTL_RAMPUP_BATCH_SIZE` with the nearest valid values. */
   constructor(options: NumMicroBatchesOptions) {
-    const { globalBatchSize, microBatchSize, dataParallelSize, rampup, consumedSamples = 0 } = options;
+    const { globalBatchSize, microBatchSize, rampup, consumedSamples = 0 } = options;
+    const numShares = options.numShares ?? options.dataParallelSize;
     checkCount('globalBatchSize', globalBatchSize);
     checkCount('microBatchSize', microBatchSize);
-    checkCount('the data-parallel size', dataParallelSize);
+    checkCount('the data-parallel size', numShares);
     if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
-    this.#samplesPerMicroStep = microBatchSize * dataParallelSize;
+    this.#samplesPerMicroStep = microBatchSize * numShares;
     // batches never shrink: from one of the full size on, all are of it
     const isOver = sizeAt(consumedSamples, { globalBatchSize, rampup }) === globalBatchSize;
     this.#options = {
       globalBatchSize,
       microBatchSize,
-      dataParallelSize,
+      numShares,
       ...(isOver || rampup === undefined ? {} : { rampup }),
     };
     this.#checkDivides('globalBatchSize', globalBatchSize);
@@ -136,13 +150,12 @@ export class NumMicroBatches {
   #checkDivides(name: string, value: number): void {
     const divisor = this.#samplesPerMicroStep;
     if (value % divisor === 0) return;
-    const { microBatchSize, dataParallelSize } = this.#options;
+    const { microBatchSize, numShares } = this.#options;
     const nearest = nearestMultiples(divisor, value);
-    const otherWay =
-      value % dataParallelSize === 0 ? `, or a microBatchSize that divides ${value / dataParallelSize}` : '';
+    const otherWay = value % numShares === 0 ? `, or a microBatchSize that divides ${value / numShares}` : '';
     throw new ConfigurationError(
       'MTL_BATCH_SIZE',
-      `${name} ${value} is not a multiple of ${divisor} (microBatchSize ${microBatchSize} x data-parallel size ${dataParallelSize})`,
+      `${name} ${value} is not a multiple of ${divisor} (microBatchSize ${microBatchSize} x data-parallel size ${numShares})`,
       {
         expected: nearest.join(' or '),
         remedy: `use ${nearest.at(-1)}${otherWay}`,
@@ -159,7 +172,7 @@ export class NumMicroBatches {
 
 const start: BatchPosition = { iteration: 0, consumedSamples: 0 };
 
-type BatchSizes = Pick<NumMicroBatchesOptions, 'globalBatchSize'> & {
+type BatchSizes = Pick<BatchOptions, 'globalBatchSize'> & {
   readonly rampup?: BatchSizeRampup | undefined;
 };
 
@@ -175,7 +188,7 @@ function sizeAt(consumedSamples: number, { globalBatchSize, rampup }: BatchSizes
 
 function checkRampup(
   { start, increment, samples }: BatchSizeRampup,
-  { globalBatchSize }: Pick<NumMicroBatchesOptions, 'globalBatchSize'>,
+  { globalBatchSize }: Pick<BatchOptions, 'globalBatchSize'>,
 ): void {
   checkCount('rampup.start', start);
   checkCount('rampup.increment', increment);

@@ -1,4 +1,5 @@
 import type { Device } from '@mtl/kernels';
+import { shareAmongGroups } from '@mtl/layout';
 import { LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { Pipeline } from '@mtl/pipeline';
 import type { TrainerExtension } from './extensions/trainer-extension.js';
@@ -25,12 +26,12 @@ export interface TrainerOptions<Batch> {
   readonly decoupledLearningRate?: LearningRate | undefined;
   /** Default: losses are not scaled. */
   readonly lossScaler?: LossScaler;
-  /** Default: in each step one micro-batch of one sample on each data-parallel rank. */
+  /** Default: in each step one micro-batch of one sample for each share of a batch. */
   readonly microBatches?: NumMicroBatches;
   /** Default: cpu. */
   readonly device?: Device;
   /**
-   * This data-parallel rank's micro-batches one after the other, from the first sample not yet consumed; on
+   * The micro-batches of this rank's share one after the other, from the first sample not yet consumed; on
    * all stages of a pipeline as many.
    */
   readonly batches: AsyncIterator<Batch>;
@@ -72,8 +73,8 @@ interface Defaults {
 /** The options with the defaults of what they leave out. */
 export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
   const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
-  const dataParallelSize = options.optimizer.groups.dp?.size ?? 1;
-  const oneSample = { globalBatchSize: dataParallelSize, microBatchSize: 1, dataParallelSize };
+  const { count: numShares } = shareAmongGroups(options.optimizer.groups);
+  const oneSample = { globalBatchSize: numShares, microBatchSize: 1, numShares };
   return {
     ...options,
     learningRate: typeof learningRate === 'number' ? () => learningRate : learningRate,

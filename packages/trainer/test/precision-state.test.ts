@@ -58,7 +58,7 @@ function build(progress?: TrainingProgress) {
     sequenceLength: 2,
     flopsPerSample: 1,
     learningRate: () => 0.05,
-    microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
+    microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, numShares: 1 }),
     batches: batches(),
     losses: [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
     trainIterations: 8,

@@ -15,6 +15,11 @@ it('sums numbers of all ranks, finds the largest of each, and gathers them by ra
 
 it('is a process alone without groups', () => {
   const ranks = new Ranks({ groups: {} });
-  expect(ranks).toMatchObject({ rank: 0, size: 1, dataParallelSize: 1, isFirstOfSequence: true });
+  expect(ranks).toMatchObject({
+    rank: 0,
+    size: 1,
+    shareOfBatch: { index: 0, count: 1 },
+    isFirstOfSequence: true,
+  });
   expect([ranks.sum([4]), ranks.maximum([4]), ranks.ofEveryRank(4)]).toEqual([[4], [4], [4]]);
 });

@@ -74,7 +74,7 @@ async function run(options: RunOptions) {
     sequenceLength: 2,
     flopsPerSample: 100,
     learningRate: ({ numUpdates }) => 0.05 / (1 + numUpdates),
-    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: 1 }),
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, numShares: 1 }),
     batches: batches(),
     losses: [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
     trainIterations,

@@ -91,7 +91,7 @@ function build(options: BuildOptions = {}) {
       flopsPerSample: 100,
       learningRate: options.rate ?? (() => 0.05),
       decoupledLearningRate: options.decoupledRate,
-      microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, dataParallelSize: 1 }),
+      microBatches: new NumMicroBatches({ globalBatchSize: 4, microBatchSize: 1, numShares: 1 }),
       batches: options.batches ?? batches(options.progress?.consumedSamples),
       losses: options.losses ?? [{ name: 'lm_loss', per: 'token', count: ({ tokens }) => tokens.length }],
       trainIterations: options.trainIterations ?? 10,

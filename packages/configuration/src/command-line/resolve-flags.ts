@@ -23,6 +23,7 @@ import {
   tokenizerFlagNames,
 } from '../schema/flag-schema.js';
 import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
+import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
 /** The flags of a run as --load or --load-hf knows them. Plain data, which ranks broadcast. */
@@ -123,6 +124,7 @@ const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
   mscale: ['yarn-attention-factor'],
   'mscale-all-dim': ['yarn-attention-factor'],
   'yarn-attention-factor': ['mscale', 'mscale-all-dim'],
+  ...(displacedByStrategies as Partial<Record<FlagName, readonly FlagName[]>>),
 };
 
 type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
@@ -151,7 +153,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
     [givenBy, [...given]],
   ];
   const { values, sources } = layOver(layers);
-  replaceDistMuon({ values, sources, asked });
+  replaceImplied({ values, sources, asked });
   keepBelowPeak({ values, sources, preset });
   return {
     values: Object.freeze(Object.fromEntries(values)) as Flags,
@@ -210,28 +212,32 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Megatron-LM's old name of Muon with the distributed optimizer. */
-function replaceDistMuon(options: {
+/** Replaces old names of Megatron-LM's that mean a switch as well by what they mean. */
+function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
   readonly asked: ReadonlyMap<FlagName, unknown>;
 }): void {
   const { values, sources, asked } = options;
-  if (values.get('optimizer') !== 'dist_muon') return;
-  if (asked.get('use-distributed-optimizer') === false) {
-    throw new ConfigurationError(
-      'MTL_FLAG_CONFLICT',
-      '--optimizer dist_muon and --no-use-distributed-optimizer contradict each other',
-      {
-        expected: '--optimizer dist_muon, which means --optimizer muon --use-distributed-optimizer',
-        remedy: 'use --optimizer muon for Muon without the distributed optimizer',
-        details: { flags: ['optimizer', 'use-distributed-optimizer'] },
-      },
-    );
+  for (const { value, instead, without, ...names } of impliedSwitches) {
+    const [flag, turnsOn] = [names.flag as FlagName, names.turnsOn as FlagName];
+    if (values.get(flag) !== value) continue;
+    const written = `--${flag} ${value}`;
+    if (asked.get(turnsOn) === false) {
+      throw new ConfigurationError(
+        'MTL_FLAG_CONFLICT',
+        `${written} and --no-${turnsOn} contradict each other`,
+        {
+          expected: `${written}, which means --${flag} ${instead} --${turnsOn}`,
+          remedy: without,
+          details: { flags: [flag, turnsOn] },
+        },
+      );
+    }
+    values.set(flag, instead);
+    values.set(turnsOn, true);
+    sources.set(turnsOn, `${sources.get(flag)}: ${written}`);
   }
-  values.set('optimizer', 'muon');
-  values.set('use-distributed-optimizer', true);
-  sources.set('use-distributed-optimizer', `${sources.get('optimizer')}: --optimizer dist_muon`);
 }
 
 /** A lowest learning rate that only the preset asks for gives way to a peak below it. */

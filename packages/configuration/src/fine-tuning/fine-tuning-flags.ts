@@ -7,7 +7,7 @@ import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
 import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { recomputeFlags, trainingFlags } from '../flags/training-flags.js';
 import type { OptionsOf } from '../options/run-options.js';
-import { bertFlags, parallelFlags, schemaOf } from '../schema/flag-schema.js';
+import { bertFlags, parallelFlagsOfTasks, schemaOf } from '../schema/flag-schema.js';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
@@ -135,24 +135,13 @@ const withDefaults = {
   }),
 };
 
-/** A BERT has no experts, and the heads of tasks read rows of whole sequences. */
-const {
-  'context-parallel-size': _contextSize,
-  'cp-comm-type': _contextCommunication,
-  'hierarchical-context-parallel-sizes': _contextLevels,
-  'expert-model-parallel-size': _expertSize,
-  'expert-tensor-parallel-size': _expertTensorSize,
-  'moe-token-dispatcher-type': _dispatcher,
-  ...parallelFlagsOfBert
-} = parallelFlags;
-
 /** The flags of devices, layout, recomputation and services, which mean what they do in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
-  ...parallelFlagsOfBert,
+  ...parallelFlagsOfTasks,
   // not chosen by the model here
-  threads: redescribed(parallelFlags.threads, {
+  threads: redescribed(parallelFlagsOfTasks.threads, {
     description: 'CPU threads per process.',
     defaultText: "its share of the host's cores",
   }),

@@ -39,6 +39,8 @@ export interface FlagFacts {
   readonly defaultText?: string;
   /** Words of errors for the values that it takes. Default: made from its range. */
   readonly expected?: string;
+  /** Choices of other programs that it does not take, and what to do instead. */
+  readonly otherChoices?: Readonly<Record<string, string>>;
   /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
@@ -54,7 +56,7 @@ export type Learning = true | ((settings: SettingsInForce) => unknown);
 /** The facts of every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
-interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical'> {
+interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices'> {
   readonly placeholder?: string;
   readonly default?: Value;
   readonly defaultText?: string;

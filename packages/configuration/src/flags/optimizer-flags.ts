@@ -1,3 +1,4 @@
+import { helpOfImpliedSwitches } from '../strategies/strategies.js';
 import {
   choice,
   count,
@@ -51,7 +52,7 @@ export const muonFlags = {
 export const optimizerFlags = {
   optimizer: choice(
     ['adam', 'adamw', 'muon', 'dist_muon'],
-    'AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else; dist_muon means --optimizer muon --use-distributed-optimizer.',
+    `AdamW (both names), or Muon for the matrices of hidden layers and AdamW for everything else; ${helpOfImpliedSwitches('optimizer')}.`,
     { default: 'adam', learning: ({ optimizer }) => (optimizer.muon === undefined ? 'adam' : 'muon') },
   ),
   ...muonFlags,

@@ -1,4 +1,5 @@
 import { recomputableModules } from '@mtl/models/internal';
+import { flagsThatDivideModel } from '../strategies/strategies.js';
 import {
   choice,
   choices,
@@ -104,6 +105,6 @@ export const dryRunFlags = {
     'Computes nothing: builds the run and its first step for each kind of rank in this one process, and prints memory, FLOPs and communication, or what is wrong. Reads no data, writes nothing.',
   ),
   'num-processes': count('With --dry-run: processes of the run.', {
-    defaultText: '--tensor-model-parallel-size x --pipeline-model-parallel-size',
+    defaultText: flagsThatDivideModel.map((name) => `--${name}`).join(' x '),
   }),
 };

@@ -15,7 +15,7 @@ import {
 import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
 import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { dryRunFlags, recomputeFlags, spikeFlags, trainingFlags } from '../flags/training-flags.js';
-import { strategyFlags } from '../strategies/strategies.js';
+import { aliasesOfStrategies, strategyFlags, strategyFlagsOfTasks } from '../strategies/strategies.js';
 
 /** The flags that only a BERT has: its architecture and its samples. */
 export const bertFlags = {
@@ -26,8 +26,8 @@ export const bertFlags = {
   }),
 };
 
-/** The flags of where the model runs and how it is sharded over processes. */
-export const parallelFlags = {
+/** The flags of where the model runs, before those of how it is sharded. */
+const deviceFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
     'With --device cuda: matmuls of float32 in TF32, faster and with 10 bits of mantissa.',
@@ -46,7 +46,10 @@ export const parallelFlags = {
     defaultText:
       'what the checkpoint was trained with; else by the size of the model and the cores that are free',
   }),
-  ...strategyFlags,
+};
+
+/** The flags of communication, after those of how a model is sharded. */
+const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
     {
@@ -54,6 +57,12 @@ export const parallelFlags = {
     },
   ),
 };
+
+/** The flags of where the model runs and how it is sharded over processes. */
+export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicationFlags };
+
+/** `parallelFlags` for models with heads of tasks. */
+export const parallelFlagsOfTasks = { ...deviceFlags, ...strategyFlagsOfTasks, ...communicationFlags };
 
 /** The flags of what a run begins with, saves and leaves. */
 export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
@@ -175,7 +184,7 @@ export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'override-lr-scheduler': { flag: 'override-opt-param-scheduler' },
   'use-checkpoint-lr-scheduler': { flag: 'use-checkpoint-opt-param-scheduler' },
   'muon-use-nesterov': { flag: 'muon-nesterov' },
-  'model-parallel-size': { flag: 'tensor-model-parallel-size' },
+  ...aliasesOfStrategies,
 };
 
 export function findFlagAlias(name: string): FlagAlias | undefined {

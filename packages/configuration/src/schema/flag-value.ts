@@ -34,8 +34,9 @@ export function readFlagValue(given: GivenValue): unknown {
   const result = schemaIn(given).safeParse(value);
   if (result.success) return result.data;
   const words = wordsOf(given);
+  const own = factsIn(given).otherChoices ?? {};
   const known = words
-    .map((word) => (typeof word === 'string' ? otherChoices[`${name} ${word}`] : undefined))
+    .map((word) => (typeof word === 'string' ? (own[word] ?? otherChoices[`${name} ${word}`]) : undefined))
     .find((text) => text !== undefined);
   const remedy = known ?? nearestChoice(given);
   const written = isTyped ? typedText(given.value) : words.map(String).join(' ');
@@ -181,8 +182,6 @@ const otherChoices: Readonly<Record<string, string>> = {
   'muon-coefficient-type cubic5': asKnownCoefficients,
   'moe-router-load-balancing-type sinkhorn': asBalanced,
   'moe-router-load-balancing-type quantile_balancing': asBalanced,
-  'moe-token-dispatcher-type flex':
-    'write --moe-token-dispatcher-type alltoall: the kernels of flex are not here',
   'tokenizer-type SentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type GPTSentencePieceTokenizer': asTokenizerJson,
   'tokenizer-type Llama2Tokenizer': asTokenizerJson,

@@ -1,5 +1,6 @@
 import { type ContextCommunication, contextPartition } from '@mtl/context-parallel';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { refused } from '../command-line/megatron/megatron-flag.js';
 import { choices, count, counts } from '../flags/flag-kinds.js';
 import {
   greatestCommonDivisor,
@@ -37,6 +38,13 @@ export const contextParallelFlags = {
     'Processes that exchange heads, and blocks of these in a ring, with --cp-comm-type a2a+p2p: two sizes whose product is --context-parallel-size.',
     'N M',
   ),
+};
+
+/** Words of the answer to flags that give samples different numbers of processes. */
+export const sameProcesses = {
+  what: 'samples that each have as many processes as they need',
+  why: 'all samples have the same processes',
+  instead: 'use --context-parallel-size',
 };
 
 type Call = StrategyCall<typeof contextParallelFlags>;
@@ -108,6 +116,11 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       cpCommType,
       ...(levels === undefined ? {} : { hierarchicalContextParallelSizes: levels }),
     };
+  },
+  megatron: {
+    flags: refused(sameProcesses.why, sameProcesses.instead, {
+      'hybrid-context-parallel': sameProcesses.what,
+    }),
   },
   groups: ({ mesh, fields: { hierarchicalContextParallelSizes: levels } }) => {
     if (mesh.sizes.cp === 1) return {};

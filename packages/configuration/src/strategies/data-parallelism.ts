@@ -1,22 +1,170 @@
 import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, reductionAxes } from '@mtl/layout';
-import { toggle } from '../flags/flag-kinds.js';
-import { type AxisSize, numAlong, strategy } from './strategy.js';
+import {
+  type ListedStore,
+  type ShardingStrategy,
+  shardingStrategies,
+  storeOfStrategy,
+  stores,
+  type TrainingState,
+} from '@mtl/optimizer';
+import { idle, idleSetting, only, refused } from '../command-line/megatron/megatron-flag.js';
+import { choice, toggle } from '../flags/flag-kinds.js';
+import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
 
 export interface DataParallelConfiguration {
   /** worldSize / (tensor x context x pipeline). */
   readonly dataParallelSize: number;
+  /** The store of parameters, by Megatron-LM's name of what ranks that sum gradients divide. */
+  readonly dataParallelShardingStrategy: ShardingStrategy;
+  /** True if that store divides the optimizer's state. */
   readonly useDistributedOptimizer: boolean;
   readonly overlapGradReduce: boolean;
   readonly overlapParamGather: boolean;
 }
 
+const wordsOfStates: Readonly<Record<TrainingState, string>> = {
+  parameters: 'parameters',
+  gradients: 'gradients',
+  optimizer: 'optimizer state',
+};
+
+/** Returns what each store divides: `no_shard nothing, optim optimizer state`. */
+const helpOfStores = (): string =>
+  Object.values<ListedStore>(stores)
+    .map(({ shardingStrategy, divides }) => {
+      const states = divides.map((state) => wordsOfStates[state]);
+      return `${shardingStrategy} ${states.join(' and ') || 'nothing'}`;
+    })
+    .join(', ');
+
+const notYet = (what: string): string =>
+  `dividing ${what} is not there yet: use --data-parallel-sharding-strategy optim, which divides optimizer state`;
+
 const flags = {
   'use-distributed-optimizer': toggle('Splits optimizer state over the data-parallel ranks.'),
+  'data-parallel-sharding-strategy': choice(
+    shardingStrategies as readonly [ShardingStrategy, ...ShardingStrategy[]],
+    `What the data-parallel ranks divide: ${helpOfStores()}.`,
+    {
+      defaultText: 'no_shard, or optim with --use-distributed-optimizer',
+      otherChoices: {
+        optim_grads: notYet('gradients'),
+        optim_grads_params: notYet('gradients and parameters'),
+      },
+    },
+  ),
   'overlap-grad-reduce': toggle('Reduces gradients over data-parallel ranks while the backward pass runs.'),
   'overlap-param-gather': toggle(
     'Gathers updated parameters while the forward pass runs; needs --use-distributed-optimizer.',
   ),
+};
+
+/**
+ * Tells whether ranks divide the state of the optimizer: a distributed optimizer, whatever else they divide.
+ */
+const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
+
+/**
+ * The stores that one switch chooses: of those with a distributed optimizer, or without, what divides least.
+ */
+const storeOfSwitch = (isDistributed: boolean): ListedStore =>
+  Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
+
+/** Returns the flags that ask for a store. */
+function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
+  if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
+  if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
+  return { 'data-parallel-sharding-strategy': shardingStrategy };
+}
+
+/** Returns a store by the keys of JSON: the switch, and the name of one that the switch does not choose. */
+function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
+  const distributedOptimizer = dividesState(store);
+  const isOfSwitch = storeOfSwitch(distributedOptimizer) === store;
+  return {
+    distributedOptimizer,
+    ...(isOfSwitch ? {} : { dataParallelShardingStrategy: store.shardingStrategy }),
+  };
+}
+
+/** Returns what a store is in texts; undefined for the usual one. */
+function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
+  if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return undefined;
+  return shardingStrategy === storeOfSwitch(true).shardingStrategy
+    ? 'distributed optimizer'
+    : shardingStrategy;
+}
+
+/** Flags of Megatron-LM about copies of a model, what they divide and the samples that they read. */
+const megatronFlags = {
+  'ddp-impl': only(
+    ['local', 'torch'],
+    'the implementation of data parallelism, in old versions',
+    'there is one implementation',
+  ),
+  'num-distributed-optimizer-instances': only(
+    ['1'],
+    'replicas of the distributed optimizer',
+    'optimizer state is split over all data-parallel ranks',
+  ),
+  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
+    'use-torch-fsdp2': 'fully sharded data parallelism',
+    'use-megatron-fsdp': 'fully sharded data parallelism',
+    'use-custom-fsdp': 'fully sharded data parallelism',
+    'enable-full-sharding-in-hsdp': 'fully sharded data parallelism',
+    'zero-stage': "the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)",
+  }),
+  ...refused(
+    'optimizer state stays on the device',
+    'use --use-distributed-optimizer to divide it over ranks',
+    {
+      'optimizer-cpu-offload': 'optimizer state on the host',
+      'optimizer-offload-fraction': 'optimizer state on the host',
+      'offload-optimizer-states': 'optimizer state on the host',
+      'overlap-cpu-optimizer-d2h-h2d': 'optimizer state on the host',
+      'use-torch-optimizer-for-cpu-offload': 'optimizer state on the host',
+      'cpu-optimizer': 'optimizer state on the host',
+    },
+  ),
+  ...idle('ranks that share no part of the model are data-parallel by default', {
+    'use-distributed-data-parallel': 'data parallelism',
+  }),
+  ...refused(
+    'the distributed optimizer divides the state of Muon evenly',
+    'use --use-distributed-optimizer',
+    {
+      'use-layer-wise-distributed-optimizer': 'a distributed optimizer of whole matrices',
+    },
+  ),
+  ...refused(
+    'every global batch is trained with exactly the size that is asked for',
+    'make --global-batch-size a multiple of --micro-batch-size times the data-parallel size',
+    { 'decrease-batch-size-if-needed': 'a global batch made smaller until it divides' },
+  ),
+  ...idleSetting('every data-parallel rank always reads its own samples alone', {
+    'data-sharding': 'who reads which sample',
+  }),
+  ...idle('every data-parallel rank always reads its own samples alone', {
+    'no-data-sharding': 'who reads which sample',
+  }),
+  ...refused('weights and dropout follow from --seed and the global coordinates alone', 'leave it out', {
+    'data-parallel-random-init': 'other initial weights on each rank',
+  }),
+  ...refused('it is not measured', 'see --metrics-jsonl for what is', {
+    'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
+  }),
+  ...idle('the schedule and the layers decide what overlaps', {
+    'overlap-param-gather-with-optimizer-step': 'overlapped gathers',
+  }),
+};
+
+const megatronFamilies = {
+  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
+    'fsdp-': 'fully sharded data parallelism',
+    'torch-fsdp2-': 'fully sharded data parallelism',
+    'megatron-fsdp-': 'fully sharded data parallelism',
+  }),
 };
 
 /** Copies of a model that share a batch, and with a distributed optimizer its state (ZeRO-1). */
@@ -30,14 +178,25 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
   sharing: { help: {}, configure: () => ({ dataParallelSize: 1 }) },
   configure: ({ flags: given, worldSize, axes, notices }) => {
     const dataParallelSize = copiesIn(worldSize, axes);
-    for (const name of Object.keys(flags) as (keyof typeof flags)[]) {
-      if (
-        given.required(name) &&
-        dataParallelSize * numAlong(axes.filter(({ axis }) => axisFacts[axis].isSummed)) === 1
-      )
-        notices.push(`--${name} has no effect with one data-parallel rank`);
+    const store = storeBy(given);
+    const useDistributedOptimizer = dividesState(store);
+    const [overlapGradReduce, overlapParamGather] = [
+      given.required('overlap-grad-reduce'),
+      given.required('overlap-param-gather'),
+    ];
+    if (dataParallelSize * numAlong(axes.filter(({ axis }) => axisFacts[axis].isSummed)) === 1) {
+      const asked = {
+        'use-distributed-optimizer': given.required('use-distributed-optimizer'),
+        'data-parallel-sharding-strategy':
+          given.get('data-parallel-sharding-strategy') !== undefined && store.divides.length > 0,
+        'overlap-grad-reduce': overlapGradReduce,
+        'overlap-param-gather': overlapParamGather,
+      };
+      for (const [name, isAsked] of Object.entries(asked)) {
+        if (isAsked) notices.push(`--${name} has no effect with one data-parallel rank`);
+      }
     }
-    if (given.required('overlap-param-gather') && !given.required('use-distributed-optimizer')) {
+    if (overlapParamGather && !useDistributedOptimizer) {
       given.needs(
         'overlap-param-gather',
         '--use-distributed-optimizer',
@@ -46,13 +205,84 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     }
     return {
       dataParallelSize,
-      useDistributedOptimizer: given.required('use-distributed-optimizer'),
-      overlapGradReduce: given.required('overlap-grad-reduce'),
-      overlapParamGather: given.required('overlap-param-gather'),
+      dataParallelShardingStrategy: store.shardingStrategy as ShardingStrategy,
+      useDistributedOptimizer,
+      overlapGradReduce,
+      overlapParamGather,
     };
   },
   groups: () => ({ dp: ['dp'], dense: reductionAxes.dense, expert: reductionAxes.expert }),
+  settings: [
+    {
+      key: 'dataParallelShardingStrategy',
+      changesPasses: false,
+      choices: (sizes) =>
+        reductionAxes.dense.every((axis) => sizes[axis] === 1)
+          ? shardingStrategies.slice(0, 1)
+          : shardingStrategies.toReversed(),
+      givenBy: ['data-parallel-sharding-strategy', 'use-distributed-optimizer'],
+      given: (flag, value) =>
+        flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value,
+      flags: (value) => flagsOfStore(storeOfStrategy(value as ShardingStrategy)),
+      recorded: (value) => recordedStore(storeOfStrategy(value as ShardingStrategy)),
+      words: (value) => wordsOfStore(storeOfStrategy(value as ShardingStrategy)),
+    },
+  ],
+  savings: [
+    {
+      flag: 'use-distributed-optimizer',
+      costs: 'nothing',
+      values: ({ fields, sizes }) => (!fields.useDistributedOptimizer && sizes.dp > 1 ? [true] : []),
+    },
+  ],
+  undivided: {
+    dataParallelShardingStrategy: storeOfSwitch(false).shardingStrategy as ShardingStrategy,
+    useDistributedOptimizer: false,
+    overlapGradReduce: false,
+    overlapParamGather: false,
+  },
+  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+    store: storeOfStrategy(dataParallelShardingStrategy),
+    overlapGradientReduction: overlapGradReduce,
+    flagOfReduction: 'overlap-grad-reduce',
+    overlapParameterGather: overlapParamGather,
+  }),
+  displaces: {
+    'use-distributed-optimizer': ['data-parallel-sharding-strategy'],
+    'data-parallel-sharding-strategy': ['use-distributed-optimizer'],
+  },
+  impliedBy: [
+    {
+      flag: 'optimizer',
+      value: 'dist_muon',
+      instead: 'muon',
+      turnsOn: 'use-distributed-optimizer',
+      without: 'use --optimizer muon for Muon without the distributed optimizer',
+    },
+  ],
+  megatron: { flags: megatronFlags, families: megatronFamilies },
 });
+
+/**
+ * Returns the store that the flags ask for.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` where the two flags say different things
+ */
+function storeBy(given: FlagsOf<typeof flags>): ListedStore {
+  const isDistributed = given.required('use-distributed-optimizer');
+  const name = given.get('data-parallel-sharding-strategy');
+  if (name === undefined) return storeOfSwitch(isDistributed);
+  const store = storeOfStrategy(name);
+  const isSaid = isDistributed || !given.isDefault('use-distributed-optimizer');
+  if (isSaid && isDistributed !== dividesState(store)) {
+    given.conflict({
+      flags: ['use-distributed-optimizer', 'data-parallel-sharding-strategy'],
+      why: `${name} ${isDistributed ? 'divides no' : 'divides'} optimizer state over ranks`,
+      remedy: `leave one of them out; --data-parallel-sharding-strategy ${storeOfSwitch(isDistributed).shardingStrategy} means --${isDistributed ? '' : 'no-'}use-distributed-optimizer`,
+    });
+  }
+  return store;
+}
 
 /** Returns how many models the processes are, each split along these axes. */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {

@@ -1,4 +1,5 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { refused } from '../command-line/megatron/megatron-flag.js';
 import { choice, count } from '../flags/flag-kinds.js';
 import {
   type AxisSize,
@@ -32,7 +33,10 @@ export const expertParallelFlags = {
   'moe-token-dispatcher-type': choice(
     ['alltoall', 'allgather'],
     "How tokens reach the processes of their experts: each goes to those alone, or all go to all. Megatron-LM's default is allgather.",
-    { defaultText: 'alltoall' },
+    {
+      defaultText: 'alltoall',
+      otherChoices: { flex: 'write --moe-token-dispatcher-type alltoall: the kernels of flex are not here' },
+    },
   ),
 };
 
@@ -87,6 +91,14 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       // experts are whole, whether they have biases, which cannot be split, or not
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
+    checkModel: ({ numExperts }, { sizes: { ep }, path }) => {
+      if (ep === 1 || numExperts !== undefined) return;
+      throw new ConfigurationError(
+        'MTL_FLAG_NEEDS',
+        `--expert-model-parallel-size ${ep} divides experts over processes, and ${path} has none`,
+        { remedy: 'leave --expert-model-parallel-size out' },
+      );
+    },
   },
   ofModel: ({ groups: { ep, etp, experts }, fields: { moeTokenDispatcherType }, assumedRouting }) => ({
     expertParallel: {
@@ -110,6 +122,44 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     };
   },
   groups: () => ({ ep: ['ep'], etp: ['etp'], experts: ['etp', 'ep'] }),
+  savings: [
+    {
+      flag: 'expert-model-parallel-size',
+      costs: 'little',
+      values: ({ sizes, hasExperts }) => (hasExperts ? [2, 4, 8].map((factor) => factor * sizes.ep) : []),
+    },
+  ],
+  dependsOnRouting: ({ expertModelParallelSize = 1 }) => expertModelParallelSize > 1,
+  megatron: {
+    flags: {
+      ...refused(
+        'tokens go to the processes of their experts by the collectives of --distributed-backend',
+        'use --moe-token-dispatcher-type alltoall',
+        {
+          'moe-flex-dispatcher-backend': 'the flex dispatcher of tokens',
+          'moe-enable-deepep': 'the flex dispatcher of tokens',
+        },
+      ),
+      ...refused('micro-batches are computed one after the other', 'leave it out', {
+        'overlap-moe-expert-parallel-comm': 'tokens sent while another micro-batch is computed',
+      }),
+      ...refused('experts have a flag of their own', 'use --expert-tensor-parallel-size', {
+        'moe-extended-tp': 'experts over tensor-parallel ranks',
+      }),
+    },
+    families: {
+      ...refused(
+        'tokens go to the processes of their experts by the collectives of --distributed-backend',
+        'use --moe-token-dispatcher-type alltoall',
+        {
+          'moe-deepep-': 'the flex dispatcher of tokens',
+          'moe-hybridep-': 'the flex dispatcher of tokens',
+          'moe-ncclep-': 'the flex dispatcher of tokens',
+          'moe-flex-': 'the flex dispatcher of tokens',
+        },
+      ),
+    },
+  },
 });
 
 /** Returns F of an expert, by the flags of a model. */

@@ -1,6 +1,20 @@
 import { SingleProcessGroup } from '@mtl/comm';
+import { ProcessMesh } from '@mtl/layout';
 import { expect, it } from 'vitest';
-import { layoutOfRecord, leastProcesses, modelSharing, recordedSizes } from './strategies.js';
+import {
+  dependsOnRouting,
+  distinctRanks,
+  layoutOfRecord,
+  leastProcesses,
+  megatronFlagsOfStrategies,
+  modelSharing,
+  numSharesOfBatch,
+  rankLike,
+  recordedSizes,
+  strategies,
+  strategyFlagsOfTasks,
+  switchesThatSave,
+} from './strategies.js';
 
 it('shards rows of layers in a run that asks for it, and not for a trained model', () => {
   const tp = new SingleProcessGroup('tp');
@@ -41,4 +55,38 @@ it.each([
   ],
 ])('needs %o processes at least: %i', (flags, least) => {
   expect(leastProcesses(flags)).toBe(least);
+});
+
+it('finds the ranks that differ, and for every rank the one that takes the same', () => {
+  const mesh = new ProcessMesh({ tp: 4, dp: 2, pp: 3 });
+  // the first and the last rank along tensor parallelism of both ends, one of the stage between
+  expect(distinctRanks(mesh)).toEqual([0, 3, 8, 16, 19]);
+  expect([0, 1, 3, 4, 7].map((rank) => rankLike(mesh, rank))).toEqual([0, 0, 3, 0, 3]);
+  expect([8, 11, 15, 18, 23].map((rank) => rankLike(mesh, rank))).toEqual([8, 8, 8, 16, 19]);
+  expect(distinctRanks(new ProcessMesh())).toEqual([0]);
+});
+
+it('divides batches over copies of the model, not over ranks that share sequences', () => {
+  const layout = { tensorModelParallelSize: 2, contextParallelSize: 2, pipelineModelParallelSize: 1 };
+  expect(numSharesOfBatch({ ...layout, dataParallelSize: 3 })).toBe(3);
+});
+
+it('knows where memory depends on the routing of tokens', () => {
+  expect(dependsOnRouting({ expertModelParallelSize: 2 } as never)).toBe(true);
+  expect(dependsOnRouting({ expertModelParallelSize: 1 } as never)).toBe(false);
+  expect(dependsOnRouting({} as never)).toBe(false);
+});
+
+it('lists the switches that save memory, the cheapest first', () => {
+  expect(switchesThatSave).toEqual(['use-distributed-optimizer', 'sequence-parallel']);
+});
+
+it('gives models with heads of tasks no flag of experts or of divided sequences', () => {
+  expect(Object.keys(strategyFlagsOfTasks).filter((name) => /expert|moe|context|cp/.test(name))).toEqual([]);
+  expect(strategyFlagsOfTasks).toHaveProperty('tensor-model-parallel-size');
+});
+
+it('has no flag of Megatron-LM both as its own and as one that is not there', () => {
+  const own = strategies.flatMap(({ flags }) => Object.keys(flags));
+  expect(Object.keys(megatronFlagsOfStrategies).filter((name) => own.includes(name))).toEqual([]);
 });

@@ -1,25 +1,35 @@
 import {
   axisFacts,
   type CommunicationAxis,
+  type DenseAxis,
   type GroupDeclaration,
   isDenseAxis,
   type MeshAxis,
   meshViews,
   ProcessMesh,
+  shareOfBatch,
 } from '@mtl/layout';
-import { contextParallelism } from './context-parallelism.js';
+import { idle, type MegatronFlag, refused } from '../command-line/megatron/megatron-flag.js';
+import { flagFacts } from '../flags/flag-kinds.js';
+import { contextParallelism, sameProcesses } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
 import { pipelineParallelism } from './pipeline-parallelism.js';
 import {
   type AxisSize,
+  costsOfSaving,
   type FlagFragment,
   greatestCommonDivisor,
+  type ImpliedSwitch,
+  type MemorySaving,
   type ModelSharing,
   type ModelSharingOptions,
   numAlong,
+  type OptimizerSharing,
   type SearchedRun,
+  type SearchedSetting,
   type SearchedSizes,
+  type SharedModel,
   type Strategy,
   type StrategyCall,
 } from './strategy.js';
@@ -57,6 +67,44 @@ const all = strategies as unknown as readonly AnyStrategy[];
 /** The flags of all of them. */
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
+/** Flags of Megatron-LM about the strategies that are not in the schema, by name. */
+export const megatronFlagsOfStrategies: Readonly<Record<string, MegatronFlag>> = {
+  ...Object.assign({}, ...all.map(({ megatron }) => megatron?.flags)),
+  ...refused(sameProcesses.why, sameProcesses.instead, { 'max-seqlen-per-dp-cp-rank': sameProcesses.what }),
+  ...idle('neighbouring ranks are always tensor-parallel, then data-parallel, and the model is the same', {
+    'use-tp-pp-dp-mapping': 'the order of ranks',
+  }),
+};
+
+/** Flags of Megatron-LM about the strategies, by how their names begin. */
+export const megatronFamiliesOfStrategies: Readonly<Record<string, MegatronFlag>> = {
+  ...Object.assign({}, ...all.map(({ megatron }) => megatron?.families)),
+  ...refused(
+    'training runs are distributed by flags of their own',
+    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size split the model',
+    { deepspeed: "DeepSpeed's engine" },
+  ),
+};
+
+/**
+ * The flags of strategies that set the same thing as others, which one of a stronger source puts out of
+ * force.
+ */
+export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
+  {},
+  ...all.map(({ displaces }) => displaces),
+);
+
+/** Values of flags that mean a switch of a strategy as well. */
+export const impliedSwitches: readonly ImpliedSwitch[] = all.flatMap(({ impliedBy }) => impliedBy ?? []);
+
+/** Returns what help says of the values of a flag that mean a switch of a strategy as well. */
+export const helpOfImpliedSwitches = (name: string): string =>
+  impliedSwitches
+    .filter(({ flag }) => flag === name)
+    .map(({ flag, value, instead, turnsOn }) => `${value} means --${flag} ${instead} --${turnsOn}`)
+    .join('; ');
+
 const axesOf = ({ axes }: AnyStrategy, fields: object): readonly AxisSize[] =>
   axes.flatMap(({ name, field }) => {
     const size = (fields as Sizes)[field];
@@ -86,6 +134,15 @@ export type AxisSizes = Pick<
   | 'expertModelParallelSize'
   | 'expertTensorParallelSize'
 >;
+
+/** The flags of those for models with heads of tasks: BERTs without experts, which read whole sequences. */
+export const strategyFlagsOfTasks: Together<
+  (typeof tensorParallelism | typeof pipelineParallelism | typeof dataParallelism)['flags']
+> = Object.assign({}, tensorParallelism.flags, pipelineParallelism.flags, dataParallelism.flags);
+
+/** Other names of flags of strategies in Megatron-LM. */
+export const aliasesOfStrategies: Readonly<Record<string, { readonly flag: keyof typeof strategyFlags }>> =
+  Object.assign({}, ...all.map(({ aliases }) => aliases));
 
 /** The flags of the strategies that are for one kind of models. */
 export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
@@ -124,6 +181,18 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
+}
+
+/**
+ * Refuses layouts that a trained model cannot have.
+ *
+ * @throws ConfigurationError by the strategy that cannot share it
+ */
+export function checkSharedModel(
+  model: { readonly numExperts?: number | undefined },
+  shared: SharedModel,
+): void {
+  for (const { sharing } of all) sharing?.checkModel?.(model, shared);
 }
 
 /** Returns the options of the stages of a model that say how processes share it; `parallel`: in a run. */
@@ -219,6 +288,103 @@ function axesOfRun(parallel: AxisSizes): readonly AxisSize[] {
 /** Returns the processes of a run. */
 export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
+}
+
+/** Returns the number of equal shares of every batch, each of which processes of their own compute. */
+export function numSharesOfBatch(parallel: AxisSizes): number {
+  return shareOfBatch(meshOfRun(parallel), 0).count;
+}
+
+/** The choices besides sizes of layouts that are searched, by their keys. */
+export type SearchedSettings = Pick<
+  StrategyConfiguration,
+  'sequenceParallel' | 'dataParallelShardingStrategy'
+>;
+
+/** The choices that a search tries besides sizes, in the order of `strategies`. */
+export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
+  all.flatMap(({ settings = [] }) => settings as []);
+
+/** A change of a run by its flags. */
+export interface FlagChange {
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly costs: MemorySaving<object>['costs'];
+}
+
+/** Returns the changes of a layout with which its processes may take less memory. */
+export const savingsOfLayout = (
+  parallel: StrategyConfiguration,
+  { hasExperts }: { readonly hasExperts: boolean },
+): readonly FlagChange[] => {
+  const { sizes } = meshOfRun(parallel);
+  const run = { fields: parallel as unknown as Record<string, unknown>, sizes, hasExperts };
+  return all.flatMap(({ savings = [] }) =>
+    savings.flatMap(({ flag, costs, values }) =>
+      values(run).map((value) => ({ costs, values: { [flag]: value } })),
+    ),
+  );
+};
+
+/** The switches with which processes take less memory, the cheapest in time first. */
+export const switchesThatSave: readonly string[] = all
+  .flatMap(({ savings = [] }) => savings)
+  .filter(({ flag }) => flagFacts.get(strategyFlags[flag as keyof typeof strategyFlags])?.kind === 'boolean')
+  .sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs))
+  .map(({ flag }) => flag);
+
+/** The flags by which more processes share a model, positions of sequences aside. */
+export const flagsThatDivideModel: readonly string[] = all.flatMap(({ axes }) =>
+  axes.flatMap(({ name, flag }) =>
+    flag === undefined || !isDenseAxis(name) || axisFacts[name].isSummed === true ? [] : [flag],
+  ),
+);
+
+const axesThatDiffer = all.flatMap(({ axes }) =>
+  axes.flatMap(({ name, differsAtEnds }) => (differsAtEnds === true ? [name as DenseAxis] : [])),
+);
+
+/**
+ * Returns the rank that takes what a rank takes, of all that differ: of every pipeline stage the first one,
+ * and of the first and the last stage, which shard the vocabulary, the last one along tensor parallelism too;
+ * ranks with copies are alike.
+ */
+export function rankLike(mesh: ProcessMesh, rank: number): number {
+  const { pp: stage, ...coordinates } = mesh.coordinatesOf(rank);
+  const isAtEnd = stage === 0 || stage === mesh.sizes.pp - 1;
+  const differing = axesThatDiffer.map((axis): [DenseAxis, number] => {
+    const [position, last] = [(coordinates as Readonly<Record<string, number>>)[axis]!, mesh.sizes[axis] - 1];
+    return [axis, isAtEnd && position === last ? last : 0];
+  });
+  return mesh.rankOf({ ...Object.fromEntries(differing), pp: stage });
+}
+
+/** Returns the ranks that differ, those of each stage one after the other. */
+export function distinctRanks(mesh: ProcessMesh): readonly number[] {
+  const likes = Array.from({ length: mesh.sizes.pp }, (_, stage) =>
+    [...new Set(mesh.ranksOfStage(stage).map((rank) => rankLike(mesh, rank)))].sort((a, b) => a - b),
+  );
+  return likes.flat();
+}
+
+/** Returns a layout that divides and hides nothing besides its sizes. */
+export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
+  Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
+
+/** Tells whether what a process of a layout takes depends on where tokens are routed. */
+export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
+  all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
+
+/** The part of a layout that an optimizer depends on. */
+export type OptimizedLayout = Pick<
+  StrategyConfiguration,
+  'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
+>;
+
+/** Returns what the optimizer of a run has of its layout. */
+export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
+  const fields = parallel as unknown as Record<string, unknown>;
+  const [sharing] = all.flatMap(({ ofOptimizer }) => ofOptimizer?.(fields) ?? []);
+  return sharing!;
 }
 
 const textOf = (axes: readonly AxisSize[]): string =>

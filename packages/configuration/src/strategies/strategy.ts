@@ -3,11 +3,13 @@ import {
   type GroupDeclaration,
   isDenseAxis,
   type MeshAxis,
+  type MeshCoordinates,
   type ProcessMesh,
 } from '@mtl/layout';
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
-import type { ParallelGroups } from '@mtl/optimizer';
+import type { ListedStore, ModelOptimizerOptions, ParallelGroups } from '@mtl/optimizer';
 import type * as z from 'zod';
+import type { MegatronFlag } from '../command-line/megatron/megatron-flag.js';
 
 /** Returns the greatest common divisor of two whole numbers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {
@@ -45,6 +47,8 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
+  /** Tells whether a value comes from the defaults or from a preset alone. */
+  isDefault(name: keyof Fragment): boolean;
   /** Returns any flag as it was written. */
   written(name: string): string;
   /** Tells whether the value of a flag is that of the checkpoint or directory which is loaded. */
@@ -121,6 +125,71 @@ export const powersOfTwo = (most: number): number[] =>
 export const divisorsOf = (value: number): number[] =>
   Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
 
+/** A choice of a layout besides sizes that a search tries. */
+export interface SearchedSetting {
+  /** Its key in layouts that are searched. */
+  readonly key: string;
+  /** True where passes depend on it: what was recorded with one value tells nothing of the others. */
+  readonly changesPasses: boolean;
+  /** Returns the values that processes along these axes can have, those to try first first. */
+  choices(sizes: MeshCoordinates): readonly unknown[];
+  /** The flags that give a value, the strongest first. */
+  readonly givenBy: readonly string[];
+  /** Returns the value that one of them gives. */
+  given(flag: string, value: unknown): unknown;
+  /** Returns the flags that mean a value. */
+  flags(value: unknown): Readonly<Record<string, unknown>>;
+  /** Returns a value as JSON of a layout has it, by its keys there. */
+  recorded(value: unknown): Readonly<Record<string, unknown>>;
+  /** Returns what a value is in texts; undefined for the usual one. */
+  words(value: unknown): string | undefined;
+}
+
+/** The time that a change costs which saves memory, the least first. */
+export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
+
+/** A flag with which each process takes less memory. */
+export interface MemorySaving<Fields extends object> {
+  readonly flag: string;
+  readonly costs: (typeof costsOfSaving)[number];
+  /** Returns the values to try in a run, nearest first; validation decides which of them are possible. */
+  values(run: {
+    readonly fields: Fields;
+    readonly sizes: MeshCoordinates;
+    readonly hasExperts: boolean;
+  }): readonly unknown[];
+}
+
+/**
+ * The part of an optimizer's options that its run's layout decides: how parameters are kept, and what passes
+ * hide.
+ */
+export interface OptimizerSharing
+  extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
+  readonly store: ListedStore;
+  /** The flag that asks for the reduction of gradients in passes. */
+  readonly flagOfReduction: string;
+}
+
+/** A value of a flag that means another value of it, and a switch. */
+export interface ImpliedSwitch {
+  readonly flag: string;
+  readonly value: string;
+  /** The value that it means. */
+  readonly instead: string;
+  /** The switch that it turns on. */
+  readonly turnsOn: string;
+  /** The remedy for those who have turned that switch off. */
+  readonly without: string;
+}
+
+/** A trained model that processes share. */
+export interface SharedModel {
+  readonly sizes: MeshCoordinates;
+  /** The place that it was read from, for errors. */
+  readonly path: string;
+}
+
 /** How processes share a trained model by a strategy. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
   /** The flags that commands have which use a trained model, with their help. */
@@ -137,6 +206,12 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
    * @throws ConfigurationError with what is possible
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
+  /**
+   * Refuses sizes that a model cannot have. Default: it can have all.
+   *
+   * @throws ConfigurationError with what is possible
+   */
+  checkModel?(model: { readonly numExperts?: number | undefined }, shared: SharedModel): void;
 }
 
 /**
@@ -149,6 +224,8 @@ export interface Strategy<
   Completed extends object = object,
 > {
   readonly flags: Fragment;
+  /** Other names of its flags in Megatron-LM. */
+  readonly aliases?: Readonly<Record<string, { readonly flag: keyof Fragment & string }>>;
   /** Axes of one view of the mesh. */
   readonly axes: readonly {
     readonly name: MeshAxis;
@@ -158,6 +235,8 @@ export interface Strategy<
     readonly recordedAs?: string;
     /** The field of its size, absent or undefined where it is what the mesh has by default. */
     readonly field: keyof Fields & string;
+    /** True where the last process along it may hold less of the first and the last stage than others. */
+    readonly differsAtEnds?: true;
     /** Returns the sizes that a search of layouts tries; undefined where a run has no such axis. */
     readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
@@ -182,6 +261,27 @@ export interface Strategy<
   readonly communicatesInPasses?: true;
   /** How processes share a trained model by it. Absent: it is for training. */
   readonly sharing?: StrategySharing<Fragment, Fields>;
+  /** Flags of Megatron-LM about it that are not in the schema, by name, and by how their names begin. */
+  readonly megatron?: {
+    readonly flags: Readonly<Record<string, MegatronFlag>>;
+    readonly families?: Readonly<Record<string, MegatronFlag>>;
+  };
+  /** Flags that set the same thing as another: one of a stronger source puts it out of force. */
+  readonly displaces?: Readonly<
+    Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
+  >;
+  /** Values of other flags, old names of Megatron-LM's, that mean switches of the strategy as well. */
+  readonly impliedBy?: readonly ImpliedSwitch[];
+  /** The choices that a search of layouts tries besides sizes. */
+  readonly settings?: readonly SearchedSetting[];
+  /** The flags with which processes take less memory. */
+  readonly savings?: readonly MemorySaving<Fields>[];
+  /** Its part of a layout of which nothing is divided or hidden that can be whole. */
+  readonly undivided?: Partial<Fields>;
+  /** Tells whether what a process takes depends on where tokens are routed. */
+  dependsOnRouting?(fields: Fields): boolean;
+  /** Returns what the optimizer has of it. One strategy says it. */
+  ofOptimizer?(fields: Fields): OptimizerSharing;
   /** Returns its part of the options of stages, for a process with these groups. Default: there is none. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
   /** Returns the groups that it communicates over, by name, if they have several processes. */

@@ -1,4 +1,5 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
+import { idle, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, toggle } from '../flags/flag-kinds.js';
 import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
 
@@ -15,17 +16,22 @@ export const tensorParallelFlags = {
   ),
 };
 
+const overlapped = 'overlapped tensor-parallel communication';
+const overlapIsDecided = 'the schedule and the layers decide what overlaps';
+
 /**
  * Processes that share every layer (Shoeybi et al. 2019), and between these regions the sequence (Korthikanti
  * et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
+  aliases: { 'model-parallel-size': { flag: 'tensor-model-parallel-size' } },
   axes: [
     {
       name: 'tp',
       flag: 'tensor-model-parallel-size',
       field: 'tensorModelParallelSize',
+      differsAtEnds: true,
       // heads, and groups of keys and values, are divided
       search: ({ values, gpusPerNode, rest }) => {
         const heads = values['num-attention-heads'] as number;
@@ -56,6 +62,51 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
     return { tensorModelParallelSize: size, sequenceParallel: sequenceParallel && size > 1 };
   },
   groups: () => ({ tp: ['tp'] }),
+  settings: [
+    {
+      key: 'sequenceParallel',
+      changesPasses: true,
+      choices: ({ tp }) => (tp === 1 ? [false] : [true, false]),
+      givenBy: ['sequence-parallel'],
+      given: (_, value) => value,
+      flags: (value) => (value === true ? { 'sequence-parallel': true } : {}),
+      recorded: (sequenceParallel) => ({ sequenceParallel }),
+      words: (value) => (value === true ? 'sequence parallelism' : undefined),
+    },
+  ],
+  savings: [
+    {
+      flag: 'sequence-parallel',
+      costs: 'some',
+      values: ({ fields, sizes }) => (sizes.tp > 1 && !fields.sequenceParallel ? [true] : []),
+    },
+    {
+      flag: 'tensor-model-parallel-size',
+      costs: 'much',
+      values: ({ sizes: { tp } }) => [2, 4, 8].filter((size) => size > tp),
+    },
+  ],
+  megatron: {
+    flags: {
+      ...refused('there is no encoder', 'leave it out', {
+        'encoder-tensor-model-parallel-size': 'tensor parallelism of an encoder',
+      }),
+      ...idle(overlapIsDecided, {
+        'tp-comm-overlap': overlapped,
+        'disable-tp-comm-overlap-ag': overlapped,
+        'disable-tp-comm-overlap-rs': overlapped,
+        'disable-tp-comm-bulk-dgrad': overlapped,
+        'disable-tp-comm-bulk-wgrad': overlapped,
+      }),
+      ...refused('tensor-parallel ranks divide activations along the sequence', 'use --sequence-parallel', {
+        'distribute-saved-activations': 'activations split over ranks',
+      }),
+    },
+    families: {
+      'tp-comm-': { what: overlapped, why: overlapIsDecided, harmless: 'always', takes: 'many' },
+      ...idle(overlapIsDecided, { 'disable-tp-comm-': overlapped }),
+    },
+  },
 });
 
 /** Checks that every tensor that is split splits evenly. */

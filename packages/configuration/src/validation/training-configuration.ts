@@ -9,6 +9,7 @@ import type {
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { scheduleOfStep } from '../strategies/pipeline-schedule.js';
+import { numSharesOfBatch } from '../strategies/strategies.js';
 import { checkMicroBatches } from './check-sizes.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 
@@ -95,12 +96,12 @@ export interface TrainingConfigurationOptions {
  */
 export function trainingConfiguration(options: TrainingConfigurationOptions): TrainingConfiguration {
   const { flags, parallel } = options;
-  const { dataParallelSize } = parallel;
+  const numShares = numSharesOfBatch(parallel);
   const microBatchSize = flags.required('micro-batch-size');
-  const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * dataParallelSize;
+  const globalBatchSize = flags.get('global-batch-size') ?? microBatchSize * numShares;
   const rampup = rampupOf(flags);
   const { start } = flags;
-  const sizes = { globalBatchSize, microBatchSize, dataParallelSize };
+  const sizes = { globalBatchSize, microBatchSize, numShares };
   const batches = inWordsOfFlags(
     () =>
       new NumMicroBatches({
@@ -112,7 +113,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
   if (rampup !== undefined && flags.get('epochs') !== undefined)
     flags.conflict({ flags: ['epochs', 'rampup-batch-size'], why: 'epochs are of batches of one size' });
   if (rampup !== undefined && flags.get('train-samples') === undefined) refuseIterations(flags, batches);
-  const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   checkMicroBatches(flags, {
     numMicroBatches,
     pipelineSize: parallel.pipelineModelParallelSize,

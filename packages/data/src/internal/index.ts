@@ -6,6 +6,7 @@ export { mostRoomForMasked } from '../masked/masked-token-batch.js';
 export { maskingVocabulary } from '../masked/masking.js';
 export { checkNoWeightAmongPrefixes } from '../samples/data-path.js';
 export { splitNames } from '../samples/dataset-part.js';
+export { shareOfSampler } from '../samples/micro-batch-sampler.js';
 export { createTokenBatch, documentsOfSamples } from '../samples/sample-dataset.js';
 export { tokensNextTo } from '../tokenizers/saved-tokens.js';
 export { tokenizerTypes } from '../tokenizers/tokenizer.js';

@@ -54,7 +54,7 @@ async function take(loader: BatchLoader, count = Number.POSITIVE_INFINITY): Prom
   return batches;
 }
 
-const sampler = { kind: 'single', microBatchSize: 4, dataParallelSize: 2, dataParallelRank: 1 } as const;
+const sampler = { kind: 'single', microBatchSize: 4, shareOfBatch: { index: 1, count: 2 } } as const;
 
 it('reads no sample of another data-parallel rank', async () => {
   const read: number[] = [];

@@ -331,7 +331,7 @@ describe('cached mappings', () => {
 });
 
 describe('loading', () => {
-  const sampler = { kind: 'single', microBatchSize: 4, dataParallelSize: 2 } as const;
+  const sampler = { kind: 'single', microBatchSize: 4, shareOfBatch: { index: 0, count: 2 } } as const;
 
   async function take<B>(loader: AsyncIterable<B>): Promise<B[]> {
     const batches: B[] = [];
@@ -348,7 +348,10 @@ describe('loading', () => {
       const whole = await take(createBatchLoader({ ...options, sampler: { ...sampler, totalSamples } }));
       expect(whole).toHaveLength(8);
       const second = await take(
-        createBatchLoader({ ...options, sampler: { ...sampler, totalSamples, dataParallelRank: 1 } }),
+        createBatchLoader({
+          ...options,
+          sampler: { ...sampler, totalSamples, shareOfBatch: { index: 1, count: 2 } },
+        }),
       );
       for (const [i, batch] of second.entries()) {
         expect([...batch.sampleNumbers]).toEqual([4, 5, 6, 7].map((sample) => 8 * i + sample));

@@ -13,27 +13,45 @@ function take<T>(iterator: Iterable<T>, count: number): T[] {
 
 describe('sampleMicroBatches', () => {
   it('gives each rank a contiguous slice of each chunk', () => {
-    const options = { kind: 'single', totalSamples: 13, microBatchSize: 2, dataParallelSize: 3 } as const;
-    expect([...sampleMicroBatches({ ...options, dataParallelRank: 0 })]).toEqual([
+    const options = { kind: 'single', totalSamples: 13, microBatchSize: 2 } as const;
+    const samplesOf = (index: number, consumedSamples = 0) => [
+      ...sampleMicroBatches({ ...options, shareOfBatch: { index, count: 3 }, consumedSamples }),
+    ];
+    expect(samplesOf(0)).toEqual([
       [0, 1],
       [6, 7],
     ]);
-    expect([...sampleMicroBatches({ ...options, dataParallelRank: 2 })]).toEqual([
+    expect(samplesOf(2)).toEqual([
       [4, 5],
       [10, 11],
     ]);
-    expect([...sampleMicroBatches({ ...options, dataParallelRank: 1, consumedSamples: 6 })]).toEqual([
+    expect(samplesOf(1, 6)).toEqual([[8, 9]]);
+  });
+
+  it('takes the share of a batch by its names of before, but not by both', () => {
+    const options = { kind: 'single', totalSamples: 13, microBatchSize: 2 } as const;
+    const before = { dataParallelRank: 1, dataParallelSize: 3 };
+    expect([...sampleMicroBatches({ ...options, ...before })]).toEqual([
+      [2, 3],
       [8, 9],
     ]);
+    expect(() => [
+      ...sampleMicroBatches({ ...options, ...before, shareOfBatch: { index: 1, count: 3 } }),
+    ]).toThrow(expect.objectContaining({ code: 'MTL_DATA_SAMPLER' }));
   });
 
   it('leaves out the same samples of an epoch under any layout, if asked to', () => {
-    const epoch = (microBatchSize: number, dataParallelSize: number, consumedSamples = 0) => {
-      const options = { microBatchSize, dataParallelSize, consumedSamples, epochMultiple: 8, seed: 3 };
-      const ranks = Array.from({ length: dataParallelSize }, (_, dataParallelRank) =>
+    const epoch = (microBatchSize: number, count: number, consumedSamples = 0) => {
+      const options = { microBatchSize, consumedSamples, epochMultiple: 8, seed: 3 };
+      const ranks = Array.from({ length: count }, (_, index) =>
         take(
-          sampleMicroBatches({ kind: 'cyclic', totalSamples: 22, ...options, dataParallelRank }),
-          16 / (microBatchSize * dataParallelSize),
+          sampleMicroBatches({
+            kind: 'cyclic',
+            totalSamples: 22,
+            ...options,
+            shareOfBatch: { index, count },
+          }),
+          16 / (microBatchSize * count),
         ),
       );
       // step by step: each of its micro-batches from all ranks
@@ -69,14 +87,13 @@ describe('sampleMicroBatches', () => {
           const globalBatch = 16;
           const micro = perRank;
           const steps = 5;
-          const shared = Array.from({ length: ranks }, (_, dataParallelRank) =>
+          const shared = Array.from({ length: ranks }, (_, index) =>
             take(
               sampleMicroBatches({
                 kind,
                 totalSamples: 96,
                 microBatchSize: micro,
-                dataParallelRank,
-                dataParallelSize: ranks,
+                shareOfBatch: { index, count: ranks },
                 seed,
               }),
               (steps * globalBatch) / (micro * ranks),
@@ -101,8 +118,7 @@ describe('sampleMicroBatches', () => {
       kind,
       totalSamples: 50,
       microBatchSize: 2,
-      dataParallelSize: 2,
-      dataParallelRank: 1,
+      shareOfBatch: { index: 1, count: 2 },
       seed: 3,
     };
     const whole = take(sampleMicroBatches(options), 12);
@@ -122,8 +138,8 @@ describe('sampleMicroBatches', () => {
 
   it.each([
     { microBatchSize: 0 },
-    { dataParallelSize: 0 },
-    { dataParallelRank: 1 },
+    { shareOfBatch: { index: 0, count: 0 } },
+    { shareOfBatch: { index: 1, count: 1 } },
     { totalSamples: 1 },
     { consumedSamples: 10 },
     { consumedSamples: -1 },

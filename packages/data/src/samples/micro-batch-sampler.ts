@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { RandomState } from '../random/random-state.js';
 
-/** The samples that this data-parallel rank reads, and their order. Plain data: worker threads receive it. */
+/** The samples that a rank reads, and their order. Plain data: worker threads receive it. */
 export interface MicroBatchSamplerOptions {
   /**
    * `single`: 0, 1, 2, ... once. `cyclic`: a new seeded permutation of all samples for every epoch, without
@@ -13,29 +13,52 @@ export interface MicroBatchSamplerOptions {
   /** Samples that all ranks together have consumed before: where to go on. */
   readonly consumedSamples?: number;
   readonly microBatchSize: number;
+  /** The part of every batch that is this rank's: share `index` of `count` equal ones. Default: all of it. */
+  readonly shareOfBatch?: { readonly index: number; readonly count: number };
+  /** @deprecated the `index` of `shareOfBatch` */
   readonly dataParallelRank?: number;
+  /** @deprecated the `count` of `shareOfBatch` */
   readonly dataParallelSize?: number;
   /** Seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
    * The number that an epoch's samples are a multiple of (`cyclic` only): the global batch where steps must
    * not span two epochs, and the samples left out must not depend on the layout. Default microBatchSize x
-   * dataParallelSize.
+   * shares of a batch.
    */
   readonly epochMultiple?: number;
 }
 
+/** Returns the share of every batch that options give, also by their names of before. */
+export function shareOfSampler({
+  shareOfBatch,
+  dataParallelRank,
+  dataParallelSize,
+}: Pick<MicroBatchSamplerOptions, 'shareOfBatch' | 'dataParallelRank' | 'dataParallelSize'>): {
+  readonly index: number;
+  readonly count: number;
+} {
+  const isOld = dataParallelRank !== undefined || dataParallelSize !== undefined;
+  if (shareOfBatch === undefined) return { index: dataParallelRank ?? 0, count: dataParallelSize ?? 1 };
+  if (!isOld) return shareOfBatch;
+  throw new UsageError(
+    'MTL_DATA_SAMPLER',
+    'shareOfBatch is given, and dataParallelRank or dataParallelSize, its names of before',
+    { expected: 'one of them', remedy: 'leave out dataParallelRank and dataParallelSize', exitCode: 2 },
+  );
+}
+
 /**
- * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize x
- * dataParallelSize samples is split into contiguous slices, one a rank (Megatron's pretraining sampler), so
- * the samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
+ * Yields the sample numbers of one micro-batch after another. Every chunk of microBatchSize samples for each
+ * share of a batch is split into contiguous slices, one a share (Megatron's pretraining sampler), so the
+ * samples of a step do not depend on how many ranks share them. A last incomplete chunk is left out.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
-  const { kind, totalSamples, consumedSamples = 0, microBatchSize, dataParallelRank = 0 } = options;
-  const dataParallelSize = options.dataParallelSize ?? 1;
-  check(options);
-  const chunk = microBatchSize * dataParallelSize;
-  const from = dataParallelRank * microBatchSize;
+  const { kind, totalSamples, consumedSamples = 0, microBatchSize } = options;
+  const { index, count } = shareOfSampler(options);
+  check(options, { index, count });
+  const chunk = microBatchSize * count;
+  const from = index * microBatchSize;
   const perEpoch = totalSamples - (totalSamples % (options.epochMultiple ?? chunk));
   if (kind === 'single') {
     for (let start = consumedSamples; start + chunk <= totalSamples; start += chunk) {
@@ -58,14 +81,11 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   }
 }
 
-function check(options: MicroBatchSamplerOptions): void {
-  const {
-    totalSamples,
-    consumedSamples = 0,
-    microBatchSize,
-    dataParallelRank = 0,
-    dataParallelSize = 1,
-  } = options;
+function check(
+  options: MicroBatchSamplerOptions,
+  { index, count }: { readonly index: number; readonly count: number },
+): void {
+  const { totalSamples, consumedSamples = 0, microBatchSize } = options;
   const fail = (message: string, expected: string): never => {
     throw new UsageError('MTL_DATA_SAMPLER', message, { expected, exitCode: 2 });
   };
@@ -75,13 +95,13 @@ function check(options: MicroBatchSamplerOptions): void {
   if (!Number.isInteger(microBatchSize) || microBatchSize < 1) {
     fail(`the micro-batch size ${microBatchSize} is not usable`, 'a positive integer');
   }
-  if (!Number.isInteger(dataParallelSize) || dataParallelSize < 1) {
-    fail(`the data-parallel size ${dataParallelSize} is not usable`, 'a positive integer');
+  if (!Number.isInteger(count) || count < 1) {
+    fail(`a batch of ${count} shares is not usable`, 'a positive integer');
   }
-  if (!Number.isInteger(dataParallelRank) || dataParallelRank < 0 || dataParallelRank >= dataParallelSize) {
-    fail(`data-parallel rank ${dataParallelRank} does not exist`, `0 to ${dataParallelSize - 1}`);
+  if (!Number.isInteger(index) || index < 0 || index >= count) {
+    fail(`share ${index} of a batch does not exist`, `0 to ${count - 1}`);
   }
-  const chunk = microBatchSize * dataParallelSize;
+  const chunk = microBatchSize * count;
   if (!Number.isInteger(totalSamples) || totalSamples < chunk) {
     fail(`${totalSamples} samples do not fill one micro-batch on each rank`, `at least ${chunk} samples`);
   }

@@ -357,11 +357,11 @@ describe('TaskDataset', () => {
     'gives the batches of each rank, resumed or not (%s)',
     async (thread) => {
       const all = dataset();
-      const sampler = { kind: 'cyclic', microBatchSize: 4, dataParallelSize: 2, seed: 3 } as const;
-      const take = async (consumedSamples: number, dataParallelRank: number, count: number) => {
+      const sampler = { kind: 'cyclic', microBatchSize: 4, seed: 3 } as const;
+      const take = async (consumedSamples: number, index: number, count: number) => {
         const loader = createBatchLoader({
           dataset: all,
-          sampler: { ...sampler, consumedSamples, dataParallelRank },
+          sampler: { ...sampler, consumedSamples, shareOfBatch: { index, count: 2 } },
           thread,
         });
         const batches: TaskTokenBatch[] = [];

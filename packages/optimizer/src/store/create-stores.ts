@@ -1,19 +1,28 @@
 import { domainsOf, type Parameter } from '@mtl/autograd';
 import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
-import type { ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
-import { ReplicatedStore } from './replicated-store.js';
-import { Zero1Store } from './zero1-store.js';
+import type { ListedStore, ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
+import { replicated } from './replicated-store.js';
+import { zero1 } from './zero1-store.js';
 
-/** The ways to keep parameters, by name. */
-export const stores = {
-  replicated: {
-    releasesValues: false,
-    create: (parameters, options) => new ReplicatedStore(parameters, options),
-  },
-  zero1: { releasesValues: false, create: (parameters, options) => new Zero1Store(parameters, options) },
-} satisfies Readonly<Record<string, StoreKind>>;
+/**
+ * The ways to keep parameters, by name, from the one that divides least. What flags, runs, dry runs, plans
+ * and searches know of them follows from this list.
+ */
+export const stores = { replicated, zero1 } as const satisfies Readonly<Record<string, ListedStore>>;
 
 export type StoreName = keyof typeof stores;
+
+/** Megatron-LM's names of the stores. */
+export type ShardingStrategy = (typeof stores)[StoreName]['shardingStrategy'];
+
+/** Megatron-LM's names of the stores, in their order. */
+export const shardingStrategies = Object.values(stores).map(
+  ({ shardingStrategy }) => shardingStrategy,
+) as readonly ShardingStrategy[];
+
+/** Returns the store that Megatron-LM calls so. */
+export const storeOfStrategy = (strategy: ShardingStrategy): ListedStore =>
+  Object.values(stores).find(({ shardingStrategy }) => shardingStrategy === strategy)!;
 
 export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
   /** Writes the initial values of this seed (`ParameterStore.initialize`). Default: all are zero. */

@@ -1,5 +1,5 @@
 import type { ProcessGroup } from '@mtl/comm';
-import type { MeshAxis, MeshView } from '@mtl/layout';
+import { copyAxes, type MeshAxis, type MeshView } from '@mtl/layout';
 
 /**
  * The groups of this process by their roles: along the axes of the mesh, where one without a group has one
@@ -26,5 +26,5 @@ export function copiesAlong(groups: ParallelGroups, axis: MeshAxis): ProcessGrou
 
 /** The processes over which gradients of a view's parameters are summed; undefined for one alone. */
 export function reductionGroup(groups: ParallelGroups, view: MeshView): ProcessGroup | undefined {
-  return groups[view] ?? (view === 'dense' ? groups.dp : groups.edp);
+  return groups[view] ?? groups[copyAxes[view]];
 }

@@ -94,3 +94,14 @@ export interface StoreKind {
   readonly releasesValues: boolean;
   create(parameters: readonly Parameter[], options: StoreOptions): ParameterStore;
 }
+
+/** A kind of values that a rank keeps of its parameters for training. */
+export type TrainingState = 'parameters' | 'gradients' | 'optimizer';
+
+/** A way to keep parameters that a run can choose. */
+export interface ListedStore extends StoreKind {
+  /** Megatron-LM's name of it, a value of --data-parallel-sharding-strategy. */
+  readonly shardingStrategy: string;
+  /** The states that the processes which sum gradients divide: each has a part of its own. */
+  readonly divides: readonly TrainingState[];
+}

@@ -3,7 +3,7 @@ import type { Work } from '@mtl/comm';
 import type { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
-import type { StoreOptions } from './parameter-store.js';
+import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /** Every rank of the group keeps and updates everything, from gradients that are summed on all of them. */
 export class ReplicatedStore extends FlatStore {
@@ -26,3 +26,10 @@ export class ReplicatedStore extends FlatStore {
     return this.group!.allReduce(gradients);
   }
 }
+
+export const replicated = {
+  shardingStrategy: 'no_shard',
+  divides: [],
+  releasesValues: false,
+  create: (parameters, options) => new ReplicatedStore(parameters, options),
+} as const satisfies ListedStore;

@@ -3,7 +3,7 @@ import type { Work } from '@mtl/comm';
 import type { Tensor } from '@mtl/kernels';
 import { type Bucket, sliceOf } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
-import type { StoreOptions } from './parameter-store.js';
+import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /**
  * Every rank of the group keeps all values and gradients, and updates its slice of every bucket, of which it
@@ -60,6 +60,13 @@ export class Zero1Store extends FlatStore {
     return group.reduceScatter({ output, input });
   }
 }
+
+export const zero1 = {
+  shardingStrategy: 'optim',
+  divides: ['optimizer'],
+  releasesValues: false,
+  create: (parameters, options) => new Zero1Store(parameters, options),
+} as const satisfies ListedStore;
 
 /**
  * The gathers of parameters that are under way. A parameter waits for its bucket when it is next read, so

@@ -1,6 +1,6 @@
 import { MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
+import { numSharesOfBatch, scheduleOfStep } from '@mtl/configuration/internal';
 import {
   countedFlops,
   type Device,
@@ -226,7 +226,7 @@ export function metaRun(
       training: {
         ...training,
         numMicroBatches,
-        globalBatchSize: numMicroBatches * microBatchSize * run.parallel.dataParallelSize,
+        globalBatchSize: numMicroBatches * microBatchSize * numSharesOfBatch(run.parallel),
       },
     },
   };

@@ -1,5 +1,11 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { configurationOption, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import {
+  configurationOption,
+  dependsOnRouting,
+  distinctRanks,
+  meshOfRun,
+  scheduleOfStep,
+} from '@mtl/configuration/internal';
 import { createTokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import {
@@ -9,7 +15,7 @@ import {
   type OptionChecks,
   switchOption,
 } from '@mtl/errors/options';
-import type { MeshCoordinates } from '@mtl/layout';
+import { isFirstOfStage, type MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import {
@@ -78,7 +84,7 @@ export async function dryRun(
   const ranks: DryRunRank[] = [];
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
   const mesh = meshOfRun(configuration.parallel);
-  for (const rank of distinctRanks(configuration)) {
+  for (const rank of distinctRanks(mesh)) {
     if (!isRun(mesh.coordinatesOf(rank))) continue;
     const listener = listenerOf?.(mesh.coordinatesOf(rank));
     const done = await dryRunRank(run, { rank, model, listener });
@@ -88,7 +94,7 @@ export async function dryRun(
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
     // of each stage once: the first ranks of all have the first experts
-    if (!withUneven || mesh.sizes.ep === 1 || coordinates.tp > 0) continue;
+    if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
   return {
@@ -99,20 +105,6 @@ export async function dryRun(
     ranks,
     ...(uneven.length === 0 ? {} : { unevenPeakBytes: Math.max(...uneven) }),
   };
-}
-
-/**
- * One rank of each kind: of every pipeline stage the first tensor-parallel rank, and of the first and the
- * last stage, which shard the vocabulary, the last one too; data-parallel ranks are alike.
- */
-export function distinctRanks(configuration: PretrainingConfiguration): readonly number[] {
-  const { tensorModelParallelSize: tp, pipelineModelParallelSize: pp } = configuration.parallel;
-  const mesh = meshOfRun(configuration.parallel);
-  return Array.from({ length: pp }, (_, stage) => stage).flatMap((stage) => {
-    const isAtEnd = stage === 0 || stage === pp - 1;
-    const positions = new Set(isAtEnd ? [0, tp - 1] : [0]);
-    return [...positions].map((each) => mesh.rankOf({ tp: each, pp: stage }));
-  });
 }
 
 /**

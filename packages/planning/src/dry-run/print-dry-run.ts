@@ -7,6 +7,7 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
+import { axisFacts, denseAxes, stageOf } from '@mtl/layout';
 import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
@@ -52,10 +53,9 @@ function withoutData(flags: ParsedFlags): ParsedFlags {
 
 /** A dry run as a table; ranks that take the same are one line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
-  const { pipelineModelParallelSize: p } = parallel;
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
-  const rows = groups.map((group) => [nameOf(group, { p, ranks }), ...numbersOf(group[0]!)]);
+  const rows = groups.map((group) => [nameOf(group, ranks), ...numbersOf(group[0]!)]);
   return [
     `dry run: ${counted(of.numParameters)} parameters${activeText(of.numActiveParameters, counted)} on ${parallel.worldSize} processes ` +
       `(${layoutText(parallel)}), vocabulary ${of.vocabularySize}`,
@@ -94,15 +94,19 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
 }
 
 /**
- * Which ranks a line is about: stages, and the tensor-parallel rank where another one of the stage differs.
+ * Which ranks a line is about: stages, and where in a stage a rank is of which another one differs.
  */
-function nameOf(
-  group: readonly DryRunRank[],
-  { p, ranks }: { readonly p: number; readonly ranks: readonly DryRunRank[] },
-): string {
-  const [first, last] = [group[0]!.coordinates, group.at(-1)!.coordinates];
-  const ofStage = ranks.filter(({ coordinates }) => coordinates.pp === first.pp);
-  if (ofStage.some((rank) => !group.includes(rank))) return `stage ${first.pp}, tensor ${first.tp}`;
-  if (p === 1) return 'all';
-  return first.pp === last.pp ? `stage ${first.pp}` : `stages ${first.pp} to ${last.pp}`;
+function nameOf(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
+  const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
+  const [stage, lastStage] = [stageOf(first), stageOf(last)];
+  const ofStage = ranks.filter(({ coordinates }) => stageOf(coordinates) === stage);
+  if (ofStage.some((rank) => !group.includes(rank))) {
+    const differing = denseAxes.filter((axis) =>
+      ofStage.some(({ coordinates }) => coordinates[axis] !== ofStage[0]!.coordinates[axis]),
+    );
+    const places = differing.map((axis) => `${axisFacts[axis].word} ${first[axis]}`);
+    return [`stage ${stage}`, ...places].join(', ');
+  }
+  if (ofStage.length === ranks.length) return 'all';
+  return stage === lastStage ? `stage ${stage}` : `stages ${stage} to ${lastStage}`;
 }

@@ -2,7 +2,7 @@ export { type CalibratedProfileOptions, calibratedProfile } from '../calibration
 export { type MeasureRatesOptions, measureRates } from '../calibration/measure-rates.js';
 export { medianWithSpread } from '../calibration/measured-points.js';
 export { collectiveBytesOf, type ReferenceRun, referenceRuns } from '../calibration/reference-runs.js';
-export { distinctRanks, dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
+export { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 export {
   type DryRunListener,
   type DryRunRankOptions,

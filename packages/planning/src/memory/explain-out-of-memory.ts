@@ -1,18 +1,23 @@
 import {
   type ConversationSamples,
-  type Flags,
   type PretrainingConfiguration,
   type ResolvedFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { meshOfRun } from '@mtl/configuration/internal';
+import {
+  costsOfSaving,
+  type FlagChange,
+  flagsThatDivideModel,
+  meshOfRun,
+  savingsOfLayout,
+} from '@mtl/configuration/internal';
 import { KernelError, MtlError } from '@mtl/errors';
+import { stageOf } from '@mtl/layout';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
-const moreProcesses =
-  'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size';
+const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((flag) => `--${flag}`).join(' or ')}`;
 
 /** A process that waits longer for what explains its error looks like one that hangs. */
 const mostMilliseconds = 3000;
@@ -74,11 +79,10 @@ function remedyOf(
 async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
   try {
     const mesh = meshOfRun(configuration.parallel);
-    const { pp: stage } = mesh.coordinatesOf(rank);
     const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
     const { model } = await dryRunModel(configuration);
-    const firstOfStage = mesh.rankOf({ pp: stage });
-    return (await dryRunRank(run, { rank: firstOfStage, model })).peakBytes;
+    const [firstOfStage] = mesh.ranksOfStage(stageOf(mesh.coordinatesOf(rank)));
+    return (await dryRunRank(run, { rank: firstOfStage!, model })).peakBytes;
   } catch {
     return undefined;
   }
@@ -105,10 +109,10 @@ interface SmallerRunsOptions {
  */
 function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   const { resolved } = options;
-  return changes(options.configuration).flatMap(({ flags, values }) => {
-    const changed = { ...resolved, values: { ...resolved.values, ...values } };
+  return changes(options.configuration).flatMap((change) => {
+    const changed = { ...resolved, values: { ...resolved.values, ...change.values } };
     const configuration = validOrNone({ ...options, resolved: changed });
-    return configuration === undefined ? [] : [{ flags, configuration }];
+    return configuration === undefined ? [] : [{ flags: textOfChange(change), configuration }];
   });
 }
 
@@ -123,47 +127,34 @@ function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | un
   }
 }
 
-interface Change {
-  readonly flags: string;
-  readonly values: Flags;
-}
-
-function changes({ training, parallel, model }: PretrainingConfiguration): readonly Change[] {
-  const { tensorModelParallelSize: t, dataParallelSize: d, expertModelParallelSize: e = 1 } = parallel;
-  const recomputation = '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1';
-  const all: readonly (Change | false)[] = [
-    !parallel.useDistributedOptimizer &&
-      d > 1 && { flags: '--use-distributed-optimizer', values: { 'use-distributed-optimizer': true } },
-    parallel.cudaGraphs && { flags: 'no --cuda-graphs', values: { 'cuda-graphs': false } },
-    // sizes that do not fit are refused
-    ...(model.numExperts === undefined
-      ? []
-      : [2, 4, 8].map(
-          (factor): Change => ({
-            flags: `--expert-model-parallel-size ${e * factor}`,
-            values: { 'expert-model-parallel-size': e * factor },
-          }),
-        )),
-    t > 1 &&
-      !parallel.sequenceParallel && { flags: '--sequence-parallel', values: { 'sequence-parallel': true } },
-    training.microBatchSize > 1 && { flags: '--micro-batch-size 1', values: { 'micro-batch-size': 1 } },
+/**
+ * Returns the changes that may save memory, the cheapest in time first; those of the layout before others.
+ */
+function changes({ training, parallel, model }: PretrainingConfiguration): readonly FlagChange[] {
+  const others: readonly (FlagChange | false)[] = [
+    parallel.cudaGraphs && { costs: 'nothing', values: { 'cuda-graphs': false } },
+    training.microBatchSize > 1 && { costs: 'some', values: { 'micro-batch-size': 1 } },
     training.recompute.granularity !== 'full' && {
-      flags: recomputation,
+      costs: 'some',
       values: {
         'recompute-granularity': 'full',
         'recompute-method': 'uniform',
         'recompute-num-layers': 1,
       },
     },
-    training.precision === 'fp32' && { flags: '--bf16', values: { bf16: true } },
-    ...[2, 4, 8].map(
-      (size) =>
-        size > t &&
-        (d * t) % size === 0 && {
-          flags: `--tensor-model-parallel-size ${size}`,
-          values: { 'tensor-model-parallel-size': size },
-        },
-    ),
+    training.precision === 'fp32' && { costs: 'some', values: { bf16: true } },
   ];
-  return all.filter((change): change is Change => change !== false);
+  return [
+    // sizes that do not fit are refused
+    ...savingsOfLayout(parallel, { hasExperts: model.numExperts !== undefined }),
+    ...others.filter((change): change is FlagChange => change !== false),
+  ].sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs));
 }
+
+/** Writes a change as a command line has it. */
+const textOfChange = ({ values }: FlagChange): string =>
+  Object.entries(values)
+    .map(([flag, value]) =>
+      value === true ? `--${flag}` : value === false ? `no --${flag}` : `--${flag} ${value}`,
+    )
+    .join(' ');

@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
+import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
@@ -8,7 +8,9 @@ import {
   type TransformerConfiguration,
 } from '@mtl/models';
 import { numLearnedPositions } from '@mtl/models/internal';
+import type { ListedStore } from '@mtl/optimizer';
 import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/planner';
+import type { ListedSoftware } from '@mtl/planner/internal';
 
 /**
  * A training run as the lists of other programs describe it.
@@ -50,7 +52,7 @@ export function listedStep(
     });
   }
   const listed = listedProfile(profile);
-  const { parallel } = configuration;
+  const sharing = optimizerSharing(configuration.parallel);
   return {
     model: modelSize(configuration, { model, profile }),
     layout: layoutOf(configuration),
@@ -59,10 +61,24 @@ export function listedStep(
       software: {
         ...listed.software,
         hasDropout: listed.software.hasDropout && configuration.model.hiddenDropout > 0,
-        distributedOptimizer: parallel.useDistributedOptimizer,
-        ...(parallel.overlapGradReduce ? { dataOverlap: 'always' as const } : {}),
+        ...softwareOfStore(listed.software, sharing.store),
+        ...(sharing.overlapGradientReduction ? { dataOverlap: 'always' as const } : {}),
       },
     },
+  };
+}
+
+/**
+ * Returns what the listed program divides of its states with a store: as much as the store, or as it always
+ * does.
+ */
+export function softwareOfStore(
+  { shardsParameters = false }: ListedSoftware,
+  { divides }: ListedStore,
+): Pick<ListedSoftware, 'distributedOptimizer' | 'shardsParameters'> {
+  return {
+    distributedOptimizer: divides.includes('optimizer'),
+    shardsParameters: shardsParameters || divides.includes('parameters'),
   };
 }
 

@@ -1,8 +1,9 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
 import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
-import { configurationOption, meshOfRun } from '@mtl/configuration/internal';
+import { configurationOption, meshOfRun, rankLike } from '@mtl/configuration/internal';
 import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
+import { stageOf } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Simulation } from '@mtl/pipeline/schedules';
 import {
@@ -188,20 +189,21 @@ async function recordedPlan(
     ...(onRank === undefined ? {} : { onRank }),
   });
   const isOnGpu = configuration.parallel.device === 'cuda';
+  const mesh = meshOfRun(configuration.parallel);
   const memoryOf = new Map(
-    run.ranks.map(({ coordinates, peakBytes, memoryByKind }) => [
-      `${coordinates.pp} ${coordinates.tp}`,
+    run.ranks.map(({ rank, coordinates, peakBytes, memoryByKind }) => [
+      rank,
       {
         memoryBytes: peakBytes,
         memoryByKind,
-        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[coordinates.pp]!, profile) : undefined,
+        memoryOfLibraries: isOnGpu ? libraryMemory(run.groups[stageOf(coordinates)]!, profile) : undefined,
       },
     ]),
   );
   return {
     model: run.model,
     unevenPeakBytes: run.unevenPeakBytes,
-    ranks: groupedRanks(configuration, (tp, pp) => memoryOf.get(`${pp} ${tp}`) ?? memoryOf.get(`${pp} 0`)!),
+    ranks: groupedRanks(configuration, (rank) => memoryOf.get(rankLike(mesh, rank))!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };
 }
@@ -214,8 +216,8 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
   return {
     model,
     prediction,
-    ranks: groupedRanks(configuration, (_, pp) => {
-      const memoryByKind = memories[pp]!;
+    ranks: groupedRanks(configuration, (_, stage) => {
+      const memoryByKind = memories[stage]!;
       const memoryBytes = Object.values(memoryByKind).reduce((sum: number, bytes: number) => sum + bytes, 0);
       return { memoryBytes, memoryByKind };
     }),
@@ -225,18 +227,18 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
 /** All ranks of the run; those that take the same together. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
-  memoryOf: (tp: number, pp: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
+  memoryOf: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
-    const coordinates = mesh.coordinatesOf(rank);
-    const memory = memoryOf(coordinates.tp, coordinates.pp);
+    const stage = stageOf(mesh.coordinatesOf(rank));
+    const memory = memoryOf(rank, stage);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
     groups.set(key, group);
     group.ranks.push(rank);
-    if (group.stages.at(-1) !== coordinates.pp) group.stages.push(coordinates.pp);
+    if (group.stages.at(-1) !== stage) group.stages.push(stage);
   }
   return [...groups.values()];
 }

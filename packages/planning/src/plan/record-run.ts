@@ -1,8 +1,9 @@
 import type { MetaOperation } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
+import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
 import { type Device, memoryStatistics } from '@mtl/kernels';
 import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
+import { copyAxes, isFirstOfStage } from '@mtl/layout';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type {
@@ -61,14 +62,15 @@ export async function recordRun(
   const run = await dryRun(configuration, {
     ...options,
     // tensor-parallel ranks run the same operations
-    listenerOf: ({ tp, pp }) => {
-      if (tp > 0) return undefined;
+    listenerOf: (coordinates) => {
+      if (!isFirstOfStage(coordinates)) return undefined;
+      const { pp } = coordinates;
       const recording = new StepRecording({
         groupNamed,
         communicatorOf,
         device: metaDeviceOf(parallel.device),
         hasRowSumRates,
-        overlapsGather: parallel.overlapParamGather,
+        overlapsGather: optimizerSharing(parallel).overlapParameterGather,
       });
       recordings.set(pp, recording);
       return recording;
@@ -213,7 +215,7 @@ class StepRecording implements StepListener {
     // of a ring what is received counts: as much is sent meanwhile
     if (operation.operation === 'send') return;
     const collective = collectiveOf(operation, this.#groupNamed(operation.group));
-    if (collective.group.axis === 'dp' && collective.bytes >= smallestBucket) {
+    if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
       else {
         this.#reduction.push(collective);

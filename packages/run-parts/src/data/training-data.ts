@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { tokenizerAdvice } from '@mtl/configuration/internal';
+import { numSharesOfBatch, tokenizerAdvice } from '@mtl/configuration/internal';
 import { createTokenizer, mockDataBlend, parseDataPath, type SplitDatasets, type Tokenizer } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
@@ -75,11 +75,10 @@ export async function openTrainingData(
 /** Returns the numbers of micro-batches into which the global batches of a training run are split. */
 export function microBatchesOf({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup, start } = training;
-  const { dataParallelSize } = parallel;
   return new NumMicroBatches({
     globalBatchSize,
     microBatchSize,
-    dataParallelSize,
+    numShares: numSharesOfBatch(parallel),
     consumedSamples: start?.consumedSamples,
     ...(rampup === undefined ? {} : { rampup }),
   });

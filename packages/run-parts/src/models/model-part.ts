@@ -1,6 +1,12 @@
 import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { ParallelConfiguration, ScheduleConfiguration, TrainingConfiguration } from '@mtl/configuration';
-import { modelSharing, scheduleOfStep } from '@mtl/configuration/internal';
+import {
+  type ModelSharingOptions,
+  modelSharing,
+  type OptimizedLayout,
+  optimizerSharing,
+  scheduleOfStep,
+} from '@mtl/configuration/internal';
 import type { DType } from '@mtl/kernels';
 import { hasValues } from '@mtl/kernels/internal';
 import { reductionAxes } from '@mtl/layout';
@@ -12,7 +18,6 @@ import type {
   Stages,
   TransformerConfiguration,
 } from '@mtl/models';
-import { type StoreName, stores } from '@mtl/optimizer';
 import {
   GraphedStage,
   type GraphedStageOptions,
@@ -24,23 +29,14 @@ import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
 
 /** See `ExpertParallel`. */
-export type AssumedRouting = NonNullable<
-  NonNullable<BuildStagesOptions<never>['expertParallel']>['assumedRouting']
->;
+export type AssumedRouting = NonNullable<ModelSharingOptions<object>['assumedRouting']>;
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
   readonly configuration: {
     readonly parallel: ScheduleConfiguration &
+      OptimizedLayout &
       Partial<ParallelConfiguration> &
-      Pick<
-        ParallelConfiguration,
-        | 'device'
-        | 'layerLayout'
-        | 'sequenceParallel'
-        | 'cudaGraphs'
-        | 'overlapGradReduce'
-        | 'useDistributedOptimizer'
-      >;
+      Pick<ParallelConfiguration, 'device' | 'layerLayout' | 'sequenceParallel' | 'cudaGraphs'>;
     readonly training: Pick<TrainingConfiguration, 'numMicroBatches' | 'seed' | 'recompute'>;
   };
   readonly model: Model;
@@ -102,15 +98,21 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     ...modelSharing({ groups, parallel, assumedRouting: options.assumedRouting }),
   });
   const { numMicroBatches } = training;
-  const { releasesValues } = stores[storeOf(parallel)];
+  const { store, overlapGradientReduction, flagOfReduction } = optimizerSharing(parallel);
   // gradients are summed over processes that share sequences as well
   const isReplicated = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
-  const graphed = recordsPasses({ parallel, numMicroBatches, isReplicated, releasesValues, onMessage })
+  const graphed = recordsPasses({
+    cudaGraphs: parallel.cudaGraphs,
+    numMicroBatches,
+    reducedBy: isReplicated && overlapGradientReduction ? flagOfReduction : undefined,
+    releasesValues: store.releasesValues,
+    onMessage,
+  })
     ? graphedStages(stages, {
         device,
         onMessage,
         onRefusal: refusalOf(processes, onMessage),
-        ...(isReplicated ? amongReplicas(parameters, { overlaps: parallel.overlapGradReduce }) : {}),
+        ...(isReplicated ? amongReplicas(parameters, { overlaps: overlapGradientReduction }) : {}),
       })
     : undefined;
   const pipeline = new Pipeline<Batch>({
@@ -132,7 +134,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * Returns what data parallelism adds to passes: gathers that end when a parameter is read, reductions that
+ * Returns what ranks with copies add to passes: gathers that end when a parameter is read, reductions that
  * backward starts.
  */
 function amongReplicas(
@@ -193,10 +195,11 @@ export interface ModelChunk<Batch> extends Stage<Batch> {
 }
 
 interface RecordsPassesOptions {
-  readonly parallel: { readonly cudaGraphs: boolean; readonly overlapGradReduce: boolean };
+  /** True where a run asks for it. */
+  readonly cudaGraphs: boolean;
   readonly numMicroBatches: number;
-  /** True where other ranks have the same parameters. */
-  readonly isReplicated: boolean;
+  /** The flag that starts reductions of gradients in passes; undefined where passes start none. */
+  readonly reducedBy: string | undefined;
   /** True where parameters have their values only while a layer uses them. */
   readonly releasesValues: boolean;
   readonly onMessage: (text: string) => void;
@@ -208,20 +211,13 @@ interface RecordsPassesOptions {
  * reductions runs outside of the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
-  const { parallel, numMicroBatches, isReplicated, releasesValues, onMessage } = options;
-  if (!parallel.cudaGraphs) return false;
+  const { cudaGraphs, numMicroBatches, reducedBy, releasesValues, onMessage } = options;
+  if (!cudaGraphs) return false;
   if (releasesValues) {
     onMessage('--cuda-graphs has no effect where parameters are sharded: their memory changes');
     return false;
   }
-  if (numMicroBatches > 1 || !isReplicated || !parallel.overlapGradReduce) return true;
-  onMessage('--cuda-graphs has no effect with --overlap-grad-reduce and one micro-batch a step');
+  if (numMicroBatches > 1 || reducedBy === undefined) return true;
+  onMessage(`--cuda-graphs has no effect with --${reducedBy} and one micro-batch a step`);
   return false;
-}
-
-/** Returns the store in which a run keeps its parameters. */
-export function storeOf({
-  useDistributedOptimizer,
-}: Pick<ParallelConfiguration, 'useDistributedOptimizer'>): StoreName {
-  return useDistributedOptimizer ? 'zero1' : 'replicated';
 }

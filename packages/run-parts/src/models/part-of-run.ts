@@ -6,6 +6,7 @@ import type {
   PretrainingConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
+import { type OptimizedLayout, optimizerSharing } from '@mtl/configuration/internal';
 import { type Device, type DType, hostInformation } from '@mtl/kernels';
 import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { NumberedBatch } from '@mtl/layout';
@@ -19,7 +20,7 @@ import {
   muonWith,
 } from '@mtl/optimizer';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
-import { type ModelChunk, type ModelPart, type ModelPartOptions, modelPart, storeOf } from './model-part.js';
+import { type ModelChunk, type ModelPart, type ModelPartOptions, modelPart } from './model-part.js';
 import { recipeOf } from './recipe-of.js';
 
 /** A rank's part of the model of a run. */
@@ -70,10 +71,7 @@ interface OptimizedConfiguration {
   >;
   /** Default: the schedule is the configuration's. */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
-  readonly parallel: Pick<
-    ParallelConfiguration,
-    'useDistributedOptimizer' | 'overlapGradReduce' | 'overlapParamGather' | 'cudaGraphs'
-  >;
+  readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
 }
 
@@ -107,8 +105,9 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
   const { optimizer, parallel, training, checkpoint } = options.configuration;
   const mayDecouple = optimizer.decoupledLearningRate !== undefined || checkpoint?.schedule === 'checkpoint';
   const { groups } = processes;
+  const { store, overlapGradientReduction, overlapParameterGather } = optimizerSharing(parallel);
   const stores = createStores(parameters, {
-    kind: storeOf(parallel),
+    kind: store,
     device,
     dtype,
     groups,
@@ -122,8 +121,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     weightDecay: optimizer.weightDecay,
     clipGrad: optimizer.clipGrad,
     groups,
-    overlapGradientReduction: parallel.overlapGradReduce,
-    overlapParameterGather: parallel.overlapParamGather,
+    overlapGradientReduction,
+    overlapParameterGather,
     // a CPU's matmuls into zeros and onto zeros may sum in other orders, so there all are added
     writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });

@@ -1,14 +1,17 @@
 import { expect, it } from 'vitest';
 import { recordsPasses } from './model-part.js';
 
-const asked = { cudaGraphs: true, overlapGradReduce: true };
-const alone = { parallel: asked, numMicroBatches: 1, isReplicated: true, releasesValues: false };
+const alone = {
+  cudaGraphs: true,
+  numMicroBatches: 1,
+  reducedBy: 'overlap-grad-reduce',
+  releasesValues: false,
+};
 
 it.each([
   ['the last of several micro-batches starts reductions', { ...alone, numMicroBatches: 2 }, true],
-  ['reductions wait for the step', { ...alone, parallel: { ...asked, overlapGradReduce: false } }, true],
-  ['there is nothing to reduce', { ...alone, isReplicated: false }, true],
-  ['it was not asked for', { ...alone, parallel: { ...asked, cudaGraphs: false } }, false],
+  ['reductions wait for the step, or there are none', { ...alone, reducedBy: undefined }, true],
+  ['it was not asked for', { ...alone, cudaGraphs: false }, false],
 ])('passes are recorded or not, without a word, where %s', (_, options, expected) => {
   const said: string[] = [];
   expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(expected);

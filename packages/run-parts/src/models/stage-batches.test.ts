@@ -51,7 +51,7 @@ function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: numb
   return { dataset: dataset as SampleDataset<MaskedStageBatch>, read };
 }
 
-const sampler = { kind: 'single', microBatchSize: 2, dataParallelRank: 1, dataParallelSize: 2 } as const;
+const sampler = { kind: 'single', microBatchSize: 2, shareOfBatch: { index: 1, count: 2 } } as const;
 
 async function seenIn<Batch>(batches: StageBatches<Batch>): Promise<Batch[]> {
   const seen: Batch[] = [];

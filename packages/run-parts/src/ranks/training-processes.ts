@@ -11,7 +11,14 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import { Tensor } from '@mtl/kernels';
-import type { GroupDeclaration, MeshAxis, MeshCoordinates, ProcessMesh } from '@mtl/layout';
+import {
+  type GroupDeclaration,
+  type MeshAxis,
+  type MeshCoordinates,
+  type ProcessMesh,
+  type ShareOfBatch,
+  shareOfBatch,
+} from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import { worldOption } from './option-checks.js';
 
@@ -42,6 +49,8 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
   readonly coordinates: MeshCoordinates;
+  /** The samples of every batch that this process computes. */
+  readonly shareOfBatch: ShareOfBatch;
   /** Empty for a process alone. */
   readonly groups: ParallelGroups;
   /** Rank 0: the one that reports. */
@@ -54,6 +63,7 @@ export class TrainingProcesses {
     this.mesh = meshOfRun(parallel);
     const rank = world?.rank ?? 0;
     this.coordinates = this.mesh.coordinatesOf(rank);
+    this.shareOfBatch = shareOfBatch(this.mesh, rank);
     this.isFirst = rank === 0;
     this.groups =
       world === undefined || world.size === 1

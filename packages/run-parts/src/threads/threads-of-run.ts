@@ -1,5 +1,6 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { meshOfRun } from '@mtl/configuration/internal';
 import { setNumThreads } from '@mtl/kernels';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
@@ -48,10 +49,9 @@ export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
   flopsPerSample: number,
 ): number {
-  const { tensorModelParallelSize, pipelineModelParallelSize, device } = parallel;
-  if (device !== 'cpu') return Number.POSITIVE_INFINITY;
-  const shares = tensorModelParallelSize * pipelineModelParallelSize;
-  return (flopsPerSample * training.microBatchSize) / shares;
+  if (parallel.device !== 'cpu') return Number.POSITIVE_INFINITY;
+  const numShards = meshOfRun(parallel).numShards('dense');
+  return (flopsPerSample * training.microBatchSize) / numShards;
 }
 
 /** Returns the threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */

@@ -7,6 +7,7 @@ import {
 import {
   FlagReader,
   inWordsOfFlags,
+  numSharesOfBatch,
   parallelConfiguration,
   recomputeConfiguration,
   scheduleOfStep,
@@ -19,7 +20,7 @@ import { NumMicroBatches } from '@mtl/optimizer';
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
-  /** Micro-batches of a data-parallel rank in a step. */
+  /** Micro-batches of a rank in a step. */
   readonly numMicroBatches: number;
   /** The pipeline rank of each chunk of the model. */
   readonly placement: readonly number[];
@@ -71,10 +72,10 @@ export function fineTuningLayout(
   }
   if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
-  const { dataParallelSize } = parallel;
+  const numShares = numSharesOfBatch(parallel);
   // it checks that they divide each other
-  inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }));
-  const numMicroBatches = globalBatchSize / (microBatchSize * dataParallelSize);
+  inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }));
+  const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);
   return { parallel, recompute, numMicroBatches, placement, notices };
 }

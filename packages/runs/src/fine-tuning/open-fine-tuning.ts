@@ -1,6 +1,6 @@
 import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
-import { inWordsOfFlags, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
+import { inWordsOfFlags, numSharesOfBatch, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
 import type { TaskDataset } from '@mtl/data/tasks';
 import { sizeOf } from '@mtl/kernels';
 import type { TaskTokenBatch } from '@mtl/layout';
@@ -319,7 +319,7 @@ export const fingerprintsOfTask = ({
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 
 function batchesOf(options: OpenFineTuningOptions, consumedSamples: number): TaskBatches {
-  const { configuration, layout, seed, task, processes } = options;
+  const { configuration, seed, task, processes } = options;
   const { globalBatchSize, microBatchSize } = configuration;
   return taskBatches({
     seed,
@@ -328,8 +328,7 @@ function batchesOf(options: OpenFineTuningOptions, consumedSamples: number): Tas
     microBatchSize,
     dataset: task.train,
     isCut: isCut(options),
-    dataParallelRank: processes.coordinates.dp,
-    dataParallelSize: layout.parallel.dataParallelSize,
+    shareOfBatch: processes.shareOfBatch,
   });
 }
 
@@ -346,7 +345,8 @@ function trainerOf(
 ): Trainer<TaskTokenBatch> {
   const { part, stepsPerEpoch, progress, ...loop } = parts;
   const { optimizer, globalBatchSize, microBatchSize, epochs } = configuration;
-  const { device, dataParallelSize } = layout.parallel;
+  const { device } = layout.parallel;
+  const numShares = numSharesOfBatch(layout.parallel);
   const trainIterations = epochs * stepsPerEpoch;
   const warmupSteps = optimizer.warmupFraction * trainIterations;
   const schedule = inWordsOfFlags(
@@ -368,7 +368,7 @@ function trainerOf(
     pipeline: part.pipeline,
     losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
     learningRate: ({ numUpdates }) => schedule.at(numUpdates),
-    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, dataParallelSize }),
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }),
     flopsPerSample: modelFlops({
       batchSize: task.train.description.numChoices,
       sequenceLength,

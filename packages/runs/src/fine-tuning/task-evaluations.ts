@@ -4,7 +4,7 @@ import type { JsonValue } from '@mtl/checkpoint';
 import { broadcastJson } from '@mtl/comm/internal';
 import { createBatchLoader } from '@mtl/data';
 import type { TaskDataset } from '@mtl/data/tasks';
-import type { TaskTokenBatch } from '@mtl/layout';
+import { batchAxis, type ShareOfBatch, type TaskTokenBatch } from '@mtl/layout';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';
 import type { TrainingProcesses } from '@mtl/run-parts';
@@ -126,28 +126,30 @@ interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** A data-parallel rank's predictions for its part. */
+/** The predictions of the ranks with one share for their part. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
 }
 
 /**
- * Predicts all examples of a set, each data-parallel rank a contiguous part of them. Every process calls it,
- * and gets the same.
+ * Predicts all examples of a set, a contiguous part of them on the ranks of each share. Every process calls
+ * it, and gets the same.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
-  const { dp, pp } = processes.groups;
-  const [rank, size] = [dp?.rank ?? 0, dp?.size ?? 1];
+  const { pp, [batchAxis]: shares } = processes.groups;
+  const { index, count } = processes.shareOfBatch;
   const own = {
-    from: Math.floor((set.numExamples * rank) / size),
-    to: Math.floor((set.numExamples * (rank + 1)) / size),
+    from: Math.floor((set.numExamples * index) / count),
+    to: Math.floor((set.numExamples * (index + 1)) / count),
   };
   const here = await evaluatePart(options, own);
   const part = pp === undefined ? here : broadcastJson(pp, here, { root: options.pipeline.lastRank });
   const parts =
-    dp === undefined ? [part] : Array.from({ length: size }, (_, root) => broadcastJson(dp, part, { root }));
+    shares === undefined
+      ? [part]
+      : Array.from({ length: count }, (_, root) => broadcastJson(shares, part, { root }));
   const lossSum = parts.reduce((sum, one) => sum + one.lossSum, 0);
   return {
     loss: set.hasLabels ? lossSum / set.dataset.length : undefined,
@@ -238,8 +240,7 @@ interface TaskBatchesOptions {
   readonly consumedSamples: number;
   readonly globalBatchSize: number;
   readonly microBatchSize: number;
-  readonly dataParallelRank: number;
-  readonly dataParallelSize: number;
+  readonly shareOfBatch: ShareOfBatch;
   /** True where micro-batches end with their longest row (`withoutPadding`). */
   readonly isCut: boolean;
 }
@@ -250,23 +251,24 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * Returns this data-parallel rank's micro-batches, epoch after epoch, each in another order. Samples are
+ * Returns this rank's micro-batches, epoch after epoch, each in another order. Samples are
  * numbered by their place in the training run, so that dropout does not repeat itself every epoch.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;
-  const { microBatchSize, dataParallelRank, dataParallelSize } = sampler;
+  const { microBatchSize } = sampler;
+  const { index, count } = sampler.shareOfBatch;
   const loader = createBatchLoader<TaskTokenBatch>({
     dataset,
     sampler: { kind: 'cyclic', ...sampler, epochMultiple: globalBatchSize },
   });
-  let first = sampler.consumedSamples + dataParallelRank * microBatchSize;
+  let first = sampler.consumedSamples + index * microBatchSize;
   return {
     next: async () => {
       const next = await loader.next();
       if (next.done === true) return next;
       const sampleNumbers = Float64Array.from({ length: microBatchSize }, (_, row) => first + row);
-      first += microBatchSize * dataParallelSize;
+      first += microBatchSize * count;
       const value = { ...next.value, sampleNumbers };
       return { done: false, value: isCut ? withoutPadding(value) : value };
     },

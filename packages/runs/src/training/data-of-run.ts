@@ -95,15 +95,14 @@ export function batchesOfRun(
 
 /** Returns the sampler of this rank's micro-batches. */
 export function samplerOf(
-  { training, parallel }: PretrainingConfiguration,
+  { training }: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
 ): Omit<MicroBatchSamplerOptions, 'totalSamples'> {
   return {
     kind: 'single',
     microBatchSize: training.microBatchSize,
     consumedSamples: of.consumedSamples ?? 0,
-    dataParallelRank: of.processes.coordinates.dp,
-    dataParallelSize: parallel.dataParallelSize,
+    shareOfBatch: of.processes.shareOfBatch,
   };
 }
 

@@ -2,9 +2,9 @@ import { hostname } from 'node:os';
 import type { ProcessGroup, World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { type MicroBatchSamplerOptions, type SampleDataset, sampleMicroBatches } from '@mtl/data';
-import { documentsOfSamples } from '@mtl/data/internal';
+import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
-import type { NumberedBatch } from '@mtl/layout';
+import { type NumberedBatch, wholeBatch } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { layersWithExperts } from '@mtl/run-parts/internal';
@@ -90,20 +90,20 @@ export function spikeGuardOf(
   });
 }
 
-/** Returns the samples that all data-parallel ranks together read in a step. */
+/** Returns the samples that all ranks together read in a step. */
 export function samplesOfStep(
   sampler: MicroBatchSamplerOptions,
   step: { readonly consumedSamples: number; readonly globalBatchSize: number },
 ): readonly number[] {
-  const { microBatchSize, dataParallelSize = 1 } = sampler;
+  const { microBatchSize } = sampler;
+  const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
     // epochs of the same samples as those of the ranks
-    epochMultiple: sampler.epochMultiple ?? microBatchSize * dataParallelSize,
+    epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
-    dataParallelRank: 0,
-    dataParallelSize: 1,
+    shareOfBatch: wholeBatch,
   });
   return Array.from({ length: step.globalBatchSize }, () => microBatches.next().value ?? []).flat();
 }

@@ -14,10 +14,10 @@ import {
   textOption,
 } from '@mtl/errors/options';
 import type { HuggingFaceOrigin } from '@mtl/formats';
-import type { NumberedBatch } from '@mtl/layout';
+import { isCopySpreadOverShares, type NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
-import { optimizerOfRun, type PartOfRun, partOfRun, type TrainingProcesses } from '@mtl/run-parts';
+import { optimizerOfRun, type PartOfRun, partOfRun } from '@mtl/run-parts';
 import {
   exportsOfRun,
   jobOption,
@@ -138,10 +138,11 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
   const onMessage = (text: string): void => {
     for (const reporter of reporters.all) reporter.message?.(text);
   };
-  const isFirstReplica = processes.coordinates.dp === 0;
-  // data-parallel ranks hold the same model: the first of them is enough, unless it lacks experts of others
+  const isFirstReplica = processes.shareOfBatch.index === 0;
+  // ranks of other samples hold the same model: the first of them is enough, unless it lacks experts of
+  // others
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
-    if (!isFirstReplica && !areExpertsOfReplicasShared(processes)) return undefined;
+    if (!isFirstReplica && !isCopySpreadOverShares(processes.mesh)) return undefined;
     const sample = await recipeOf(configuration).show({
       configuration,
       part,
@@ -223,23 +224,15 @@ function evaluationOf(
   const dataset = data.datasets.valid;
   if (dataset === undefined) return undefined;
   const { evalInterval, evalIterations, globalBatchSize, microBatchSize } = configuration.training;
-  const { dataParallelSize } = configuration.parallel;
   const needsTokens = pipeline.isFirst || pipeline.isLast;
   const sampler = samplerOf(configuration, { processes });
   return {
     interval: evalInterval,
-    numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * dataParallelSize),
+    numMicroBatches: (evalIterations * globalBatchSize) / (microBatchSize * processes.shareOfBatch.count),
     open: () => recipeOf(configuration).batches({ dataset, sampler, needsTokens, thread: 'main' }),
     ...(configuration.logging.samplesAtEvaluations ? { afterwards } : {}),
   };
 }
-
-/**
- * Tells if experts of a layer are divided over data-parallel ranks, each of which then needs others to
- * compute.
- */
-const areExpertsOfReplicasShared = ({ mesh }: TrainingProcesses): boolean =>
-  mesh.groupOf(0, ['etp', 'ep']).some((rank) => mesh.coordinatesOf(rank).dp > 0);
 
 /**
  * Returns the architecture that a run trains, checked against what it is to be written as; with

@@ -8,18 +8,18 @@ describe('samplesOfStep', () => {
     ['cyclic', {}],
     ['cyclic', { epochMultiple: 12 }],
   ] as const)('gives the samples that all ranks read, over the end of an epoch: %s %o', (kind, more) => {
-    const [totalSamples, globalBatchSize, dataParallelSize] = [59, 12, 2];
+    const [totalSamples, globalBatchSize, count] = [59, 12, 2];
     // 59 is no multiple of what the ranks read at once: each epoch leaves samples out
     const sampler: MicroBatchSamplerOptions = {
       kind,
       totalSamples,
       microBatchSize: 2,
-      dataParallelSize,
+      shareOfBatch: { index: 0, count },
       seed: 5,
       ...more,
     };
-    const ranks = Array.from({ length: dataParallelSize }, (_, dataParallelRank) =>
-      sampleMicroBatches({ ...sampler, dataParallelRank }),
+    const ranks = Array.from({ length: count }, (_, index) =>
+      sampleMicroBatches({ ...sampler, shareOfBatch: { index, count } }),
     );
     for (let consumedSamples = 0; consumedSamples < (kind === 'single' ? 48 : 180); consumedSamples += 12) {
       const read = Array.from({ length: 3 }, () => ranks.flatMap((rank) => rank.next().value ?? [])).flat();

@@ -3,6 +3,7 @@ import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
+import { distinctRanks, meshOfRun } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { resetPeakMemory } from '@mtl/kernels';
 import {
@@ -15,13 +16,7 @@ import {
   useMatmulChoices,
 } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
-import {
-  type DryRunListener,
-  distinctRanks,
-  dryRunRank,
-  enoughMicroBatches,
-  metaRun,
-} from '@mtl/planning/internal';
+import { type DryRunListener, dryRunRank, enoughMicroBatches, metaRun } from '@mtl/planning/internal';
 import type { TrainingProcesses } from '@mtl/run-parts';
 
 interface TimeMatmulsOptions {
@@ -101,7 +96,8 @@ async function matmulsOfRun(
   const calls = new MatmulCalls();
   const listener = listenerFor(calls);
   const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
-  for (const rank of distinctRanks(configuration)) await dryRunRank(run, { rank, model, listener });
+  for (const rank of distinctRanks(meshOfRun(configuration.parallel)))
+    await dryRunRank(run, { rank, model, listener });
   return calls;
 }
 

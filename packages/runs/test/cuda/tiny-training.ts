@@ -89,7 +89,7 @@ export function tinyTrainer<Batch, Chunk extends Stage<Batch>>(options: TinyTrai
     microBatches: new NumMicroBatches({
       globalBatchSize: microBatchSize * numMicroBatches,
       microBatchSize,
-      dataParallelSize: 1,
+      numShares: 1,
     }),
     batches: batches(),
   });

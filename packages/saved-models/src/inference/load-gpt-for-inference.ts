@@ -1,8 +1,8 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { modelSharing, type TrainedOn } from '@mtl/configuration/internal';
+import { checkSharedModel, modelSharing, type TrainedOn } from '@mtl/configuration/internal';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
-import { ConfigurationError, UsageError } from '@mtl/errors';
+import { UsageError } from '@mtl/errors';
 import {
   checkOptions,
   choiceOption,
@@ -90,7 +90,8 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const { device, dtype = 'float32' } = options;
   openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
   const weights = await openGptWeights(options);
-  checkExperts(weights, options.processes);
+  const { sizes } = options.processes?.mesh ?? {};
+  if (sizes !== undefined) checkSharedModel(weights.model, { sizes, path: weights.path });
   const tokenizerOptions = options.tokenizer ?? weights.tokenizer();
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
@@ -120,21 +121,6 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
     dispose,
     [Symbol.dispose]: dispose,
   };
-}
-
-/**
- * Refuses to divide experts over processes where there are none.
- *
- * @throws ConfigurationError MTL_FLAG_NEEDS
- */
-function checkExperts({ model, path }: GptWeights, processes: TrainingProcesses | undefined): void {
-  const { ep = 1 } = processes?.mesh.sizes ?? {};
-  if (ep === 1 || model.numExperts !== undefined) return;
-  throw new ConfigurationError(
-    'MTL_FLAG_NEEDS',
-    `--expert-model-parallel-size ${ep} divides experts over processes, and ${path} has none`,
-    { remedy: 'leave --expert-model-parallel-size out' },
-  );
 }
 
 /** Returns this process's part: everything, or its stage of a pipeline, and its shard of every layer. */

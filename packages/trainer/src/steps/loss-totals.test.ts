@@ -78,11 +78,8 @@ describe('the losses of a training run', () => {
   it('adds parts of positions, and counts what ranks of a sequence have alike once', () => {
     const losses = [kind('lm_loss', { count: (tokens) => tokens }), balance];
     const ranks = [0, 1].map(
-      (
-        rank,
-      ): Pick<Ranks, 'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'> => ({
-        dataParallelRank: 0,
-        dataParallelSize: 1,
+      (rank): Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'> => ({
+        shareOfBatch: { index: 0, count: 1 },
         isFirstOfStage: true,
         isFirstOfSequence: rank === 0,
       }),

@@ -77,10 +77,7 @@ interface LossTotalsOptions<Batch> {
   readonly losses: readonly LossKind<Batch>[];
   /** Losses that are made by stages of ranks that do not take part. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
-  readonly ranks: Pick<
-    Ranks,
-    'dataParallelRank' | 'dataParallelSize' | 'isFirstOfStage' | 'isFirstOfSequence'
-  >;
+  readonly ranks: Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
   /** True if this rank has the last stage of the pipeline, which knows what counts in losses. */
   readonly isLastStage: boolean;
 }
@@ -140,13 +137,14 @@ export class LossTotals<Batch> {
    */
   partsOf(own: ReadonlyArray<readonly number[]>, numMicroBatches: number): readonly number[] {
     const { losses, ranks } = this.#options;
-    const { dataParallelRank, dataParallelSize, isFirstOfStage, isFirstOfSequence } = ranks;
+    const { isFirstOfStage, isFirstOfSequence } = ranks;
+    const { index, count } = ranks.shareOfBatch;
     const places = own.flatMap((sums, kind) => {
-      const ofKind = new Array<number>(numMicroBatches * dataParallelSize).fill(0);
+      const ofKind = new Array<number>(numMicroBatches * count).fill(0);
       const isTold = isFirstOfSequence || losses[kind]!.isAuxiliary !== true;
       if (!isFirstOfStage || !isTold) return ofKind;
       sums.forEach((sum, microBatch) => {
-        ofKind[microBatch * dataParallelSize + dataParallelRank] = sum;
+        ofKind[microBatch * count + index] = sum;
       });
       return ofKind;
     });

@@ -1,9 +1,6 @@
 import { Tensor } from '@mtl/kernels';
-import { axisFacts, denseAxes, reductionAxes } from '@mtl/layout';
+import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroups } from '@mtl/layout';
 import type { ParallelGroups } from '@mtl/optimizer';
-
-/** The axes along which processes hold parts of a stage and compute with the same rows. */
-const axesOfShards = denseAxes.filter((axis) => axis !== 'pp' && !axisFacts[axis].isSummed);
 
 interface RanksOptions {
   /** None for a process alone. */
@@ -31,17 +28,14 @@ export class Ranks {
     return this.#groups.world?.size ?? 1;
   }
 
-  get dataParallelRank(): number {
-    return this.#groups.dp?.rank ?? 0;
-  }
-
-  get dataParallelSize(): number {
-    return this.#groups.dp?.size ?? 1;
+  /** The samples of every batch that this rank computes. */
+  get shareOfBatch(): ShareOfBatch {
+    return shareAmongGroups(this.#groups);
   }
 
   /** True if this rank is the first of those that share every sequence. */
   get isFirstOfSequence(): boolean {
-    return reductionAxes.dense.every((axis) => axis === 'dp' || (this.#groups[axis]?.rank ?? 0) === 0);
+    return reductionAxes.dense.every((axis) => axis === batchAxis || (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /**
@@ -49,7 +43,7 @@ export class Ranks {
    * their positions.
    */
   get isFirstOfStage(): boolean {
-    return axesOfShards.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
+    return layerAxes.dense.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /** The sums of some numbers over all processes. */

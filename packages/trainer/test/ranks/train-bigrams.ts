@@ -146,7 +146,7 @@ async function trainBigrams({
     sequenceLength: 2,
     flopsPerSample: 100,
     learningRate: () => 0.05,
-    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, numShares: dp }),
     batches: boosted(
       batches({
         ...share,

@@ -84,7 +84,7 @@ export default async function trainWeights(
     sequenceLength: 2,
     flopsPerSample: 1,
     learningRate: () => 0.05,
-    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, dataParallelSize: dp }),
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize: 1, numShares: dp }),
     batches: samples(coordinates.dp, dp),
     losses: [
       { name: 'lm_loss', per: 'token', count: (batch) => batch.length },

@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { layoutText, scheduleOfStep } from '@mtl/configuration/internal';
+import { layoutText, scheduleOfStep, switchesThatSave } from '@mtl/configuration/internal';
 import { axisFacts, communicationParts } from '@mtl/layout';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { PlannedRanks, RunPlan } from '@mtl/planning';
@@ -15,8 +15,9 @@ export interface FormatPlanOptions {
 }
 
 const remedy =
-  'remedy: try --search, which finds the layouts that fit; or more processes, --use-distributed-optimizer, ' +
-  '--sequence-parallel, a smaller --micro-batch-size, --recompute-granularity selective';
+  'remedy: try --search, which finds the layouts that fit; or ' +
+  ['more processes', ...switchesThatSave.map((flag) => `--${flag}`)].join(', ') +
+  ', a smaller --micro-batch-size, --recompute-granularity selective';
 
 const legend = `memory: of the fullest rank, by kind and by pipeline stage
 step: time of one iteration and model FLOPs per second; below it the parts, the largest first

@@ -1,3 +1,4 @@
+import { searchedSettings } from '@mtl/configuration/internal';
 import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { FoundLayout, LayoutSearch } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
@@ -93,10 +94,19 @@ function describe({ candidate }: FoundLayout): string {
     `micro-batch ${microBatch}`,
     ...(expertTensor > 1 ? [`each expert shared by ${expertTensor}`] : []),
     ...(recomputation === 'none' ? [] : [`${recomputation} recomputation`]),
-    ...(candidate.sequenceParallel ? ['sequence parallelism'] : []),
-    ...(candidate.distributedOptimizer ? ['distributed optimizer'] : []),
+    ...searchedSettings.flatMap(({ key, words }) => words(candidate[key]) ?? []),
   ].join(', ');
 }
+
+/** Returns a layout as JSON has it. */
+export const recordedLayout = ({ candidate }: FoundLayout): Readonly<Record<string, unknown>> =>
+  Object.assign(
+    {},
+    ...Object.entries(candidate).map(([key, value]: [string, unknown]) => {
+      const setting = searchedSettings.find((each) => each.key === key);
+      return setting === undefined ? { [key]: value } : setting.recorded(value);
+    }),
+  );
 
 function costsOf({ plan }: FoundLayout): string {
   const memory = Math.max(...plan.ranks.map(wholeMemory));

@@ -23,7 +23,7 @@ import { newCommand } from '../../command-line/new-command.js';
 import { choiceOption, countOption, suggestValues } from '../../command-line/option-values.js';
 import { summaries } from '../summaries.js';
 import { formatPlan } from './format-plan.js';
-import { accuracy, formatSearch, launchWords, numNodesOf } from './format-search.js';
+import { accuracy, formatSearch, launchWords, numNodesOf, recordedLayout } from './format-search.js';
 import { SearchReport } from './search-report.js';
 
 interface PlanFlags {
@@ -144,7 +144,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
     launchWords({ program: `${model}-train`, flags: [...argv, ...words], numProcesses, gpusPerNode });
   if (json === true) {
     const layouts = found.layouts.map((layout) => ({
-      layout: layout.candidate,
+      layout: recordedLayout(layout),
       command: commandWith(layout.words),
       ...jsonOf(layout.plan, isLengthKnown(layout.configuration)),
     }));

@@ -1,5 +1,3 @@
-import type { FlagName } from '../../schema/flag-schema.js';
-
 /** A flag of Megatron-LM that this project has no use for, or no code for yet. */
 export interface MegatronFlag {
   /** A few words about what the flag does in Megatron-LM. */
@@ -13,9 +11,9 @@ export interface MegatronFlag {
    * anyway. Left out for a flag that is always refused.
    */
   readonly harmless?: 'always' | readonly string[];
-  /** A flag next to which it changes nothing. */
+  /** A flag of the schema next to which it changes nothing. */
   readonly harmlessWith?: {
-    readonly flag: FlagName;
+    readonly flag: string;
     /** The values of that flag for which this holds. Default: all. */
     readonly values?: readonly unknown[];
     /** Why. Default: that flag says the same. */

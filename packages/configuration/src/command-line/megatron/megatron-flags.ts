@@ -1,4 +1,5 @@
 import type { FlagName } from '../../schema/flag-schema.js';
+import { megatronFamiliesOfStrategies, megatronFlagsOfStrategies } from '../../strategies/strategies.js';
 import type { UnusableFlag } from '../unusable-flags.js';
 import { type MegatronFlag, refused } from './megatron-flag.js';
 import { megatronKernelFlags } from './megatron-kernel-flags.js';
@@ -11,16 +12,7 @@ import { megatronTrainingFlags } from './megatron-training-flags.js';
  * Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts.
  */
 export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
-  ...refused(
-    'tokens go to the processes of their experts by the collectives of --distributed-backend',
-    'use --moe-token-dispatcher-type alltoall',
-    {
-      'moe-deepep-': 'the flex dispatcher of tokens',
-      'moe-hybridep-': 'the flex dispatcher of tokens',
-      'moe-ncclep-': 'the flex dispatcher of tokens',
-      'moe-flex-': 'the flex dispatcher of tokens',
-    },
-  ),
+  ...megatronFamiliesOfStrategies,
   ...refused('experts are made new; making them from dense layers is not built yet', 'leave it out', {
     'moe-upcycling-': 'experts made from dense layers',
   }),
@@ -65,16 +57,6 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
     },
   ),
   ...refused('a training run does not serve requests', 'use mtl generate', { 'inference-': 'generation' }),
-  ...refused(
-    'training runs are distributed by flags of their own',
-    'use --use-distributed-optimizer; --tensor-model-parallel-size and --pipeline-model-parallel-size split the model',
-    { deepspeed: "DeepSpeed's engine" },
-  ),
-  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
-    'fsdp-': 'fully sharded data parallelism',
-    'torch-fsdp2-': 'fully sharded data parallelism',
-    'megatron-fsdp-': 'fully sharded data parallelism',
-  }),
   ...refused('checkpoints are written at --save-interval, each complete and once', 'leave it out', {
     'replication-': 'replicated checkpoints',
     'non-persistent-': 'temporary checkpoints',
@@ -92,29 +74,11 @@ export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
       'app-tag-': 'reports to NVIDIA',
     },
   ),
-  'no-pipeline-parallel': {
-    what: 'DeepSpeed without pipelines',
-    why: '--pipeline-model-parallel-size is the number of stages',
-    harmless: 'always',
-    takes: 'nothing',
-  },
   'straggler-': {
     what: 'how slow processes are found',
     why: 'slow ranks are found and named by default',
     harmless: 'always',
     takes: 'many',
-  },
-  'tp-comm-': {
-    what: 'overlapped tensor-parallel communication',
-    why: 'the schedule and the layers decide what overlaps',
-    harmless: 'always',
-    takes: 'many',
-  },
-  'disable-tp-comm-': {
-    what: 'overlapped tensor-parallel communication',
-    why: 'the schedule and the layers decide what overlaps',
-    harmless: 'always',
-    takes: 'nothing',
   },
 };
 
@@ -124,6 +88,7 @@ export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronExpertFlags,
   ...megatronKernelFlags,
   ...megatronParallelFlags,
+  ...megatronFlagsOfStrategies,
   ...megatronTrainingFlags,
   ...megatronReportFlags,
 };
@@ -160,7 +125,7 @@ export function judgeMegatronFlag(options: {
     return `${written} ${where} has no effect: that is how it always is here`;
   if (harmlessWith !== undefined) {
     const { flag, values: meant } = harmlessWith;
-    const value = valueOfFlag(flag);
+    const value = valueOfFlag(flag as FlagName);
     const because = harmlessWith.why ?? `--${flag} ${value} says the same`;
     if (value !== undefined && meant?.includes(value) !== false)
       return `${written} ${where} has no effect: ${because}`;

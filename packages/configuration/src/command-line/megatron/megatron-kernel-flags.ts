@@ -95,9 +95,6 @@ const implementation: Record<string, MegatronFlag> = {
     'flash-decode': 'a kernel of generation',
   }),
   ...idle('no part is experimental', { 'enable-experimental': 'experimental parts' }),
-  ...idle('ranks that share no part of the model are data-parallel by default', {
-    'use-distributed-data-parallel': 'data parallelism',
-  }),
   ...idle('there is one implementation of the models', {
     'use-mcore-models': "Megatron Core's models",
     'deprecated-use-mcore-models': "Megatron Core's models",
@@ -158,21 +155,6 @@ const implementation: Record<string, MegatronFlag> = {
     'cpu-offloading': 'activations moved to the host',
     'cpu-offloading-num-layers': 'activations moved to the host',
     'fine-grained-activation-offloading': 'activations moved to the host',
-  }),
-  ...refused(
-    'optimizer state stays on the device',
-    'use --use-distributed-optimizer to divide it over ranks',
-    {
-      'optimizer-cpu-offload': 'optimizer state on the host',
-      'optimizer-offload-fraction': 'optimizer state on the host',
-      'offload-optimizer-states': 'optimizer state on the host',
-      'overlap-cpu-optimizer-d2h-h2d': 'optimizer state on the host',
-      'use-torch-optimizer-for-cpu-offload': 'optimizer state on the host',
-      'cpu-optimizer': 'optimizer state on the host',
-    },
-  ),
-  ...refused('tensor-parallel ranks divide activations along the sequence', 'use --sequence-parallel', {
-    'distribute-saved-activations': 'activations split over ranks',
   }),
   ...refused('the flag has another name', 'use --recompute-granularity full', {
     'checkpoint-activations': 'recomputation of layers',

@@ -152,22 +152,8 @@ const missing: Record<string, MegatronFlag> = {
     'with --moe-use-upcycling each expert is a copy of a whole layer',
     'leave it out, or pass 1',
   ),
-  ...refused(
-    'tokens go to the processes of their experts by the collectives of --distributed-backend',
-    'use --moe-token-dispatcher-type alltoall',
-    {
-      'moe-flex-dispatcher-backend': 'the flex dispatcher of tokens',
-      'moe-enable-deepep': 'the flex dispatcher of tokens',
-    },
-  ),
-  ...refused('micro-batches are computed one after the other', 'leave it out', {
-    'overlap-moe-expert-parallel-comm': 'tokens sent while another micro-batch is computed',
-  }),
   ...refused('the flag has another name', 'use --recompute-granularity full', {
     'moe-layer-recompute': 'recomputation of experts',
-  }),
-  ...refused('experts have a flag of their own', 'use --expert-tensor-parallel-size', {
-    'moe-extended-tp': 'experts over tensor-parallel ranks',
   }),
   ...refused(
     'groups of experts are not those of processes',

@@ -1,74 +1,22 @@
-import { idle, idleSetting, type MegatronFlag, only, refused } from './megatron-flag.js';
+import { idle, idleSetting, type MegatronFlag } from './megatron-flag.js';
 
 /** Processes and their communication. */
 const parallelism: Record<string, MegatronFlag> = {
-  'ddp-impl': only(
-    ['local', 'torch'],
-    'the implementation of data parallelism, in old versions',
-    'there is one implementation',
-  ),
   'lazy-mpu-init': {
     what: 'late set-up of process groups',
     why: 'process groups are made when a training run joins its job',
     harmless: 'always',
     takes: 'one',
   },
-  'data-parallel-sharding-strategy': only(
-    ['no_shard'],
-    'what is split over data-parallel ranks',
-    'parameters are replicated on every data-parallel rank',
-    'use --use-distributed-optimizer',
-  ),
-  'num-distributed-optimizer-instances': only(
-    ['1'],
-    'replicas of the distributed optimizer',
-    'optimizer state is split over all data-parallel ranks',
-  ),
   'high-priority-stream-groups': {
     what: 'priorities of communication',
     why: 'the schedule and the layers decide what overlaps',
     harmless: 'always',
     takes: 'many',
   },
-  ...refused('all samples have the same processes', 'use --context-parallel-size', {
-    'hybrid-context-parallel': 'samples that each have as many processes as they need',
-    'max-seqlen-per-dp-cp-rank': 'samples that each have as many processes as they need',
-  }),
-  'virtual-pipeline-model-parallel-size': only(
-    ['1'],
-    'chunks per stage',
-    'the number of chunks follows from their size',
-    'use --num-layers-per-virtual-pipeline-stage',
-  ),
-  ...refused(
-    'embedding and loss count with their actual cost, not as one layer each',
-    'use --pipeline-model-parallel-layout balanced',
-    {
-      'account-for-embedding-in-pipeline-split': 'stages of different sizes',
-      'account-for-loss-in-pipeline-split': 'stages of different sizes',
-      'standalone-embedding-stage': 'a stage for the embedding alone, in old versions',
-    },
-  ),
-  ...refused('there is no encoder', 'leave it out', {
-    'pipeline-model-parallel-split-rank': 'encoder and decoder on different stages',
-    'encoder-tensor-model-parallel-size': 'tensor parallelism of an encoder',
-    'encoder-pipeline-model-parallel-size': 'pipeline stages of an encoder',
-  }),
-  ...refused('parameters are replicated on every data-parallel rank', 'use --use-distributed-optimizer', {
-    'use-torch-fsdp2': 'fully sharded data parallelism',
-    'use-megatron-fsdp': 'fully sharded data parallelism',
-    'use-custom-fsdp': 'fully sharded data parallelism',
-    'enable-full-sharding-in-hsdp': 'fully sharded data parallelism',
-    'zero-stage': "the stages of DeepSpeed's ZeRO (the distributed optimizer is the first)",
-  }),
   ...idle('the schedule and the layers decide what overlaps', {
     'no-overlap-p2p-communication': 'communication of stages that does not overlap',
     'overlap-p2p-communication-warmup-flush': 'overlapped communication of stages',
-    'tp-comm-overlap': 'overlapped tensor-parallel communication',
-    'disable-tp-comm-overlap-ag': 'overlapped tensor-parallel communication',
-    'disable-tp-comm-overlap-rs': 'overlapped tensor-parallel communication',
-    'disable-tp-comm-bulk-dgrad': 'overlapped tensor-parallel communication',
-    'disable-tp-comm-bulk-wgrad': 'overlapped tensor-parallel communication',
     'delay-wgrad-compute': 'the time of weight gradients',
     'defer-embedding-wgrad-compute': 'the time of the weight gradient of the output layer',
     'scatter-gather-tensors-in-pipeline': 'boundaries sent in parts',
@@ -78,7 +26,6 @@ const parallelism: Record<string, MegatronFlag> = {
     'no-align-grad-reduce': 'the time of reductions',
     'align-param-gather': 'the time of gathers',
     'no-align-param-gather': 'the time of gathers',
-    'overlap-param-gather-with-optimizer-step': 'overlapped gathers',
     'use-ring-exchange-p2p': 'communication of stages',
     'batch-p2p-communication': 'communication of stages',
   }),
@@ -94,9 +41,6 @@ const parallelism: Record<string, MegatronFlag> = {
   ...idleSetting('gradients are always in flat buffers, in buckets of one size', {
     'ddp-bucket-size': 'the size of gradient buckets',
     'ddp-num-buckets': 'the number of gradient buckets',
-  }),
-  ...idle('neighbouring ranks are always tensor-parallel, then data-parallel, and the model is the same', {
-    'use-tp-pp-dp-mapping': 'the order of ranks',
   }),
   ...idle('the communication library decides how it sends', {
     'nccl-ub': 'registered communication buffers',

@@ -50,10 +50,11 @@ describe('the reason of an unsupported Megatron flag', () => {
     const known = new Set([...Object.keys(flagSchema.shape), ...Object.keys(flagAliases)]);
     // of mtl eval, of mtl data prepare's programs and of node
     const ofOthers = ['task', 'cpu-prof', 'config', 'dry-run'];
-    for (const [name, { why, instead = '' }] of Object.entries({
+    for (const [name, { why, instead = '', harmlessWith }] of Object.entries({
       ...megatronFlags,
       ...megatronFlagFamilies,
     })) {
+      expect(known.has(harmlessWith?.flag ?? 'lr'), `--${name} speaks of --${harmlessWith?.flag}`).toBe(true);
       for (const [, flag] of `${why} ${instead}`.matchAll(/(?<![\w-])--([a-z][a-z0-9-]*)/g)) {
         const isKnown = known.has(flag!) || ofOthers.includes(flag!) || megatronFlags[flag!] !== undefined;
         expect(isKnown, `--${name} speaks of --${flag}`).toBe(true);

@@ -121,7 +121,6 @@ const reports: Record<string, MegatronFlag> = {
     'log-params-norm': 'the norm of the weights',
     'log-num-zeros-in-grad': 'zeros in gradients',
     'log-energy': 'energy',
-    'check-weight-hash-across-dp-replicas-interval': 'equality of replicas',
     'log-max-attention-logit': 'the largest attention score',
   }),
   ...idle('profiles change no result; --profile-steps FIRST LAST records one', {

@@ -39,24 +39,12 @@ const recipe: Record<string, MegatronFlag> = {
   ...refused('the optimizers are AdamW and Muon', 'leave it out, or choose with --optimizer', {
     'sgd-momentum': 'momentum of SGD',
   }),
-  ...refused(
-    'the distributed optimizer divides the state of Muon evenly',
-    'use --use-distributed-optimizer',
-    {
-      'use-layer-wise-distributed-optimizer': 'a distributed optimizer of whole matrices',
-    },
-  ),
   ...idle('queries, keys and values are split unless --muon-no-split-qkv is given', {
     'muon-split-qkv': 'updates of queries, keys and values one by one',
   }),
   ...refused('the global batch follows one ramp', 'use --rampup-batch-size', {
     'step-batch-size-schedule': 'a global batch that grows in steps',
   }),
-  ...refused(
-    'every global batch is trained with exactly the size that is asked for',
-    'make --global-batch-size a multiple of --micro-batch-size times the data-parallel size',
-    { 'decrease-batch-size-if-needed': 'a global batch made smaller until it divides' },
-  ),
   ...refused('the flag has another name', 'use --micro-batch-size', {
     'batch-size': 'the batch per process, in old versions',
   }),
@@ -98,7 +86,6 @@ const recipe: Record<string, MegatronFlag> = {
     'exit-signal-handler-for-training': 'saving at SIGTERM',
   }),
   ...refused('weights and dropout follow from --seed and the global coordinates alone', 'leave it out', {
-    'data-parallel-random-init': 'other initial weights on each rank',
     'inference-rng-tracker': 'another random state',
   }),
   ...refused('conversations have a flag of their own', 'use mtl sft, or --train-data FILE.jsonl', {
@@ -226,12 +213,6 @@ const data: Record<string, MegatronFlag> = {
   ...idle('kernels compute the attention mask from positions; no mask is ever stored or read', {
     'create-attention-mask-in-dataloader': 'an attention mask made where data is read',
     'no-create-attention-mask-in-dataloader': 'an attention mask made on the device',
-  }),
-  ...idleSetting('every data-parallel rank always reads its own samples alone', {
-    'data-sharding': 'who reads which sample',
-  }),
-  ...idle('every data-parallel rank always reads its own samples alone', {
-    'no-data-sharding': 'who reads which sample',
   }),
   ...idleSetting('datasets are read from the file system, never from an object store', {
     's3-cache-path': 'datasets in object stores',

@@ -6,21 +6,22 @@ import {
   type RecordedSizes,
   type SearchedAxis,
   type SearchedRun,
+  type SearchedSettings,
   searchedAxes,
+  searchedSettings,
 } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { axisFacts, isDenseAxis, type MeshAxis, reductionAxes } from '@mtl/layout';
+import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
+import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 import type { Profile, Recomputation } from '@mtl/planner';
 
 /** A way in which the processes of a run share its work; `context` is there where sequences are divided. */
-export interface LayoutCandidate extends RecordedSizes {
+export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   /** v: chunks of the model on each rank. */
   readonly chunks: number;
   readonly microBatch: number;
   readonly schedule: 'none' | '1f1b' | 'interleaved' | 'zb-h1' | 'gpipe';
   readonly recomputation: Recomputation;
-  readonly sequenceParallel: boolean;
-  readonly distributedOptimizer: boolean;
 }
 
 /** Sizes that candidates have to divide, and options that are fixed. */
@@ -32,6 +33,8 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** Fewest stages of the interleaved schedule. */
   readonly leastInterleavedStages: number;
+  /** The settings of which a program has some values only. */
+  readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
   /** Ways to recompute that differ. */
   readonly recomputations: readonly Recomputation[];
 }
@@ -130,28 +133,36 @@ function schedulesOf(
 
 function withSettings(
   space: CandidateSpace,
-  layout: Omit<LayoutCandidate, 'recomputation' | 'sequenceParallel' | 'distributedOptimizer'>,
+  layout: Omit<LayoutCandidate, 'recomputation' | keyof SearchedSettings>,
 ): LayoutCandidate[] {
   const { fixed, recomputations: all } = space;
   const recomputations = options(fixed.recomputation, all);
-  const sequence = layout.tensor === 1 ? [false] : options(fixed.sequenceParallel, [true, false]);
-  const { sizes } = meshOfRun(layoutOfRecord(layout));
-  const copies = reductionAxes.dense.reduce((product, axis) => product * sizes[axis], 1);
-  const distributed = copies === 1 ? [false] : options(fixed.distributedOptimizer, [true, false]);
+  const settings = settingsOf(space, meshOfRun(layoutOfRecord(layout)).sizes);
   const experts = expertSizes(space, layout);
   return recomputations.flatMap((recomputation) =>
-    sequence.flatMap((sequenceParallel) =>
-      distributed.flatMap((distributedOptimizer) =>
-        experts.map((ofExperts) => ({
-          ...layout,
-          recomputation,
-          sequenceParallel,
-          distributedOptimizer,
-          ...ofExperts,
-        })),
-      ),
+    settings.flatMap((chosen) =>
+      experts.map((ofExperts) => ({ ...layout, recomputation, ...chosen, ...ofExperts })),
     ),
   );
+}
+
+/** Returns the ways to choose settings, the values of the first ones outermost. */
+function settingsOf({ fixed, offered }: CandidateSpace, sizes: MeshCoordinates): readonly SearchedSettings[] {
+  return searchedSettings.reduce<readonly object[]>(
+    (before, { key, choices }) => {
+      const possible = choices(sizes);
+      const own: readonly unknown[] | undefined = offered[key];
+      const values =
+        possible.length === 1
+          ? possible
+          : options(
+              fixed[key],
+              possible.filter((value) => own?.includes(value) !== false),
+            );
+      return before.flatMap((chosen) => values.map((value) => ({ ...chosen, [key]: value })));
+    },
+    [{}],
+  ) as readonly SearchedSettings[];
 }
 
 const options = <Value>(fixed: Value | undefined, all: readonly Value[]): readonly Value[] =>
@@ -175,6 +186,18 @@ const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
 
+/** Returns the flags of settings that flags do not give already. */
+function flagsOfSettings(
+  candidate: LayoutCandidate,
+  given: ReadonlySet<string>,
+  { changesPasses }: { readonly changesPasses: boolean },
+): Flags {
+  const own = searchedSettings.filter(
+    (setting) => setting.changesPasses === changesPasses && !setting.givenBy.some((flag) => given.has(flag)),
+  );
+  return Object.assign({}, ...own.map(({ key, flags }) => flags(candidate[key]))) as Flags;
+}
+
 /** The flags that a candidate means, without those that are given already. */
 export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
   const { chunks, microBatch, schedule, recomputation } = candidate;
@@ -187,9 +210,9 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
     ...(recomputation === 'full'
       ? { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
       : {}),
-    ...(candidate.sequenceParallel ? { 'sequence-parallel': true } : {}),
+    ...flagsOfSettings(candidate, given, { changesPasses: true }),
     ...flagsOfSizes(candidate, axesOfExpertFlags),
-    ...(candidate.distributedOptimizer ? { 'use-distributed-optimizer': true } : {}),
+    ...flagsOfSettings(candidate, given, { changesPasses: false }),
   };
   return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));
 }
@@ -199,7 +222,12 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
  * as it is.
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
-  const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } = {};
+  const settings = searchedSettings.flatMap(({ key, givenBy, given: meant }) => {
+    const flag = (givenBy as readonly FlagName[]).find((name) => given.has(name));
+    return flag === undefined ? [] : [[key, meant(flag, values[flag])]];
+  });
+  const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } =
+    Object.fromEntries(settings);
   for (const { key, flag } of searchedAxes) {
     if (flag !== undefined && given.has(flag as FlagName)) fixed[key] = values[flag as FlagName] as number;
   }
@@ -209,22 +237,21 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
   // a checkpoint may give it, too
   if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
-  if (given.has('sequence-parallel')) fixed.sequenceParallel = values['sequence-parallel']!;
-  if (given.has('use-distributed-optimizer')) {
-    fixed.distributedOptimizer = values['use-distributed-optimizer']!;
-  }
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;
 }
 
 /** Layouts that the program of a profile offers, and the ones it cannot do without: `fixed`. */
-type OfferedLayouts = Pick<CandidateSpace, 'schedules' | 'leastInterleavedStages' | 'recomputations'> & {
+type OfferedLayouts = Pick<
+  CandidateSpace,
+  'schedules' | 'leastInterleavedStages' | 'recomputations' | 'offered'
+> & {
   readonly fixed: Partial<LayoutCandidate>;
 };
 
-/** The axes that programs have whose steps are lists. */
-const listedAxes: readonly MeshAxis[] = ['tp', 'dp', 'pp'];
+/** The sizes that programs have whose steps are lists. */
+const listedSizes: readonly (keyof RecordedSizes)[] = ['tensor', 'data', 'pipeline'];
 
 /** The layouts that the program of a profile has. */
 export function offeredLayouts({ software }: Profile): OfferedLayouts {
@@ -234,6 +261,7 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
       leastInterleavedStages: 2,
       // attention keeps no scores: there is nothing that selective recomputation leaves out
       recomputations: ['none', 'full'],
+      offered: {},
       fixed: {},
     };
   }
@@ -242,14 +270,19 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     schedules: layouts.schedules,
     leastInterleavedStages: layouts.leastInterleavedStages,
     recomputations: layouts.recomputations,
+    offered: {
+      ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
+      // whatever such a program divides besides, it does in all layouts
+      dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
+        storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
+      ),
+    },
     fixed: {
       // the lists have the mesh of the first papers alone
       ...Object.fromEntries(
-        axesOfMesh.filter(({ axis }) => !listedAxes.includes(axis)).map(({ key }) => [key, 1]),
+        axesOfMesh.filter(({ key }) => !listedSizes.includes(key)).map(({ key }) => [key, 1]),
       ),
       ...(layouts.schedules.length === 0 ? { pipeline: 1 } : {}),
-      ...(layouts.sequenceParallel ? {} : { sequenceParallel: false }),
-      ...(distributedOptimizer ? {} : { distributedOptimizer: false }),
     },
   };
 }

@@ -1,7 +1,14 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { type AxisSizes, layoutOfRecord, meshOfRun, scheduleOfStep } from '@mtl/configuration/internal';
+import {
+  type AxisSizes,
+  layoutOfRecord,
+  meshOfRun,
+  scheduleOfStep,
+  searchedSettings,
+} from '@mtl/configuration/internal';
 import { type MeshView, reductionAxes } from '@mtl/layout';
 import { hasExperts } from '@mtl/models/internal';
+import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,
@@ -135,11 +142,12 @@ export class RecordedEstimates {
     candidate: LayoutCandidate,
     { schedule, kind }: { readonly schedule: '1f1b' | 'zb-h1'; readonly kind: LayerKind },
   ): Promise<RecordedParts | undefined> {
-    const { microBatch, recomputation, sequenceParallel } = candidate;
+    const { microBatch, recomputation } = candidate;
+    const settings = searchedSettings.filter(({ changesPasses }) => changesPasses);
     const numStages = candidate.pipeline === 1 ? 1 : 2;
     const key = [
       ...sizesOfMesh({ ...candidate, pipeline: numStages, data: 0 }),
-      ...[microBatch, recomputation, sequenceParallel, schedule],
+      ...[microBatch, recomputation, ...settings.map((setting) => candidate[setting.key]), schedule],
       ...(kind === 'expert' ? sizesOfExperts(candidate) : []),
     ].join(' ');
     if (!this.#parts.has(key)) {
@@ -181,22 +189,26 @@ export class RecordedEstimates {
     );
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
-    // ranks of a distributed optimizer have parts of everything that follows the reduction
-    const sharing = (view: MeshView): number =>
-      candidate.distributedOptimizer ? numReplicas(mesh, view) : 1;
-    const [shared, sharedExperts] = [sharing('dense'), sharing('expert')];
-    const sharedPart = (part: PartCost, whole: number): number => {
+    const { divides } = storeOfStrategy(candidate.dataParallelShardingStrategy);
+    const numParts = (view: MeshView, state: TrainingState): number =>
+      divides.includes(state) ? numReplicas(mesh, view) : 1;
+    const ownPart = (part: PartCost, state: TrainingState, whole: number): number => {
+      if (!divides.includes(state)) return whole;
       const ofExperts = part.expertGradients / part.gradients;
-      return whole * ((1 - ofExperts) / shared + ofExperts / sharedExperts);
+      return whole * ((1 - ofExperts) / numParts('dense', state) + ofExperts / numParts('expert', state));
     };
-    const embedding = { bytes: parts.sharedBytes / shared, group: groupNamed('embedding') };
+    // ranks that divide the optimizer's state have parts of everything that follows the reduction
+    const embedding = {
+      bytes: parts.sharedBytes / numParts('dense', 'optimizer'),
+      group: groupNamed('embedding'),
+    };
     const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
     return {
       chunks,
       numMicroBatches,
       ...messageOf(mesh, { parts, profile }),
       end:
-        sharedPart(fullest, fullest.end) +
+        ownPart(fullest, 'optimizer', fullest.end) +
         collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
         dataSeconds(candidate, {
           profile,
@@ -207,9 +219,9 @@ export class RecordedEstimates {
         }),
       fixedBytes: states.map(
         (state, rank) =>
-          state.parameters +
-          state.gradients +
-          sharedPart(state, state.optimizer) +
+          ownPart(state, 'parameters', state.parameters) +
+          ownPart(state, 'gradients', state.gradients) +
+          ownPart(state, 'optimizer', state.optimizer) +
           // one that waits to be sent, and one that was received
           (rank === p - 1 ? 1 : 2) * boundary +
           temporary(rank === p - 1 ? 'last' : 'others'),
@@ -260,7 +272,7 @@ function messageOf(
  * Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart.
  */
 function dataSeconds(
-  { distributedOptimizer }: LayoutCandidate,
+  { dataParallelShardingStrategy }: LayoutCandidate,
   {
     profile,
     fullest,
@@ -293,7 +305,8 @@ function dataSeconds(
     return exposedSeconds({ operations, isOverlapped }, { behind, profile });
   };
   const reduction = { bytes: gradients, isOverlapped: overlaps.reduction, behind: fullest.backward };
-  if (!distributedOptimizer) return seconds('all-reduce', reduction);
+  const { divides } = storeOfStrategy(dataParallelShardingStrategy);
+  if (!divides.includes('optimizer')) return seconds('all-reduce', reduction);
   const gather = { bytes: parameters, isOverlapped: overlaps.gather, behind: fullest.forward };
   return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
 }

@@ -1,5 +1,13 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { copyOfModel, meshOfRun, withoutExperts } from '@mtl/configuration/internal';
+import {
+  copyOfModel,
+  layoutOfRecord,
+  meshOfRun,
+  recordedSizes,
+  undivided,
+  withoutExperts,
+} from '@mtl/configuration/internal';
+import { isFirstOfStage } from '@mtl/layout';
 import type { Profile, RecordedMessage } from '@mtl/planner';
 import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
 import { recipeOf } from '@mtl/run-parts/internal';
@@ -15,7 +23,7 @@ export interface PartCost {
   readonly backwardWeight: number;
   /** Seconds of norm and update. */
   readonly end: number;
-  /** In which data-parallel ranks reduce its gradients. */
+  /** In which ranks with copies reduce its gradients. */
   readonly numBuckets: number;
   /** Bytes, kept of a micro-batch from forward to backward. */
   readonly kept: number;
@@ -91,7 +99,7 @@ async function costsOf(
   const run = await recordRun(proxy, {
     gpusPerNode: profile.hardware.gpusPerNode.value,
     hasRowSumRates: profile.hardware.state === 'measured',
-    isRun: ({ tp }) => tp === 0,
+    isRun: isFirstOfStage,
     withUneven: false,
   });
   const cost = (stage: number): PartCost & { readonly temporary: number } => {
@@ -170,15 +178,11 @@ function proxyOf(
       globalBatchSize: numMicroBatches * dataSize * training.microBatchSize,
     },
     parallel: {
-      ...layout,
+      ...undivided(layout),
+      ...layoutOfRecord({ ...recordedSizes(layout), data: dataSize, pipeline: numStages }),
       worldSize: numStages * dataSize * copy,
-      dataParallelSize: dataSize,
-      pipelineModelParallelSize: numStages,
       numVirtualStages: 1,
       pipelineSchedule: schedule,
-      useDistributedOptimizer: false,
-      overlapGradReduce: false,
-      overlapParamGather: false,
     },
   };
 }

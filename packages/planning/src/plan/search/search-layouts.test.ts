@@ -176,7 +176,11 @@ describe('searchLayouts', () => {
       configure: () => configuration,
     });
     const one = { tensor: 1, pipeline: 1, data: 1, chunks: 1, microBatch: 2, schedule: 'none' } as const;
-    const settings = { recomputation: 'none', sequenceParallel: false, distributedOptimizer: false } as const;
+    const settings = {
+      recomputation: 'none',
+      sequenceParallel: false,
+      dataParallelShardingStrategy: 'no_shard',
+    } as const;
     const estimate = await estimates.estimate({ ...one, ...settings });
     const { ranks } = await planRun(configuration, { profile });
     // the embedding is most of this model

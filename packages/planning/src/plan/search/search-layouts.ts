@@ -8,7 +8,7 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { numProcessesOption, parsedFlagsOption } from '@mtl/configuration/internal';
+import { numProcessesOption, parsedFlagsOption, searchedSettings } from '@mtl/configuration/internal';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -17,13 +17,14 @@ import {
   required,
   wholeNumberOption,
 } from '@mtl/errors/options';
-import { type LayoutEstimate, ListedEstimates, type Profile } from '@mtl/planner';
+import { storeOfStrategy } from '@mtl/optimizer';
+import { type LayoutEstimate, ListedEstimates, listedProfile, type Profile } from '@mtl/planner';
 import { profileOfRun } from '@mtl/planner/internal';
 import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run.js';
 import { bytesOption, profileOption } from '../../option-checks.js';
-import { listedStep } from '../listed-step.js';
+import { listedStep, softwareOfStore } from '../listed-step.js';
 import { planIfFits, planRun, type RunPlan, wholeMemory, withDeviceOfProfile } from '../plan-run.js';
 import {
   type CandidateSpace,
@@ -261,16 +262,10 @@ async function estimatesOf(
   const sorted = [...candidates].sort((a, b) => a.microBatch - b.microBatch);
   for (const [numDone, candidate] of sorted.entries()) {
     onEstimate(numDone);
-    const {
-      pipeline: _,
-      data: __,
-      microBatch,
-      chunks,
-      schedule,
-      distributedOptimizer,
-      ...ofPasses
-    } = candidate;
-    const passes = JSON.stringify(ofPasses);
+    const { pipeline: _, data: __, microBatch, chunks, schedule, ...others } = candidate;
+    const passes = JSON.stringify(
+      Object.entries(others).filter(([key]) => !settingsAfterPasses.some((setting) => setting.key === key)),
+    );
     const known = least.get(passes);
     if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
     const each = await estimate(candidate);
@@ -284,6 +279,9 @@ async function estimatesOf(
   }
   return { estimates: estimated, refine };
 }
+
+/** The settings that passes do not depend on. */
+const settingsAfterPasses = searchedSettings.filter(({ changesPasses }) => !changesPasses);
 
 /** Candidates of one kind, and kinds, whose order of estimates may change when they are refined. */
 const [perKind, numKinds] = [3, 12];
@@ -362,7 +360,13 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
       },
       profile: {
         ...step.profile,
-        software: { ...step.profile.software, distributedOptimizer: candidate.distributedOptimizer },
+        software: {
+          ...step.profile.software,
+          ...softwareOfStore(
+            listedProfile(profile).software,
+            storeOfStrategy(candidate.dataParallelShardingStrategy),
+          ),
+        },
       },
     });
   return { estimate, refine: estimate };

@@ -1,0 +1,140 @@
+import { stores } from '@mtl/optimizer';
+import { expect, it } from 'vitest';
+import { configure, errorOf, withFlags } from '../../test/support/configure.js';
+import { refusals } from '../../test/support/refusals.js';
+import { resolveFlags } from '../command-line/resolve-flags.js';
+import { configure as configureOptions } from '../options/configure.js';
+import { FlagReader } from '../validation/flag-reader.js';
+import { optimizerSharing, savingsOfLayout, searchedSettings, undivided } from './strategies.js';
+
+const parallelOf = (line: string, worldSize = 2) => configure(withFlags(line), worldSize).parallel;
+
+it.each([
+  ['', 'no_shard', false],
+  ['--use-distributed-optimizer', 'optim', true],
+  ['--no-use-distributed-optimizer', 'no_shard', false],
+  ['--data-parallel-sharding-strategy no_shard', 'no_shard', false],
+  ['--data-parallel-sharding-strategy optim', 'optim', true],
+  ['--data-parallel-sharding-strategy optim --use-distributed-optimizer', 'optim', true],
+  ['--data-parallel-sharding-strategy no_shard --no-use-distributed-optimizer', 'no_shard', false],
+])('chooses a store by its name or by the switch: %s', (line, name, isDistributed) => {
+  const parallel = parallelOf(line);
+  expect(parallel).toMatchObject({
+    dataParallelShardingStrategy: name,
+    useDistributedOptimizer: isDistributed,
+  });
+  expect(optimizerSharing(parallel).store).toBe(isDistributed ? stores.zero1 : stores.replicated);
+});
+
+it('takes the name of a store as a typed option, too', () => {
+  const layoutOf = (layout: object) =>
+    configureOptions({ preset: 'char-10m', layout }, { worldSize: 2 }).parallel.dataParallelShardingStrategy;
+  expect(layoutOf({ dataParallelShardingStrategy: 'optim' })).toBe('optim');
+  expect(layoutOf({ useDistributedOptimizer: true })).toBe('optim');
+  expect(layoutOf({ useDistributedOptimizer: false })).toBe('no_shard');
+});
+
+it('has the overlap of gathers with a store by its name', () => {
+  const line = '--data-parallel-sharding-strategy optim --overlap-param-gather';
+  expect(optimizerSharing(parallelOf(line))).toMatchObject({ overlapParameterGather: true });
+});
+
+it('says that a store changes nothing for one process', () => {
+  const noticesOf = (name: string) =>
+    configure(withFlags(`--data-parallel-sharding-strategy ${name}`), 1).notices;
+  expect(noticesOf('optim')).toEqual([
+    '--data-parallel-sharding-strategy has no effect with one data-parallel rank',
+  ]);
+  expect(noticesOf('no_shard')).toEqual([]);
+});
+
+it.each([
+  ['use-distributed-optimizer', true, 'data-parallel-sharding-strategy', 'no_shard'],
+  ['use-distributed-optimizer', false, 'data-parallel-sharding-strategy', 'optim'],
+  ['data-parallel-sharding-strategy', 'no_shard', 'use-distributed-optimizer', true],
+] as const)('lets the command line replace --%s %s of a file by --%s %s', (weaker, before, flag, value) => {
+  const resolved = resolveFlags({
+    file: { path: 'run.yaml', values: new Map([[weaker, before]]), notices: [] } as never,
+    given: new Map([[flag, value]]),
+    preset: 'char-10m',
+  });
+  const given = new FlagReader(resolved);
+  expect(given.get(flag)).toBe(value);
+  expect(given.isDefault(weaker)).toBe(true);
+});
+
+it('refuses what is not there yet with what is', () => {
+  for (const name of ['optim_grads', 'optim_grads_params']) {
+    const error = errorOf(withFlags(`--data-parallel-sharding-strategy ${name}`), 2);
+    expect(error).toMatchObject({
+      code: 'MTL_FLAG_VALUE',
+      expected: 'no_shard, optim',
+      remedy: expect.stringMatching(/is not there yet: use --data-parallel-sharding-strategy optim/),
+    });
+  }
+});
+
+refusals(
+  [
+    [
+      '--use-distributed-optimizer --data-parallel-sharding-strategy no_shard',
+      2,
+      'MTL_FLAG_CONFLICT',
+      /no_shard divides no optimizer state.*leave one of them out; --data-parallel-sharding-strategy optim means --use-distributed-optimizer/s,
+    ],
+    [
+      '--no-use-distributed-optimizer --data-parallel-sharding-strategy optim',
+      2,
+      'MTL_FLAG_CONFLICT',
+      /optim divides optimizer state.*no_shard means --no-use-distributed-optimizer/s,
+    ],
+    [
+      '--optimizer dist_muon --data-parallel-sharding-strategy no_shard',
+      2,
+      'MTL_FLAG_CONFLICT',
+      /--use-distributed-optimizer \(command line: --optimizer dist_muon\)/,
+    ],
+    [
+      '--data-parallel-sharding-strategy no_shard --overlap-param-gather',
+      2,
+      'MTL_FLAG_NEEDS',
+      /has parameters to gather only when they are split/,
+    ],
+  ],
+  { numAdvised: 0 },
+);
+
+it('lets a search try every store, those that divide most first, with the flags that ask for it', () => {
+  const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
+  const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
+  const tried = setting.choices(sizes);
+  expect(tried).toEqual(
+    Object.values(stores)
+      .map(({ shardingStrategy }) => shardingStrategy)
+      .toReversed(),
+  );
+  expect(setting.choices({ ...sizes, dp: 1 })).toEqual(['no_shard']);
+  for (const value of tried) {
+    const flags = Object.entries(setting.flags(value)).map(([flag, on]) =>
+      on === true ? `--${flag}` : `--${flag} ${on}`,
+    );
+    expect(parallelOf(flags.join(' ')).dataParallelShardingStrategy).toBe(value);
+  }
+});
+
+it('knows which changes of a layout save memory', () => {
+  const savingsOf = (line: string, worldSize: number) =>
+    savingsOfLayout(parallelOf(line, worldSize), { hasExperts: false }).map(({ values }) => values);
+  expect(savingsOf('', 1)).toEqual([2, 4, 8].map((size) => ({ 'tensor-model-parallel-size': size })));
+  expect(savingsOf('', 2)).toContainEqual({ 'use-distributed-optimizer': true });
+  expect(savingsOf('--data-parallel-sharding-strategy optim', 2)).not.toContainEqual({
+    'use-distributed-optimizer': true,
+  });
+  expect(savingsOf('--tensor-model-parallel-size 2', 2)).toContainEqual({ 'sequence-parallel': true });
+});
+
+it('leaves a layout whole that was divided', () => {
+  const line = '--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather';
+  const whole = undivided(parallelOf(line));
+  expect(whole).toEqual(parallelOf(''));
+});

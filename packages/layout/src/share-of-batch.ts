@@ -1,0 +1,35 @@
+import { batchAxis, type DenseAxis, type MeshView, meshViews } from './mesh-axes.js';
+import type { ProcessMesh } from './process-mesh.js';
+
+/** The samples of every batch that are a process's: share `index` of `count` equal ones. */
+export interface ShareOfBatch {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** The share of a process alone: everything. */
+export const wholeBatch: ShareOfBatch = Object.freeze({ index: 0, count: 1 });
+
+/** Returns the share of a rank of a mesh. */
+export function shareOfBatch(mesh: ProcessMesh, rank: number): ShareOfBatch {
+  return { index: mesh.coordinatesOf(rank)[batchAxis], count: mesh.sizes[batchAxis] };
+}
+
+/** Returns the share of a process by its groups along axes; a process without one is alone along the axis. */
+export function shareAmongGroups(
+  groups: Readonly<Partial<Record<DenseAxis, { readonly rank: number; readonly size: number } | undefined>>>,
+): ShareOfBatch {
+  const group = groups[batchAxis];
+  return group === undefined ? wholeBatch : { index: group.rank, count: group.size };
+}
+
+/**
+ * Tells whether the processes that together hold one copy of the parameters of a stage take different
+ * samples, so that one share of a batch cannot be computed without the processes of others.
+ */
+export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
+  const { index } = shareOfBatch(mesh, 0);
+  return (Object.keys(meshViews) as MeshView[]).some((view) =>
+    mesh.ranksOfCopy(0, view).some((rank) => shareOfBatch(mesh, rank).index !== index),
+  );
+}

@@ -1,0 +1,24 @@
+import { Parameter } from '@mtl/autograd';
+import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
+import { expect, it } from 'vitest';
+import { shardingStrategies, storeOfStrategy, stores } from './create-stores.js';
+
+it('lists every store under a name of its own, from the one that divides least', () => {
+  expect(new Set(shardingStrategies).size).toBe(Object.keys(stores).length);
+  const numDivided = shardingStrategies.map((strategy) => storeOfStrategy(strategy).divides.length);
+  expect(numDivided).toEqual(numDivided.toSorted((a, b) => a - b));
+  expect(numDivided[0]).toBe(0);
+});
+
+it.each(Object.entries(stores))('%s divides what its entry says', (_, store) => {
+  const group: ProcessGroup = new SingleProcessGroup('dp');
+  Object.defineProperties(group, { size: { value: 2 }, rank: { value: 1 } });
+  const weight = new Parameter({ name: 'w', globalShape: [256], initialization: { kind: 'ones' } });
+  const made = store.create([weight], { device: 'cpu', dtype: 'float32', group });
+  try {
+    expect(made.isDivided).toBe((store.divides as readonly string[]).includes('optimizer'));
+    expect(store.releasesValues).toBe((store.divides as readonly string[]).includes('parameters'));
+  } finally {
+    made.dispose();
+  }
+});
