@@ -3,7 +3,7 @@
  * Each slice that takes a topic out of a file lowers its number here; none rises.
  */
 export const ceilings = {
-  'strategy tensor': 51,
+  'strategy tensor': 31,
   'strategy pipeline': 47,
   'strategy data': 17,
   'store replicated': 16,
@@ -40,5 +40,5 @@ export const ceilings = {
   'model type gpt2': 31,
   'model type llama': 22,
   'model type bert': 94,
-  'feature lora': 51,
+  'feature lora': 17,
 };

@@ -1,5 +1,7 @@
 import {
   expertActivation,
+  gelu,
+  linearGelu,
   type Parameter,
   reshape,
   squaredRelu,
@@ -8,7 +10,7 @@ import {
   type Variable,
 } from '@mtl/autograd';
 import { type GeluKind, Tensor } from '@mtl/kernels';
-import type { ColumnLayer, LinearCall, RowLayer } from './linear-layers.js';
+import type { ColumnLayer, LinearActivation, LinearCall, RowLayer } from './linear-layers.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
@@ -130,9 +132,13 @@ export function elementwiseActivation(
   };
 }
 
-export const geluActivation = (kind: GeluKind): FeedForwardActivation => ({
-  apply: (tape, { input, layer, call }) => layer.forwardGelu(tape, { input, kind }, call),
-});
+export function geluActivation(kind: GeluKind): FeedForwardActivation {
+  const activation: LinearActivation = {
+    fused: (tape, operands) => linearGelu(tape, { ...operands, kind }),
+    alone: (tape, input) => gelu(tape, { input, kind }),
+  };
+  return { apply: (tape, { input, layer, call }) => layer.forwardThrough(activation, tape, input, call) };
+}
 
 /** The first layer has gates and values. */
 export const swigluActivation: FeedForwardActivation = {

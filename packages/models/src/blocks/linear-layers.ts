@@ -2,23 +2,22 @@ import {
   adaptedGroupedLinear,
   type Dropout,
   type GroupedLinearOptions,
-  gelu,
   groupedLinear,
+  type LinearOptions,
   type Parameter,
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import type { GeluKind } from '@mtl/kernels';
 import {
   type ColumnParallelParametersOptions,
   columnParallelAdapter,
   columnParallelLinear,
-  columnParallelLinearGelu,
   columnParallelParameters,
   type ExpertParametersOptions,
   expertAdapter,
   expertParameters,
   type RowParallelParametersOptions,
+  regionCollectives,
   rowParallelAdapter,
   rowParallelLinear,
   rowParallelParameters,
@@ -39,6 +38,12 @@ export type LinearCall = Pick<MicroBatchContext, 'sharding' | 'regionDropout'>;
 
 const present = (parameters: readonly (Parameter | undefined)[]): readonly Parameter[] =>
   parameters.filter((parameter) => parameter !== undefined);
+
+/** An activation that one pass can compute together with a linear layer. */
+export interface LinearActivation {
+  fused(tape: Tape, operands: LinearOptions & { readonly bias: Parameter }): Variable;
+  alone(tape: Tape, output: Variable): Variable;
+}
 
 export interface ColumnLayerOptions
   extends Adapted,
@@ -81,17 +86,23 @@ export class ColumnLayer {
     return columnParallelLinear(tape, { input, weight, bias, adapters, tensorParallel: call.sharding });
   }
 
-  /** Computes GELU of `forward`: in the same pass where the layer has a bias and no adapter before it. */
-  forwardGelu(
+  /**
+   * Computes an activation of `forward`: in the same pass where the layer has a bias to add and no adapter,
+   * which comes between the two.
+   */
+  forwardThrough(
+    { fused, alone }: LinearActivation,
     tape: Tape,
-    { input, kind }: { readonly input: Variable; readonly kind: GeluKind },
+    input: Variable,
     call: LinearCall,
   ): Variable {
     const { weight, bias } = this;
     if (bias === undefined || this.adapters.length > 0) {
-      return tape.scope(() => gelu(tape, { input: this.forward(tape, input, call), kind }));
+      return tape.scope(() => alone(tape, this.forward(tape, input, call)));
     }
-    return columnParallelLinearGelu(tape, { input, weight, bias, kind, tensorParallel: call.sharding });
+    const { enter, leave } = regionCollectives(call.sharding);
+    const collectives = { gatherInput: enter, reduceInputGradient: leave };
+    return fused(tape, { input, weight, bias, collectives });
   }
 }
 

@@ -100,11 +100,11 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const { numMicroBatches } = training;
   const { store, overlapGradientReduction, flagOfReduction } = optimizerSharing(parallel);
   // gradients are summed over processes that share sequences as well
-  const isReplicated = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
+  const hasCopies = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
   const graphed = recordsPasses({
     cudaGraphs: parallel.cudaGraphs,
     numMicroBatches,
-    reducedBy: isReplicated && overlapGradientReduction ? flagOfReduction : undefined,
+    reducedBy: hasCopies && overlapGradientReduction ? flagOfReduction : undefined,
     releasesValues: store.releasesValues,
     onMessage,
   })
@@ -112,7 +112,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
         device,
         onMessage,
         onRefusal: refusalOf(processes, onMessage),
-        ...(isReplicated ? amongReplicas(parameters, { overlaps: overlapGradientReduction }) : {}),
+        ...(hasCopies ? amongReplicas(parameters, { overlaps: overlapGradientReduction }) : {}),
       })
     : undefined;
   const pipeline = new Pipeline<Batch>({
