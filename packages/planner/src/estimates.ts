@@ -2,7 +2,7 @@ import { buildSchedule, oneStage, type PipelineSchedule } from '@mtl/pipeline/sc
 import { listedMemory } from './memory/listed-memory.js';
 import { chunkOperations, chunkPasses } from './step/chunk-passes.js';
 import { endOfStep } from './step/end-of-step.js';
-import type { Layout, StepOptions } from './step/layout.js';
+import { byAxis, type GivenStepOptions, type Layout } from './step/layout.js';
 import { messageSeconds, shardedPasses } from './step/pass-communication.js';
 import { passSeconds } from './timing/operations-seconds.js';
 
@@ -47,10 +47,11 @@ export class ListedEstimates {
   /** Schedules by the sizes that they depend on: the layouts of a search share few. */
   readonly #schedules = new Map<string, PipelineSchedule>();
 
-  estimate(options: StepOptions): LayoutEstimate {
+  estimate(given: GivenStepOptions): LayoutEstimate {
+    const options = byAxis(given);
     const { layout, profile } = options;
-    const { pipelineParallelSize: pipeline, globalBatchSize, microBatchSize, dataParallelSize } = layout;
-    const numMicroBatches = globalBatchSize / microBatchSize / dataParallelSize;
+    const { pp: pipeline, globalBatchSize, microBatchSize, dp } = layout;
+    const numMicroBatches = globalBatchSize / microBatchSize / dp;
     const passes = chunkPasses(chunkOperations(options), profile);
     const backward = passes.reduce((sum, each) => sum + passSeconds(each.backward), 0) / pipeline;
     const end = endOfStep(options, backward);
@@ -81,7 +82,7 @@ export class ListedEstimates {
 
   /** Returns a schedule with as many micro-batches as there are in flight at most. */
   #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
-    const { pipelineParallelSize: numStages, numChunks = 1 } = layout;
+    const { pp: numStages, numChunks = 1 } = layout;
     if (numStages === 1) return oneStage(1);
     if (typeof layout.schedule === 'object') return layout.schedule;
     const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');

@@ -14,7 +14,7 @@ export type {
 } from './operations/operation.js';
 export type { MeasuredRates } from './profiles/hardware-profile.js';
 export { listedProfile, type Profile, parseProfile } from './profiles/profile.js';
-export type { Layout, StepOptions } from './step/layout.js';
+export type { EarlierLayout, GivenStepOptions, Layout, StepOptions } from './step/layout.js';
 export {
   predictRecordedStep,
   type RecordedEnd,

@@ -14,9 +14,9 @@ const profile = listedProfile(loadProfile('a100-80gb-megatron-2021'));
 
 /** 64 GPUs, micro-batch 1 and full recomputation, as in examples/sc21 of Megatron-LM. */
 const base: Layout = {
-  tensorParallelSize: 1,
-  pipelineParallelSize: 1,
-  dataParallelSize: 1,
+  tp: 1,
+  pp: 1,
+  dp: 1,
   microBatchSize: 1,
   globalBatchSize: 32,
   recomputation: 'full',
@@ -63,8 +63,7 @@ export function paperOrders(): PaperOrder[] {
   const tensorAndPipeline = [32, 128].map((batch): PaperOrder => {
     const predicted = speeds(widths, {
       name: 't',
-      of: (t) =>
-        speed(large, { tensorParallelSize: t, pipelineParallelSize: 64 / t, globalBatchSize: batch }),
+      of: (t) => speed(large, { tp: t, pp: 64 / t, globalBatchSize: batch }),
     });
     const statement = `batch ${batch}: tensor 8 x pipeline 8 is the fastest`;
     return { figure: '13', statement, predicted, holds: bestOf(predicted) === 't 8' };
@@ -72,7 +71,7 @@ export function paperOrders(): PaperOrder[] {
   const pipelineAndData = [32, 512].map((batch): PaperOrder => {
     const predicted = speeds(widths, {
       name: 'p',
-      of: (p) => speed(small, { pipelineParallelSize: p, dataParallelSize: 64 / p, globalBatchSize: batch }),
+      of: (p) => speed(small, { pp: p, dp: 64 / p, globalBatchSize: batch }),
     });
     return {
       figure: '14',
@@ -87,7 +86,7 @@ export function paperOrders(): PaperOrder[] {
       of: (t) =>
         speed(
           small,
-          { tensorParallelSize: t, dataParallelSize: 64 / t, globalBatchSize: batch },
+          { tp: t, dp: 64 / t, globalBatchSize: batch },
           // --DDP-impl local, also without a pipeline
           { dataOverlap: 'never' },
         ),
@@ -100,8 +99,8 @@ export function paperOrders(): PaperOrder[] {
       name: 'b',
       of: (b) =>
         speed(gpt(32, 15_360, 128), {
-          tensorParallelSize: 8,
-          pipelineParallelSize: 8,
+          tp: 8,
+          pp: 8,
           microBatchSize: b,
           globalBatchSize: batch,
         }),
@@ -115,7 +114,7 @@ export function paperOrders(): PaperOrder[] {
 /** Returns the statement about recomputation: its additional forward pass costs small batches up to 33 %. */
 function recomputation(): PaperOrder {
   const model = gpt(80, 12_288, 96);
-  const layout = { tensorParallelSize: 8, pipelineParallelSize: 16, globalBatchSize: 1 };
+  const layout = { tp: 8, pp: 16, globalBatchSize: 1 };
   const full = speed(model, layout);
   const none = speed(model, { ...layout, recomputation: 'none' });
   const predicted = { 'none over full': none / full };

@@ -32,9 +32,9 @@ interface Sizes {
 }
 
 const full = ({ t = 1, p = 1, d = 1, v = 1, b, batch }: Sizes): Layout => ({
-  tensorParallelSize: t,
-  pipelineParallelSize: p,
-  dataParallelSize: d,
+  tp: t,
+  pp: p,
+  dp: d,
   numChunks: v,
   microBatchSize: b,
   globalBatchSize: batch,
@@ -65,7 +65,7 @@ const ofTeraflops = (
   row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
 ): MeasuredRow => {
   const { teraflops } = row;
-  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d, globalBatchSize } = row.layout;
+  const { tp: t, pp: p, dp: d, globalBatchSize } = row.layout;
   const seconds = paperFlops(row.model, globalBatchSize) / (t * p * d * teraflops * 1e12);
   return { ...row, seconds, fitted: false };
 };

@@ -24,9 +24,9 @@ function memoryOf(
   const [numLayers, hiddenSize, numHeads] = sizes;
   const model = { numLayers, hiddenSize, numHeads, sequenceLength: 2048, vocabularySize: 51_200 };
   const layout: Layout = {
-    tensorParallelSize: t,
-    pipelineParallelSize: p,
-    dataParallelSize: 1,
+    tp: t,
+    pp: p,
+    dp: 1,
     numChunks: v,
     microBatchSize: b,
     globalBatchSize: batch,
@@ -57,7 +57,7 @@ describe('listedMemory', () => {
     expect(full[0]!.activations).toBe(31 * (4 * 2 + 1) * 2048 * 12_288);
     expect(full[0]!.temporary).toBeGreaterThan(0);
     const software = { ...profile.software, distributedOptimizer: true };
-    const layout: Layout = { ...layoutOfOne, dataParallelSize: 4, globalBatchSize: 4 };
+    const layout: Layout = { ...layoutOfOne, dp: 4, globalBatchSize: 4 };
     const options = { model: tiny, layout, profile: { ...profile, software } };
     const [shared] = listedMemory(options, scheduleOfLayout(layout));
     expect(shared!.optimizer).toBe((12 / 2 / 4) * shared!.parameters);
@@ -88,7 +88,7 @@ describe('listedMemory of other models', () => {
   });
 
   it('counts parts of everything, and two gathered layers, where ranks keep parts of parameters', () => {
-    const layout: Layout = { ...layoutOfOne, dataParallelSize: 4, globalBatchSize: 4 };
+    const layout: Layout = { ...layoutOfOne, dp: 4, globalBatchSize: 4 };
     const software = { ...profile.software, shardsParameters: true };
     const options = { model: tiny, layout, profile: { ...profile, software } };
     const [sharded] = listedMemory(options, scheduleOfLayout(layout));
@@ -111,9 +111,9 @@ describe('listedMemory of other models', () => {
 
 const tiny = { numLayers: 2, hiddenSize: 64, numHeads: 4, sequenceLength: 32, vocabularySize: 128 };
 const layoutOfOne: Layout = {
-  tensorParallelSize: 1,
-  pipelineParallelSize: 1,
-  dataParallelSize: 1,
+  tp: 1,
+  pp: 1,
+  dp: 1,
   microBatchSize: 1,
   globalBatchSize: 1,
   recomputation: 'none',

@@ -1,6 +1,6 @@
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
 import { blockSizes, parameterCounts } from '../operations/model-size.js';
-import type { StepOptions } from '../step/layout.js';
+import { byAxis, type GivenStepOptions, type StepOptions } from '../step/layout.js';
 
 /**
  * The letters of this file are those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a
@@ -32,9 +32,10 @@ interface ListedMemory {
  * Korthikanti et al. 2022 count them (table 2, equations 1 to 5), with the sizes of the model's own heads and
  * feed-forward network, of the micro-batches that the schedule keeps in flight.
  */
-export function listedMemory(options: StepOptions, schedule: PipelineSchedule): ListedMemory[] {
+export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule): ListedMemory[] {
+  const options = byAxis(given);
   const { model, layout, profile } = options;
-  const { tensorParallelSize: t, dataParallelSize: d } = layout;
+  const { tp: t, dp: d } = layout;
   const { gradientBytes, distributedOptimizer, shardsParameters = false } = profile.software;
   const numChunks = schedule.placement.length;
   const { numLayers: L } = model;
@@ -70,7 +71,7 @@ export function listedMemory(options: StepOptions, schedule: PipelineSchedule): 
 /** Returns the bytes of activations of one micro-batch. */
 function activationsOf({ model, layout, profile }: StepOptions) {
   const { hiddenSize: h, numHeads: a, sequenceLength: s, vocabularySize: V } = model;
-  const { microBatchSize: b, tensorParallelSize: t, recomputation } = layout;
+  const { microBatchSize: b, tp: t, recomputation } = layout;
   const isSequenceParallel = (layout.sequenceParallel ?? false) && t > 1;
   const { attention, hasDropout } = profile.software;
   const { ffn, fc1, keysAndValues } = blockSizes(model);

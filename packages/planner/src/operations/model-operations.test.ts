@@ -13,7 +13,7 @@ const shape: LayerShape = {
   microBatchSize: 4,
   hiddenSize: 6144,
   numHeads: 64,
-  tensorParallelSize: 8,
+  tp: 8,
   sequenceParallel: false,
   recomputation: 'none',
   group: { axis: 'tp', size: 8, perNode: 8 },
@@ -76,7 +76,7 @@ describe('layerForward and layerBackward', () => {
   });
 
   it('has no collectives on one rank', () => {
-    const alone = { ...shape, tensorParallelSize: 1, group: { ...shape.group, size: 1 } };
+    const alone = { ...shape, tp: 1, group: { ...shape.group, size: 1 } };
     expect(collectiveBytes([...layerForward(alone), ...layerBackward(alone)])).toBe(0);
   });
 

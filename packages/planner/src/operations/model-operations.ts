@@ -4,7 +4,7 @@ import { OperationMaker, overlap, overlapResult } from './operation-maker.js';
 
 /** Lists the operations of a layer on one rank, forward. */
 export function layerForward(shape: LayerShape): Operation[] {
-  const { hiddenSize: h, tensorParallelSize: t, sequenceParallel, software } = shape;
+  const { hiddenSize: h, tp: t, sequenceParallel, software } = shape;
   const { ffn, qkv, fc1 } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const n = make.numTokens;
@@ -34,15 +34,13 @@ function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const outputs = isLlama ? qkv - keysAndValues / 2 : qkv;
-  return [
-    make.kernel(isLlama ? 'rotary' : 'bias of QKV', (make.numTokens * outputs) / shape.tensorParallelSize, 4),
-  ];
+  return [make.kernel(isLlama ? 'rotary' : 'bias of QKV', (make.numTokens * outputs) / shape.tp, 4)];
 }
 
 function activationForward(shape: LayerShape): Operation[] {
   const { isLlama, ffn } = blockSizes(shape);
   const make = new OperationMaker(shape);
-  const elements = (make.numTokens * ffn) / shape.tensorParallelSize;
+  const elements = (make.numTokens * ffn) / shape.tp;
   if (isLlama) return [make.kernel('SwiGLU', elements, 6)];
   if (shape.software.fusesKernels) return [make.kernel('bias and GeLU', elements, 4)];
   return [make.kernel('bias', elements, 4), make.kernel('GeLU', elements, 4)];
@@ -51,7 +49,7 @@ function activationForward(shape: LayerShape): Operation[] {
 function activationBackward(shape: LayerShape): Operation[] {
   const { isLlama, ffn } = blockSizes(shape);
   const make = new OperationMaker(shape);
-  const elements = (make.numTokens * ffn) / shape.tensorParallelSize;
+  const elements = (make.numTokens * ffn) / shape.tp;
   if (isLlama) return [make.kernel('SwiGLU backward', elements, 10)];
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
@@ -70,7 +68,7 @@ export function layerBackward(shape: LayerShape): Operation[] {
 }
 
 function mlpBackward(shape: LayerShape): Operation[] {
-  const { hiddenSize: h, tensorParallelSize: t } = shape;
+  const { hiddenSize: h, tp: t } = shape;
   const { ffn, fc1 } = blockSizes(shape);
   const make = new OperationMaker(shape);
   return [
@@ -84,7 +82,7 @@ function mlpBackward(shape: LayerShape): Operation[] {
 }
 
 function selfAttentionBackward(shape: LayerShape): Operation[] {
-  const { hiddenSize: h, tensorParallelSize: t } = shape;
+  const { hiddenSize: h, tp: t } = shape;
   const { isLlama, qkv } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const n = make.numTokens;
@@ -205,12 +203,12 @@ function attentionBackward(shape: LayerShape): Operation[] {
 }
 
 function sizes(shape: LayerShape) {
-  const { sequenceLength, microBatchSize, hiddenSize, numHeads, tensorParallelSize } = shape;
+  const { sequenceLength, microBatchSize, hiddenSize, numHeads, tp } = shape;
   return {
     make: new OperationMaker(shape),
-    scores: (microBatchSize * numHeads * sequenceLength ** 2) / tensorParallelSize,
+    scores: (microBatchSize * numHeads * sequenceLength ** 2) / tp,
     headSize: hiddenSize / numHeads,
-    ownHidden: hiddenSize / tensorParallelSize,
+    ownHidden: hiddenSize / tp,
   };
 }
 
@@ -222,7 +220,7 @@ function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
   // queries and the result, keys and values
   const { keysAndValues } = blockSizes(shape);
-  const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tensorParallelSize);
+  const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tp);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;
   return { kind: 'fused-attention', name, flops, bytes: 2 * elements * factor };
 }
@@ -255,7 +253,7 @@ export function embeddingForward(shape: EndsShape): Operation[] {
 export function embeddingBackward(shape: EndsShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numTokens * shape.hiddenSize;
-  const weights = (shape.vocabularySize * shape.hiddenSize) / shape.tensorParallelSize;
+  const weights = (shape.vocabularySize * shape.hiddenSize) / shape.tp;
   return [
     ...(embedsPositions(shape) ? [make.kernel('gradient of positions', elements, 6)] : []),
     make.kernel('gradient of the embedding', elements, 6),
@@ -265,7 +263,7 @@ export function embeddingBackward(shape: EndsShape): Operation[] {
 
 /** Lists the operations of the final layer norm, the logits and the loss. */
 export function headForward(shape: EndsShape): Operation[] {
-  const { hiddenSize: h, vocabularySize, tensorParallelSize: t, sequenceParallel } = shape;
+  const { hiddenSize: h, vocabularySize, tp: t, sequenceParallel } = shape;
   const make = new OperationMaker(shape);
   return [
     make.kernel('norm', make.numOwnTokens * h, 4),
@@ -276,7 +274,7 @@ export function headForward(shape: EndsShape): Operation[] {
 }
 
 export function headBackward(shape: EndsShape): Operation[] {
-  const { hiddenSize: h, vocabularySize, tensorParallelSize: t, sequenceParallel, software } = shape;
+  const { hiddenSize: h, vocabularySize, tp: t, sequenceParallel, software } = shape;
   const make = new OperationMaker(shape);
   const reduce = make.collective('sum of gradients', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const [weightGradient, ...rest] = make.weightGradient('logits weight gradient', [vocabularySize / t, h]);

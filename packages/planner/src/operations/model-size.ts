@@ -46,7 +46,7 @@ export interface LayerShape extends Block {
   readonly microBatchSize: number;
   readonly hiddenSize: number;
   readonly numHeads: number;
-  readonly tensorParallelSize: number;
+  readonly tp: number;
   readonly sequenceParallel: boolean;
   readonly recomputation: Recomputation;
   readonly group: RankGroup;
@@ -83,14 +83,14 @@ interface ParameterCounts {
  * Counts the parameters of a rank, biases whole: next to the matrices it makes no difference where they are
  * sharded.
  */
-export function parameterCounts(model: ModelSize, tensorParallelSize: number): ParameterCounts {
+export function parameterCounts(model: ModelSize, tp: number): ParameterCounts {
   const { hiddenSize: h, vocabularySize, sequenceLength } = model;
   const { isLlama, qkv, fc1, ffn } = blockSizes(model);
   const { tiedEmbeddings = !isLlama, positionEmbeddings = !isLlama } = model;
   return {
     // with the scales of two norms, and of a GPT their biases and those of four matmuls
-    layer: (h * (qkv + h + fc1 + ffn)) / tensorParallelSize + (isLlama ? 2 * h : qkv + fc1 + 6 * h),
-    table: (vocabularySize * h) / tensorParallelSize,
+    layer: (h * (qkv + h + fc1 + ffn)) / tp + (isLlama ? 2 * h : qkv + fc1 + 6 * h),
+    table: (vocabularySize * h) / tp,
     positions: positionEmbeddings ? sequenceLength * h : 0,
     isTied: tiedEmbeddings,
   };

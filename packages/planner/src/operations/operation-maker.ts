@@ -18,7 +18,7 @@ export class OperationMaker {
   constructor(shape: LayerShape) {
     this.#shape = shape;
     this.numTokens = shape.sequenceLength * shape.microBatchSize;
-    this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tensorParallelSize : 1);
+    this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tp : 1);
   }
 
   /** Makes a kernel that moves `bytesPerElement` for each of `elements`. */
@@ -37,8 +37,8 @@ export class OperationMaker {
 
   /** Makes the matmul of scores or their gradients, one matrix for each sample and head of this rank. */
   attentionMatmul(name: string, [rows, columns, depth]: readonly [number, number, number]): MatmulOperation {
-    const { microBatchSize, numHeads, tensorParallelSize } = this.#shape;
-    const batch = (microBatchSize * numHeads) / tensorParallelSize;
+    const { microBatchSize, numHeads, tp } = this.#shape;
+    const batch = (microBatchSize * numHeads) / tp;
     return { kind: 'matmul', name, time: 'attention', batch, rows, columns, depth, resultBytes: 2 };
   }
 

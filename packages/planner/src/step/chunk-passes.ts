@@ -29,21 +29,21 @@ export type ChunkOperations = readonly RepeatedOperations[];
  */
 export function chunkOperations({ model, layout, profile }: StepOptions): ChunkOperations[] {
   const { hardware, software } = profile;
-  const { tensorParallelSize, pipelineParallelSize, numChunks = 1 } = layout;
+  const { tp, pp, numChunks = 1 } = layout;
   const shape: EndsShape = {
     ...model,
     microBatchSize: layout.microBatchSize,
-    tensorParallelSize,
-    sequenceParallel: (layout.sequenceParallel ?? false) && tensorParallelSize > 1,
+    tp,
+    sequenceParallel: (layout.sequenceParallel ?? false) && tp > 1,
     recomputation: layout.recomputation,
     group: {
       axis: 'tp',
-      size: tensorParallelSize,
-      perNode: Math.min(tensorParallelSize, hardware.gpusPerNode.value),
+      size: tp,
+      perNode: Math.min(tp, hardware.gpusPerNode.value),
     },
     software,
   };
-  const count = pipelineParallelSize * numChunks;
+  const count = pp * numChunks;
   const layers = {
     times: model.numLayers / count,
     forward: layerForward(shape),

@@ -33,7 +33,7 @@ const lastBucket = 0.05;
  */
 export function endOfStep({ model, layout, profile }: StepOptions, lastBackward: number): EndOfStep {
   const { hardware, software } = profile;
-  const { pipelineParallelSize: p, dataParallelSize: d } = layout;
+  const { pp: p, dp: d } = layout;
   const { embedding, isTied, total: parameters } = parametersOf(model, layout);
   const data = dataGroup({ layout, profile });
   const gradients = parameters * software.gradientBytes;
@@ -80,7 +80,7 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
 /** Counts the parameters of the rank that has most, and its part of an embedding. */
 function parametersOf(
   model: StepOptions['model'],
-  { tensorParallelSize: t, pipelineParallelSize: p }: StepOptions['layout'],
+  { tp: t, pp: p }: StepOptions['layout'],
 ): { readonly embedding: number; readonly isTied: boolean; readonly total: number } {
   const { layer, table, positions, isTied } = parameterCounts(model, t);
   const ends = (p === 1 && !isTied ? 2 : 1) * table + positions;

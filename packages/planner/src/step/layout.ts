@@ -14,9 +14,12 @@ import type { ListedProfile } from '../profiles/profile.js';
  * pipeline.
  */
 export interface Layout {
-  readonly tensorParallelSize: number;
-  readonly pipelineParallelSize: number;
-  readonly dataParallelSize: number;
+  /** The ranks that share every layer. */
+  readonly tp: number;
+  /** The stages of the pipeline. */
+  readonly pp: number;
+  /** The copies of the model. */
+  readonly dp: number;
   /** The number v of chunks of each rank; with 2 or more the schedule is interleaved. Default 1. */
   readonly numChunks?: number;
   /**
@@ -36,13 +39,36 @@ export interface StepOptions {
   readonly profile: ListedProfile;
 }
 
+/** A layout by the names of before, accepted for one version. */
+export interface EarlierLayout extends Omit<Layout, 'tp' | 'pp' | 'dp'> {
+  /** @deprecated `tp` */
+  readonly tensorParallelSize: number;
+  /** @deprecated `pp` */
+  readonly pipelineParallelSize: number;
+  /** @deprecated `dp` */
+  readonly dataParallelSize: number;
+}
+
+/** Options of a step whose layout may have the names of before. */
+export type GivenStepOptions<Options extends StepOptions = StepOptions> = Omit<Options, 'layout'> & {
+  readonly layout: Layout | EarlierLayout;
+};
+
+/** Returns options with the sizes of their layout by axis. */
+export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Options>): Options {
+  const { layout } = options;
+  if (!('tensorParallelSize' in layout)) return options as unknown as Options;
+  const { tensorParallelSize: tp, pipelineParallelSize: pp, dataParallelSize: dp, ...others } = layout;
+  return { ...options, layout: { ...others, tp, pp, dp } } as unknown as Options;
+}
+
 /**
  * Refuses sizes that do not divide.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and what has to divide it
  */
 export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layout'>): void {
-  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d, numChunks: v = 1 } = layout;
+  const { tp: t, pp: p, dp: d, numChunks: v = 1 } = layout;
   const rules: readonly (readonly [what: string, value: number, divisor: number, parts: string])[] = [
     ['attention heads', model.numHeads, t, 'tensor-parallel ranks'],
     ['hidden size', model.hiddenSize, model.numHeads, 'attention heads'],
@@ -84,8 +110,8 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
  *   lists; the errors of `buildSchedule`
  */
 export function scheduleOfLayout(layout: Layout): PipelineSchedule {
-  const { pipelineParallelSize: numStages, numChunks = 1, microBatchSize, dataParallelSize } = layout;
-  const numMicroBatches = layout.globalBatchSize / (microBatchSize * dataParallelSize);
+  const { pp: numStages, numChunks = 1, microBatchSize, dp } = layout;
+  const numMicroBatches = layout.globalBatchSize / (microBatchSize * dp);
   if (typeof layout.schedule === 'object') return withWholeBackward(layout.schedule);
   if (numStages === 1) return oneStage(numMicroBatches);
   const name = layout.schedule ?? (numChunks > 1 ? 'interleaved' : '1f1b');
@@ -110,7 +136,7 @@ function withWholeBackward(schedule: PipelineSchedule): PipelineSchedule {
  */
 export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'profile'>): RankGroup {
   const { hardware, software } = profile;
-  const { tensorParallelSize: t, dataParallelSize: d } = layout;
+  const { tp: t, dp: d } = layout;
   const perNode = Math.min(d, Math.max(1, Math.floor(hardware.gpusPerNode.value / t)));
   return { axis: 'dp', size: d, perNode, adapters: software.reducesInBuckets ? perNode : 1 };
 }

@@ -12,7 +12,7 @@ import { dataGroup, type StepOptions } from './layout.js';
  */
 export function messageSeconds({ model, layout, profile }: StepOptions): number {
   const { hardware, software } = profile;
-  const { tensorParallelSize: t, pipelineParallelSize: p, dataParallelSize: d } = layout;
+  const { tp: t, pp: p, dp: d } = layout;
   if (p === 1) return 0;
   const isSplit = (layout.sequenceParallel ?? false) && t > 1;
   const bytes = 2 * model.sequenceLength * layout.microBatchSize * model.hiddenSize;
@@ -48,7 +48,7 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
   if (software.shardsParameters !== true || group.size === 1) {
     return chunks.map(() => ({ forward: 0, backward: 0 }));
   }
-  const counts = parameterCounts(model, layout.tensorParallelSize);
+  const counts = parameterCounts(model, layout.tp);
   const parts = (chunk: number): readonly SentPart[] => {
     const numLayers = model.numLayers / chunks.length;
     const isEnd = chunk === 0 || chunk === chunks.length - 1;

@@ -16,9 +16,9 @@ const model: ModelSize = {
   vocabularySize: 51_200,
 };
 const layout: Layout = {
-  tensorParallelSize: 8,
-  pipelineParallelSize: 8,
-  dataParallelSize: 1,
+  tp: 8,
+  pp: 8,
+  dp: 1,
   microBatchSize: 1,
   globalBatchSize: 32,
   recomputation: 'full',
@@ -35,14 +35,14 @@ describe('predictStepTime', () => {
         fc.constantFrom(1, 2, 4),
         fc.boolean(),
         fc.constantFrom('none' as const, 'selective' as const, 'full' as const),
-        (tensorParallelSize, pipelineParallelSize, dataParallelSize, sequenceParallel, recomputation) => {
+        (tp, pp, dp, sequenceParallel, recomputation) => {
           const { seconds, breakdown } = predictStepTime({
             model,
             layout: {
               ...layout,
-              tensorParallelSize,
-              pipelineParallelSize,
-              dataParallelSize,
+              tp,
+              pp,
+              dp,
               sequenceParallel,
               recomputation,
             },
@@ -73,12 +73,18 @@ describe('predictStepTime', () => {
     );
   });
 
+  it('accepts the names that sizes had before', () => {
+    const { tp, pp, dp, ...others } = layout;
+    const sizes = { tensorParallelSize: tp, pipelineParallelSize: pp, dataParallelSize: dp };
+    expect(predictStepTime({ model, layout: { ...others, ...sizes }, profile }).seconds).toBe(secondsOf({}));
+  });
+
   it('refuses sizes that do not divide, with the nearest that does', () => {
-    expect(() => secondsOf({ pipelineParallelSize: 5 })).toThrow('layers 32 cannot be split over 5');
-    expect(() => secondsOf({ pipelineParallelSize: 5 })).toThrow(
+    expect(() => secondsOf({ pp: 5 })).toThrow('layers 32 cannot be split over 5');
+    expect(() => secondsOf({ pp: 5 })).toThrow(
       expect.objectContaining({ code: 'MTL_PLAN_LAYOUT', expected: 'a multiple of 5, such as 30' }),
     );
-    expect(() => secondsOf({ tensorParallelSize: 3 })).toThrow('attention heads 128');
-    expect(() => secondsOf({ globalBatchSize: 33, dataParallelSize: 2 })).toThrow('global batch 33');
+    expect(() => secondsOf({ tp: 3 })).toThrow('attention heads 128');
+    expect(() => secondsOf({ globalBatchSize: 33, dp: 2 })).toThrow('global batch 33');
   });
 });

@@ -3,7 +3,7 @@ import { type Simulation, simulateSchedule } from '@mtl/pipeline/schedules';
 import { noSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import { type ChunkOperations, type ChunkPasses, chunkOperations, chunkPasses } from './chunk-passes.js';
 import { endOfStep } from './end-of-step.js';
-import { checkLayout, type StepOptions, scheduleOfLayout } from './layout.js';
+import { byAxis, checkLayout, type GivenStepOptions, type StepOptions, scheduleOfLayout } from './layout.js';
 import { messageSeconds, shardedPasses } from './pass-communication.js';
 
 /** Seconds of a step by their use, mean of the ranks; their sum is the step. */
@@ -34,10 +34,11 @@ export interface StepPrediction {
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
  */
-export function predictStepTime(options: PredictOptions): StepPrediction {
+export function predictStepTime(given: GivenStepOptions<PredictOptions>): StepPrediction {
+  const options = byAxis(given);
   checkLayout(options);
   const { layout, profile, operations = chunkOperations(options) } = options;
-  const numChunks = layout.pipelineParallelSize * (layout.numChunks ?? 1);
+  const numChunks = layout.pp * (layout.numChunks ?? 1);
   if (operations.length !== numChunks) {
     throw new ConfigurationError('MTL_PLAN_LAYOUT', `there are operations of ${operations.length} chunks`, {
       expected: `those of ${numChunks}, as the layout says`,
@@ -46,7 +47,7 @@ export function predictStepTime(options: PredictOptions): StepPrediction {
   const chunks = chunkPasses(operations, profile);
   const message = messageSeconds(options);
   const isBlocking = profile.software.pipelineMessages === 'blocking';
-  const numRanks = layout.pipelineParallelSize;
+  const numRanks = layout.pp;
   const sharded = shardedPasses(options, chunks);
   const passMessage = isBlocking ? message : 0;
   const backward = chunks.map((chunk) => passSeconds(chunk.backward));

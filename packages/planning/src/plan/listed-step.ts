@@ -85,9 +85,9 @@ export function softwareOfStore(
 function layoutOf({ parallel, training }: PretrainingConfiguration): Layout {
   const { pipelineModelParallelSize } = parallel;
   return {
-    tensorParallelSize: parallel.tensorModelParallelSize,
-    pipelineParallelSize: pipelineModelParallelSize,
-    dataParallelSize: parallel.dataParallelSize,
+    tp: parallel.tensorModelParallelSize,
+    pp: pipelineModelParallelSize,
+    dp: parallel.dataParallelSize,
     numChunks: parallel.numVirtualStages,
     ...(pipelineModelParallelSize > 1
       ? { schedule: scheduleOfStep(parallel, training.numMicroBatches) }

@@ -348,9 +348,9 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
     estimates.estimate({
       ...step,
       layout: {
-        tensorParallelSize: candidate.tensor,
-        pipelineParallelSize: candidate.pipeline,
-        dataParallelSize: candidate.data,
+        tp: candidate.tensor,
+        pp: candidate.pipeline,
+        dp: candidate.data,
         numChunks: candidate.chunks,
         ...(candidate.schedule === 'none' ? {} : { schedule: candidate.schedule }),
         microBatchSize: candidate.microBatch,
