@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../bootstrap/bootstrap.mjs';
 
 /**
- * What a strategy costs, by an example that is kept as two patches: a second axis along which processes share
- * the features of a network, and an option of it. They are applied to a copy of the packages, and the tests
- * that they add are run there.
+ * An example shows what a strategy costs. It is kept as two patches: a second axis along which processes
+ * share the features of a network, and an option of it. They are applied to a copy of the packages, and the
+ * tests that they add are run there.
  */
 
 const patchOf = (name) => fileURLToPath(new URL(`./example-strategy/${name}.patch`, import.meta.url));

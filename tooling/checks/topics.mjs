@@ -28,7 +28,9 @@ const ownFolders = {
   pipeline: ['packages/pipeline/'],
 };
 
-/** Features that no list of a package has, with their words: files of their name, and folders of their kind. */
+/**
+ * Features that no list of a package has, with their words: files of their name, and folders of their kind.
+ */
 const features = [
   {
     kind: 'feature',

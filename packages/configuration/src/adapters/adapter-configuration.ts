@@ -69,7 +69,9 @@ export function adapterConfiguration(
   return { lora };
 }
 
-/** Returns a note about a learning rate of embedding and output layer alone, which adapters leave as they are. */
+/**
+ * Returns a note about a learning rate of embedding and output layer alone, which adapters leave as they are.
+ */
 export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
   flags.get('lora-rank') === undefined
     ? undefined

@@ -53,7 +53,7 @@ export interface ColumnLayerOptions
 export class ColumnLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** Those of its adapters included. */
+  /** Includes the parameters of its adapters. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
   /** The coordinates of rows that it reads. */
@@ -112,7 +112,7 @@ export interface RowLayerOptions extends Adapted, Omit<RowParallelParametersOpti
 export class RowLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** Those of its adapters included. */
+  /** Includes the parameters of its adapters. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
   /** The coordinates of rows that it reads. */
@@ -160,7 +160,7 @@ export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOption
 export class ExpertLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** Those of its adapters included. */
+  /** Includes the parameters of its adapters. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
   readonly #scale: number;
@@ -182,7 +182,8 @@ export class ExpertLayer {
     this.bias = bias;
     this.adapters = adapters.all;
     this.#scale = lora?.scale ?? 0;
-    // in the order of use: adapters are added to the output, and a bias behind sharded inputs to the whole sum
+    // in the order of use: adapters are added to the output, and a bias behind sharded inputs to the whole
+    // sum
     this.parameters =
       options.features === 'outputs'
         ? present([weight, bias, ...adapters.parameters])

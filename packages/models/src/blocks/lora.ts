@@ -60,7 +60,10 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
   );
 }
 
-/** The parts of a layer that may have an adapter: the whole layer, or boxes of its outputs in global coordinates. */
+/**
+ * The parts of a layer that may have an adapter: the whole layer, or boxes of its outputs in global
+ * coordinates.
+ */
 export type AdapterBoxes = Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
 
 /** Makes the adapter of a box of a layer, or of the whole layer. */

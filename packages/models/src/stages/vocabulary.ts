@@ -82,7 +82,9 @@ interface VocabularyLogitsOptions {
   readonly sharding: LayerSharding;
 }
 
-/** Returns logits [n, vocabularySize] on the host; where layers are sharded the same bits on every process. */
+/**
+ * Returns logits [n, vocabularySize] on the host; where layers are sharded the same bits on every process.
+ */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
   const { input, weight, bias, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
