@@ -29,7 +29,7 @@ export {
 } from './store/create-stores.js';
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { ownedPartsOf } from './store/flat-store.js';
-export { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
+export { copiesAlong, type GroupsByRole, type ParallelGroups } from './store/parallel-groups.js';
 export type {
   ListedStore,
   ParameterStore,

@@ -7,7 +7,7 @@ import {
   type ProcessMesh,
 } from '@mtl/layout';
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
-import type { ListedStore, ModelOptimizerOptions, ParallelGroups } from '@mtl/optimizer';
+import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/optimizer';
 import type * as z from 'zod';
 import type { MegatronFlag } from '../command-line/megatron/megatron-flag.js';
 
@@ -91,7 +91,7 @@ export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence'> &
   Omit<LayerFactoryOptions, 'lora' | 'device'>;
 
 export interface ModelSharingOptions<Fields extends object> {
-  readonly groups: ParallelGroups;
+  readonly groups: GroupsByRole;
   /** Its part of the run's configuration; empty for a trained model, which is used without a run. */
   readonly fields: Partial<Fields>;
   /** Routing that a dry run assumes. */

@@ -4,9 +4,10 @@ import { copyAxes, type MeshAxis, type MeshView } from '@mtl/layout';
 /**
  * The groups of this process by their roles: along the axes of the mesh, where one without a group has one
  * rank, and by view those over which gradients are summed: `dense` (default: along dp) and `expert` (along
- * edp). Strategies declare others, which their own parts of a model read.
+ * edp).
  */
-export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, ProcessGroup | undefined>>> & {
+export interface ParallelGroups
+  extends Readonly<Partial<Record<MeshAxis | MeshView, ProcessGroup | undefined>>> {
   /** All processes of the mesh. */
   readonly world?: ProcessGroup | undefined;
   /**
@@ -14,7 +15,10 @@ export type ParallelGroups = Readonly<Partial<Record<MeshAxis | MeshView, Proces
    * only.
    */
   readonly embedding?: ProcessGroup | undefined;
-} & Readonly<Record<string, ProcessGroup | undefined>>;
+}
+
+/** All groups of this process by their roles: those that strategies declare for their own parts of a model, too. */
+export type GroupsByRole = ParallelGroups & Readonly<Record<string, ProcessGroup | undefined>>;
 
 /**
  * The processes that hold copies of a parameter which is replicated over an axis, or partial: all along the

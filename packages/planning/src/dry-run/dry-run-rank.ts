@@ -12,7 +12,7 @@ import {
 import { metaDeviceOf } from '@mtl/kernels/internal';
 import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
-import { LossScaler, type ModelOptimizer, type ParallelGroups } from '@mtl/optimizer';
+import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
@@ -150,7 +150,7 @@ function processesOf(
 
 /** Returns the bytes that the rank has sent so far. A group that serves two scopes counts for the first. */
 function sentBytesOf(
-  groups: ParallelGroups,
+  groups: GroupsByRole,
   scopes: readonly CommunicationScope[],
 ): ReadonlyMap<CommunicationScope, number> {
   const seen = new Set<unknown>();
@@ -170,11 +170,11 @@ function sentBytesOf(
 /** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
 class CountedPasses implements PipelineRecorder {
   flops = 0;
-  readonly #groups: ParallelGroups;
+  readonly #groups: GroupsByRole;
   readonly #scopes: readonly CommunicationScope[];
   readonly #sentBytes = new Map<CommunicationScope, number>();
 
-  constructor(groups: ParallelGroups, scopes: readonly CommunicationScope[]) {
+  constructor(groups: GroupsByRole, scopes: readonly CommunicationScope[]) {
     this.#groups = groups;
     this.#scopes = scopes;
   }

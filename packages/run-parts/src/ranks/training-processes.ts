@@ -19,7 +19,7 @@ import {
   type ShareOfBatch,
   shareOfBatch,
 } from '@mtl/layout';
-import type { ParallelGroups } from '@mtl/optimizer';
+import type { GroupsByRole } from '@mtl/optimizer';
 import { worldOption } from './option-checks.js';
 
 export interface TrainingProcessesOptions {
@@ -52,7 +52,7 @@ export class TrainingProcesses {
   /** The samples of every batch that this process computes. */
   readonly shareOfBatch: ShareOfBatch;
   /** Empty for a process alone. */
-  readonly groups: ParallelGroups;
+  readonly groups: GroupsByRole;
   /** Rank 0: the one that reports. */
   readonly isFirst: boolean;
 
@@ -129,7 +129,7 @@ function groupsAlong(
     readonly mesh: ProcessMesh;
     readonly areApart: boolean;
   },
-): ParallelGroups {
+): GroupsByRole {
   const axesOf = (declaration: GroupDeclaration): readonly MeshAxis[] =>
     'axes' in declaration ? declaration.axes : declaration;
   const declared = Object.entries(groupsOfRun(mesh, { ends, parallel })).filter(([, { declaration }]) =>

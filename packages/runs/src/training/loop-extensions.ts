@@ -5,7 +5,7 @@ import { type MicroBatchSamplerOptions, type SampleDataset, sampleMicroBatches }
 import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
 import { type NumberedBatch, wholeBatch } from '@mtl/layout';
-import type { ParallelGroups } from '@mtl/optimizer';
+import type { GroupsByRole } from '@mtl/optimizer';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { layersWithExperts } from '@mtl/run-parts/internal';
 import {
@@ -155,7 +155,7 @@ export function hostNames(group: ProcessGroup | undefined, name = hostname()): r
 }
 
 /** Seconds for which this process has waited in the communication of its groups. */
-export function waitedSeconds(groups: ParallelGroups): number {
+export function waitedSeconds(groups: GroupsByRole): number {
   const distinct = new Set(
     Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),
   );

@@ -2,7 +2,7 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { operationStatistics } from '@mtl/kernels';
 import { communicationAxes, communicationPart } from '@mtl/layout';
-import type { ParallelGroups } from '@mtl/optimizer';
+import type { GroupsByRole } from '@mtl/optimizer';
 import { openProfile } from '@mtl/planner';
 import { planRun, type RunPlan } from '@mtl/planning';
 import { medianWithSpread } from '@mtl/planning/internal';
@@ -48,7 +48,7 @@ interface StepParts {
 
 export interface PlanComparisonOptions {
   readonly plan: RunPlan;
-  readonly groups: ParallelGroups;
+  readonly groups: GroupsByRole;
   readonly write: (text: string) => void;
 }
 
@@ -101,7 +101,7 @@ interface Totals {
 }
 
 /** Seconds since the start of the process. */
-function totalsOf(groups: ParallelGroups): Totals {
+function totalsOf(groups: GroupsByRole): Totals {
   let [matmuls, attention] = [0, 0];
   for (const { name, seconds, flops } of operationStatistics()) {
     if (name.includes('attention')) attention += seconds;

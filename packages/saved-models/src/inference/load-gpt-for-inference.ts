@@ -26,6 +26,7 @@ import {
 } from '@mtl/models';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import { checkTokenizerFits, openDeviceOfRank, processesOption } from '@mtl/run-parts/internal';
+import { noticesOption } from '../option-checks.js';
 import {
   type GptWeights,
   type OpenGptWeightsOptions,
@@ -55,6 +56,7 @@ const checks: OptionChecks<LoadGptForInferenceOptions> = {
     type: required(textOption),
   }),
   processes: processesOption,
+  onNotice: required(noticesOption),
 };
 
 /** A trained model, ready to generate and to score. */

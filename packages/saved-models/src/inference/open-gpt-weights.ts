@@ -3,7 +3,7 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import type { TrainedOn } from '@mtl/configuration/internal';
 import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
-import { type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { type OptionChecks, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameterNames } from '@mtl/models/internal';
@@ -11,7 +11,7 @@ import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { loadMerged, weightsWithAdapters } from '../adapters/merged-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { fillTensors } from '../checkpoints/saved-weights.js';
-import { iterationOption, noticesOption } from '../option-checks.js';
+import { iterationOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
 /** The place of a trained model: exactly one of `load` and `loadHuggingFace`. */
@@ -27,13 +27,12 @@ export interface OpenGptWeightsOptions {
   readonly onNotice: (notice: string) => void;
 }
 
-/** The checks of `OpenGptWeightsOptions`. */
-export const weightsOptions: OptionChecks<OpenGptWeightsOptions> = {
+/** The checks of the place that `OpenGptWeightsOptions` names. */
+export const weightsOptions: OptionChecks<Omit<OpenGptWeightsOptions, 'onNotice'>> = {
   load: textOption,
   checkpointStep: iterationOption,
   loadHuggingFace: textOption,
   loadLora: textOption,
-  onNotice: required(noticesOption),
 };
 
 /** A trained model that was found, its weights not yet read. */
