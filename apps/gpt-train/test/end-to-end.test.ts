@@ -105,7 +105,8 @@ describe('the default preset', () => {
       // 1e-6
       expect(Math.abs(lm_loss! - golden.lmLosses[step]!), `step ${step + 1}`).toBeLessThan(2e-5);
     });
-  });
+    // seconds of two free cores, minutes of busy ones
+  }, 600_000);
 });
 
 describe('resuming', () => {
