@@ -1,6 +1,9 @@
 import type { FoundLayout } from '@mtl/planning';
 import { expect, it } from 'vitest';
-import { formatSearch, launchWords, numNodesOf } from './format-search.js';
+import { formatSearch, launchWords, numNodesOf, recordedLayout } from './format-search.js';
+
+/** Settings of which a heading says nothing. */
+const usual = { recomputation: 'none', dataParallelShardingStrategy: 'no_shard', sequenceParallel: false };
 
 const launched = (numProcesses: number, gpusPerNode = 8): string =>
   launchWords({ program: 'gpt-train', flags: ['--bf16'], numProcesses, gpusPerNode }).join(' ');
@@ -15,7 +18,7 @@ it('starts a program on one node or on several, as many processes on each', () =
 });
 
 it('prints commands as a shell reads them, and what they lack', () => {
-  const candidate = { tensor: 1, pipeline: 1, data: 16, schedule: 'none', recomputation: 'none' };
+  const candidate = { tensor: 1, pipeline: 1, data: 16, schedule: 'none', ...usual };
   const plan = { iterationSeconds: 1, teraflopsPerGpu: 1, ranks: [{ memoryBytes: 1 }] };
   const text = formatSearch(
     { numCandidates: 1, numFitting: 1, layouts: [{ candidate, plan, words: [] } as unknown as FoundLayout] },
@@ -44,12 +47,29 @@ it('names all axes of a layout in its heading', () => {
       .split('\n')
       .find((line) => line.startsWith('1. '));
   };
-  const none = { recomputation: 'none' };
-  expect(headingOf({ tensor: 2, ...none })).toBe('1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1');
-  expect(headingOf({ tensor: 2, context: 4, expert: 8, expertTensor: 1, ...none })).toBe(
+  expect(headingOf({ tensor: 2, ...usual })).toBe('1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1');
+  expect(headingOf({ tensor: 2, context: 4, expert: 8, expertTensor: 1, ...usual })).toBe(
     '1. tensor 2 x context 4 x pipeline 2 x data 4, expert 8, 1f1b, micro-batch 1',
   );
-  expect(headingOf({ tensor: 2, expert: 1, expertTensor: 2, ...none })).toBe(
+  expect(headingOf({ tensor: 2, expert: 1, expertTensor: 2, ...usual })).toBe(
     '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1, each expert shared by 2',
   );
+  expect(
+    headingOf({ tensor: 2, ...usual, sequenceParallel: true, dataParallelShardingStrategy: 'optim' }),
+  ).toBe(
+    '1. tensor 2 x pipeline 2 x data 4, 1f1b, micro-batch 1, sequence parallelism, distributed optimizer',
+  );
+});
+
+it.each([
+  ['no_shard', false],
+  ['optim', true],
+])('keeps the keys of JSON for the store %s', (dataParallelShardingStrategy, distributedOptimizer) => {
+  const candidate = { tensor: 2, sequenceParallel: true, dataParallelShardingStrategy, expert: 4 };
+  expect(Object.entries(recordedLayout({ candidate } as unknown as FoundLayout))).toEqual([
+    ['tensor', 2],
+    ['sequenceParallel', true],
+    ['distributedOptimizer', distributedOptimizer],
+    ['expert', 4],
+  ]);
 });
