@@ -17,7 +17,10 @@ export interface ParallelGroups
   readonly embedding?: ProcessGroup | undefined;
 }
 
-/** All groups of this process by their roles: those that strategies declare for their own parts of a model, too. */
+/**
+ * All groups of this process by their roles: those that strategies declare for their own parts of a model,
+ * too.
+ */
 export type GroupsByRole = ParallelGroups & Readonly<Record<string, ProcessGroup | undefined>>;
 
 /**
