@@ -164,7 +164,8 @@ describe('a spike in one process', () => {
   it('takes the run back to its newest checkpoint, and on with the samples that follow', async () => {
     const directory = temporaryDirectory();
     const spikes = { policy: 'roll-back' } as const;
-    const { steps, events } = await run({ boosts: { 18: -40 }, spikes, directory, trainIterations: 24 });
+    const rolledBack = await run({ boosts: { 18: -40 }, spikes, directory, trainIterations: 24 });
+    const { steps, events } = rolledBack;
     expect(skippedOf(steps)).toEqual([18]);
     expect(
       events.map(({ type, iteration, fields }) => [type, iteration, fields.checkpoint_iteration]),
@@ -176,6 +177,8 @@ describe('a spike in one process', () => {
     const progress = { iteration: 18, consumedSamples: 72, consumedTokens: 144 };
     const expected = await run({ spikes, directory, from: 15, progress, trainIterations: 24 });
     expect(losses(steps.slice(18))).toEqual(losses(expected.steps));
+    expect(rolledBack.weights).toEqual(expected.weights);
+    expect([rolledBack.numUpdates, expected.numUpdates]).toEqual([21, 21]);
     expect(steps[18]!.learningRate).toBe(0.05 / 16);
   });
 
