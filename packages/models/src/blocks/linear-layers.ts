@@ -23,7 +23,13 @@ import {
   rowParallelParameters,
 } from '@mtl/tensor-parallel';
 import type { LayerFactoryOptions } from './layer-sharding.js';
-import { type AdapterBoxes, type BlockAdapter, checkAdapterDropout, LayerAdapters } from './lora.js';
+import {
+  type AdapterBoxes,
+  type BlockAdapter,
+  checkAdapterDropout,
+  LayerAdapters,
+  type NewAdapter,
+} from './lora.js';
 import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 
@@ -36,8 +42,44 @@ interface Adapted {
 /** The values that a linear layer reads of a micro-batch. */
 export type LinearCall = Pick<MicroBatchContext, 'sharding' | 'regionDropout'>;
 
-const present = (parameters: readonly (Parameter | undefined)[]): readonly Parameter[] =>
-  parameters.filter((parameter) => parameter !== undefined);
+interface AdaptedLayerOptions {
+  /** The name of the layer: `decoder.layers.3.mlp.linear_fc1`. */
+  readonly name: string;
+  readonly own: { readonly weight: Parameter; readonly bias: Parameter | undefined };
+  readonly boxes: AdapterBoxes | undefined;
+  readonly lora: LayerFactoryOptions['lora'];
+  readonly newAdapter: NewAdapter;
+  /** The first column of the input that this process has. Default: 0. */
+  readonly firstColumn?: number;
+  /** True if the bias is added to a sum over processes, to which adapters have added before. */
+  readonly isBiasLast: boolean;
+}
+
+/** A linear layer with its adapters. */
+class AdaptedLayer {
+  readonly weight: Parameter;
+  readonly bias: Parameter | undefined;
+  /** Includes the parameters of its adapters, in the order of use. */
+  readonly parameters: readonly Parameter[];
+  readonly adapters: readonly BlockAdapter[];
+  /** The coordinates of rows that it reads. */
+  readonly reads: readonly RowCoordinate[];
+  protected readonly layerAdapters: LayerAdapters;
+
+  constructor({ own, boxes = {}, firstColumn = 0, isBiasLast, ...options }: AdaptedLayerOptions) {
+    const { weight, bias } = own;
+    const adapters = new LayerAdapters({ ...options, weight, boxes, firstColumn });
+    const ofAdapters = adapters.parameters;
+    this.layerAdapters = adapters;
+    this.weight = weight;
+    this.bias = bias;
+    this.adapters = adapters.all;
+    this.reads = adapters.reads;
+    this.parameters = (isBiasLast ? [weight, ...ofAdapters, bias] : [weight, bias, ...ofAdapters]).filter(
+      (parameter) => parameter !== undefined,
+    );
+  }
+}
 
 /** An activation that one pass can compute together with a linear layer. */
 export interface LinearActivation {
@@ -50,39 +92,25 @@ export interface ColumnLayerOptions
     Omit<ColumnParallelParametersOptions, 'tensorParallel'> {}
 
 /** A linear layer whose outputs are sharded, with its adapters (`columnParallelLinear`). */
-export class ColumnLayer {
-  readonly weight: Parameter;
-  readonly bias: Parameter | undefined;
-  /** Includes the parameters of its adapters. */
-  readonly parameters: readonly Parameter[];
-  readonly adapters: readonly BlockAdapter[];
-  /** The coordinates of rows that it reads. */
-  readonly reads: readonly RowCoordinate[];
-  readonly #adapters: LayerAdapters;
-
+export class ColumnLayer extends AdaptedLayer {
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when outputs cannot be sharded evenly */
   constructor(options: ColumnLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
-    const { adapters: boxes = {}, ...own } = options;
-    const { weight, bias } = columnParallelParameters({ ...own, tensorParallel });
-    this.#adapters = new LayerAdapters({
+    const { adapters: boxes, ...layer } = options;
+    const own = columnParallelParameters({ ...layer, tensorParallel });
+    super({
       name: options.name,
-      weight,
+      own,
       boxes,
       lora,
-      firstColumn: 0,
-      newAdapter: (adapter) => columnParallelAdapter({ ...adapter, weight, tensorParallel }),
+      newAdapter: (adapter) => columnParallelAdapter({ ...adapter, weight: own.weight, tensorParallel }),
+      isBiasLast: false,
     });
-    this.weight = weight;
-    this.bias = bias;
-    this.adapters = this.#adapters.all;
-    this.reads = this.#adapters.reads;
-    this.parameters = present([weight, bias, ...this.#adapters.parameters]);
   }
 
   /** [S, B, I], or this process's part of it, to its features [S, B, O / t]. */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
-    const adapters = this.#adapters.in(call);
+    const adapters = this.layerAdapters.in(call);
     return columnParallelLinear(tape, { input, weight, bias, adapters, tensorParallel: call.sharding });
   }
 
@@ -109,33 +137,20 @@ export class ColumnLayer {
 export interface RowLayerOptions extends Adapted, Omit<RowParallelParametersOptions, 'tensorParallel'> {}
 
 /** A linear layer whose inputs are sharded, with its adapters (`rowParallelLinear`). */
-export class RowLayer {
-  readonly weight: Parameter;
-  readonly bias: Parameter | undefined;
-  /** Includes the parameters of its adapters. */
-  readonly parameters: readonly Parameter[];
-  readonly adapters: readonly BlockAdapter[];
-  /** The coordinates of rows that it reads. */
-  readonly reads: readonly RowCoordinate[];
-  readonly #adapters: LayerAdapters;
-
+export class RowLayer extends AdaptedLayer {
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when inputs cannot be sharded evenly */
   constructor(options: RowLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
-    const { adapters: boxes = {}, ...own } = options;
-    const { weight, bias } = rowParallelParameters({ ...own, tensorParallel });
-    this.#adapters = new LayerAdapters({
+    const { adapters: boxes, ...layer } = options;
+    const own = rowParallelParameters({ ...layer, tensorParallel });
+    super({
       name: options.name,
-      weight,
+      own,
       boxes,
       lora,
-      firstColumn: weight.slices[1]!.start,
-      newAdapter: (adapter) => rowParallelAdapter({ ...adapter, weight, tensorParallel }),
+      newAdapter: (adapter) => rowParallelAdapter({ ...adapter, weight: own.weight, tensorParallel }),
+      firstColumn: own.weight.slices[1]!.start,
+      isBiasLast: true,
     });
-    this.weight = weight;
-    this.bias = bias;
-    this.adapters = this.#adapters.all;
-    this.reads = this.#adapters.reads;
-    this.parameters = present([weight, ...this.#adapters.parameters, bias]);
   }
 
   /** Features [S, B, I / t] to residual + dropout(output), [S, B, O] or this process's part of it. */
@@ -149,7 +164,7 @@ export class RowLayer {
     call: LinearCall,
   ): Variable {
     const { weight, bias } = this;
-    const adapters = this.#adapters.in(call);
+    const adapters = this.layerAdapters.in(call);
     return rowParallelLinear(tape, { ...operands, weight, bias, adapters, tensorParallel: call.sharding });
   }
 }
@@ -157,37 +172,23 @@ export class RowLayer {
 export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
 
 /** A linear layer of all routed experts, each of which may have an adapter. */
-export class ExpertLayer {
-  readonly weight: Parameter;
-  readonly bias: Parameter | undefined;
-  /** Includes the parameters of its adapters. */
-  readonly parameters: readonly Parameter[];
-  readonly adapters: readonly BlockAdapter[];
+export class ExpertLayer extends AdaptedLayer {
   readonly #scale: number;
 
   /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
   constructor(options: ExpertLayerOptions, { expertParallel, lora }: LayerFactoryOptions) {
-    const { adapters: boxes = {}, ...own } = options;
-    const { weight, bias } = expertParameters({ ...own, expertParallel });
-    const adapters = new LayerAdapters({
+    const { adapters: boxes, ...layer } = options;
+    const own = expertParameters({ ...layer, expertParallel });
+    super({
       name: options.name,
-      weight,
+      own,
       boxes,
       lora,
-      firstColumn: 0,
-      newAdapter: (adapter) => expertAdapter({ ...adapter, weight }),
+      newAdapter: (adapter) => expertAdapter({ ...adapter, weight: own.weight }),
+      isBiasLast: options.features === 'inputs',
     });
-    if (lora !== undefined && adapters.all.length > 0) checkAdapterDropout(lora);
-    this.weight = weight;
-    this.bias = bias;
-    this.adapters = adapters.all;
+    if (lora !== undefined && this.adapters.length > 0) checkAdapterDropout(lora);
     this.#scale = lora?.scale ?? 0;
-    // in the order of use: adapters are added to the output, and a bias behind sharded inputs to the whole
-    // sum
-    this.parameters =
-      options.features === 'outputs'
-        ? present([weight, bias, ...adapters.parameters])
-        : present([weight, ...adapters.parameters, bias]);
   }
 
   /** Rows [R, 1, I] of one expert after those of another to their outputs, without the bias: [R, 1, O]. */
