@@ -191,7 +191,8 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Whether a GPU may have chosen other kernels than those for any GPU: not if it has been told which to use.
+ * Tells whether a GPU may have chosen kernels of its architecture: not where the run names the kernels to
+ * use.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);

@@ -77,7 +77,7 @@ export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
     ? undefined
     : '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained';
 
-/** Returns the number of values of adapters of so many features, and the flags that it follows from. */
+/** Returns the number of values of adapters with this many features, and the flag that decides it. */
 export const sizeOfAdapters = (flags: FlagReader, { numFeatures }: { readonly numFeatures: number }) => ({
   numValues: numFeatures * (flags.get('lora-rank') ?? 0),
   flag: 'lora-rank' as const,

@@ -26,7 +26,7 @@ export const bertFlags = {
   }),
 };
 
-/** The flags of where the model runs, before those of how it is sharded. */
+/** The flags that choose where the model runs. */
 const deviceFlags = {
   device: choice(['cpu', 'cuda'], 'Where tensors live.', { default: 'cpu' }),
   'allow-tf32': toggle(
@@ -48,7 +48,7 @@ const deviceFlags = {
   }),
 };
 
-/** The flags of communication, after those of how a model is sharded. */
+/** The flags of communication, which help lists after the flags of sharding. */
 const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',

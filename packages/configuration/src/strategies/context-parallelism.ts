@@ -42,7 +42,7 @@ export const contextParallelFlags = {
 
 /** Words of the answer to flags that give samples different numbers of processes. */
 export const sameProcesses = {
-  what: 'samples that each have as many processes as they need',
+  what: 'a number of processes for each sample by its length',
   why: 'all samples have the same processes',
   instead: 'use --context-parallel-size',
 };

@@ -80,7 +80,7 @@ refusals(
       '--use-distributed-optimizer --data-parallel-sharding-strategy no_shard',
       2,
       'MTL_FLAG_CONFLICT',
-      /no_shard divides no optimizer state.*leave one of them out; --data-parallel-sharding-strategy optim means --use-distributed-optimizer/s,
+      /no_shard divides no optimizer state.*leave one of the flags out; --data-parallel-sharding-strategy optim means --use-distributed-optimizer/s,
     ],
     [
       '--no-use-distributed-optimizer --data-parallel-sharding-strategy optim',

@@ -278,7 +278,7 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
     given.conflict({
       flags: ['use-distributed-optimizer', 'data-parallel-sharding-strategy'],
       why: `${name} ${isDistributed ? 'divides no' : 'divides'} optimizer state over ranks`,
-      remedy: `leave one of them out; --data-parallel-sharding-strategy ${storeOfSwitch(isDistributed).shardingStrategy} means --${isDistributed ? '' : 'no-'}use-distributed-optimizer`,
+      remedy: `leave one of the flags out; --data-parallel-sharding-strategy ${storeOfSwitch(isDistributed).shardingStrategy} means --${isDistributed ? '' : 'no-'}use-distributed-optimizer`,
     });
   }
   return store;

@@ -290,7 +290,7 @@ export function meshOfRun(parallel: AxisSizes): ProcessMesh {
   return new ProcessMesh(Object.fromEntries(axesOfRun(parallel).map(({ axis, size }) => [axis, size])));
 }
 
-/** Returns the number of equal shares of every batch, each of which processes of their own compute. */
+/** Returns the number of equal shares of every batch: other processes compute each share. */
 export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }

@@ -85,7 +85,7 @@ export class MaskedLanguageHead {
     const factory = options.factory.onGatheredRows();
     this.#options = { model, factory };
     const { hiddenSize } = model;
-    const shared = { hiddenSize, specification, factory, ...factory.earlier };
+    const shared = { hiddenSize, specification, ...factory.asOption };
     this.#dense = headLinear('lm_head.dense', [hiddenSize, hiddenSize], this.#options);
     this.#norm = norms.build({ ...shared, name: 'lm_head.layer_norm' });
     this.outputBias = vocabularyBias({ model, factory, name: 'output_layer.bias' });

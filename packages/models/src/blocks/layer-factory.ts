@@ -85,9 +85,9 @@ export class LayerFactory {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }
 
-  /** Returns the names under which earlier kinds of blocks find the sharding. */
-  get earlier(): EarlierSharding {
-    return { tensorParallel: this.#options.tensorParallel };
+  /** Returns the factory as kinds of parts get it, with the sharding under the earlier name. */
+  get asOption(): EarlierSharding & { readonly factory: LayerFactory } {
+    return { factory: this, tensorParallel: this.#options.tensorParallel };
   }
 
   /**

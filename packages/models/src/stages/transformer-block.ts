@@ -59,7 +59,7 @@ export class TransformerBlock {
     const probability = specification.hiddenDropout;
     const isPost = specification.normPlacement === 'post';
     const prefix = `${stack}.layers.${layer}`;
-    const common = { layer, hiddenSize, initialization, factory, ...factory.earlier };
+    const common = { layer, hiddenSize, initialization, ...factory.asOption };
     const newNorm = (name: string): Norm =>
       norms.build({ ...common, name: `${prefix}.${name}`, specification: norm });
     this.specification = specification;

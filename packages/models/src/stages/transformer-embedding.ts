@@ -46,8 +46,7 @@ export class TransformerEmbedding {
         name: 'embedding.layernorm',
         hiddenSize,
         specification: norm,
-        factory,
-        ...factory.earlier,
+        ...factory.asOption,
       });
     this.parameters = [wordEmbedding, ...this.#tables, ...(this.#norm?.parameters ?? [])];
   }

@@ -188,7 +188,7 @@ export abstract class TransformerStage<
     const { norm, normPlacement } = this.blockOfLayer(numLayers - 1);
     if (normPlacement === 'post') return undefined;
     const factory = input === 'rows' ? this.factory.onGatheredRows() : this.factory;
-    const common = { hiddenSize, specification: norm, factory, ...factory.earlier };
+    const common = { hiddenSize, specification: norm, ...factory.asOption };
     return norms.build({ ...common, name: `${stack}.final_layernorm` });
   }
 

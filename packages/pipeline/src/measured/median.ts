@@ -1,5 +1,6 @@
 /**
- * Returns the median, of an even number the mean of the two in the middle; NaN for NaN among them, or none.
+ * Returns the median: of an even number of values the mean of the two in the middle, NaN where a value is NaN
+ * or there is none.
  */
 export function median(values: readonly number[]): number {
   if (values.some(Number.isNaN)) return Number.NaN;

@@ -1,4 +1,4 @@
-import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
+import type { CheckpointConfiguration, ModelKind, PretrainingConfiguration } from '@mtl/configuration';
 import { paddedVocabularySize, type TransformerConfiguration } from '@mtl/models';
 import type { ModelFlopsShape } from '@mtl/trainer';
 import { bertRecipe } from './bert-recipe.js';
@@ -16,8 +16,9 @@ export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe
 export const upcyclingOf = ({
   kind,
   checkpoint,
-}: Pick<PretrainingConfiguration, 'kind' | 'checkpoint'>): AnyModelRecipe['upcycling'] =>
-  checkpoint.upcycle === true ? recipeOf({ kind }).upcycling : undefined;
+}: Pick<PretrainingConfiguration, 'kind'> & {
+  readonly checkpoint: Pick<CheckpointConfiguration, 'upcycle'>;
+}): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? recipeOf({ kind }).upcycling : undefined);
 
 /** Returns the sizes that the model FLOPs of one sample depend on, with the vocabulary of `model`. */
 export function flopsShapeOf(

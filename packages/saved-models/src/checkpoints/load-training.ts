@@ -7,7 +7,7 @@ import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
-import { type HuggingFaceModel, type OpenedAdapters, recipeOf } from '@mtl/run-parts/internal';
+import { type HuggingFaceModel, type OpenedAdapters, upcyclingOf } from '@mtl/run-parts/internal';
 import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
 import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
 import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
@@ -75,7 +75,9 @@ export async function loadTraining(options: LoadTrainingOptions): Promise<Traini
   }
   if (huggingFace !== undefined) {
     const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
-    await huggingFace.load(upcyclingOf(options, configuration)?.tensors(weights) ?? weights);
+    await huggingFace.load(
+      upcyclingOf({ kind: kindOf(options), checkpoint: configuration })?.tensors(weights) ?? weights,
+    );
     await loadAdapters(options);
     optimizer.refreshModel();
     onMessage(beginning(huggingFace.directory, configuration));
@@ -158,7 +160,7 @@ async function resume(
     onResume,
     onMessage,
   } = options;
-  const upcycling = upcyclingOf(options, settings);
+  const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
   if (upcycling !== undefined) checkDense(checkpoint);
   if (model !== undefined) {
     checkSameModel(checkpoint, { ...model, model: upcycling?.denseOf(model.model) ?? model.model });
@@ -209,6 +211,5 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the way in which a run makes experts of a dense model; undefined where it does not. */
-const upcyclingOf = ({ model }: Pick<LoadTrainingOptions, 'model'>, { upcycle }: ResumeSettings) =>
-  upcycle === true ? recipeOf(model ?? { kind: 'gpt' }).upcycling : undefined;
+/** Returns the kind of the model: without one nothing is compared, and only a GPT has experts. */
+const kindOf = ({ model }: Pick<LoadTrainingOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

@@ -2,7 +2,7 @@ import type { FoundLayout } from '@mtl/planning';
 import { expect, it } from 'vitest';
 import { formatSearch, launchWords, numNodesOf, recordedLayout } from './format-search.js';
 
-/** Settings of which a heading says nothing. */
+/** Settings that no heading names. */
 const usual = { recomputation: 'none', dataParallelShardingStrategy: 'no_shard', sequenceParallel: false };
 
 const launched = (numProcesses: number, gpusPerNode = 8): string =>
