@@ -8,6 +8,8 @@ import { makeTrace, readTraceFile } from './traces.mjs';
 
 const data = await importPackage('@mtl/data');
 const conversations = await importPackage('@mtl/data/conversations');
+const tokenizers = await importPackage('@mtl/tokenizers');
+const { ChatTemplate } = await importPackage('@mtl/chat-templates');
 const checkpoint = await importPackage('@mtl/checkpoint');
 const modelFiles = await importPackage('@mtl/formats');
 const { huggingFaceModelKind, isAdapter } = await importPackage('@mtl/formats/internal');
@@ -84,9 +86,9 @@ export const formats = {
   'tokenizer-json': {
     make: async (directory) => {
       const options = { texts, vocabularySize: 280, minFrequency: 1 };
-      write(directory, 'bpe.json', JSON.stringify(await data.trainByteLevelBpe(options)));
+      write(directory, 'bpe.json', JSON.stringify(await tokenizers.trainByteLevelBpe(options)));
       const short = { ...options, vocabularySize: 60 };
-      write(directory, 'word-piece.json', JSON.stringify(await data.trainWordPiece(short)));
+      write(directory, 'word-piece.json', JSON.stringify(await tokenizers.trainWordPiece(short)));
       write(directory, 'unigram.json', JSON.stringify(unigram));
       const settings = { eos_token: '<|endoftext|>', pad_token: { content: '<|endoftext|>' } };
       write(join(directory, 'model'), 'tokenizer_config.json', JSON.stringify(settings));
@@ -102,7 +104,7 @@ export const formats = {
   },
   'vocab-json': {
     make: async (directory) => {
-      const { model } = await data.trainByteLevelBpe({ texts, vocabularySize: 280, minFrequency: 1 });
+      const { model } = await tokenizers.trainByteLevelBpe({ texts, vocabularySize: 280, minFrequency: 1 });
       write(directory, 'vocab.json', JSON.stringify(model.vocab));
       write(
         directory,
@@ -296,7 +298,7 @@ function readSamples(directory) {
 }
 
 async function tokenize(options) {
-  const tokenizer = await data.createTokenizer(options);
+  const tokenizer = await tokenizers.createTokenizer(options);
   return tokenizer.decode(tokenizer.encode(probe));
 }
 
@@ -379,7 +381,9 @@ async function readMegatron(directory, file) {
 /**
  * Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists.
  */
-const { families } = JSON.parse(readFileSync(join(root, 'packages/data/fixtures/jinja.json'), 'utf8'));
+const { families } = JSON.parse(
+  readFileSync(join(root, 'packages/chat-templates/fixtures/jinja.json'), 'utf8'),
+);
 const chatTemplates = [
   ...families.map((text) => text.replaceAll('chat', 'messages')),
   "{% for m in messages %}{{ m.role.ljust(12, '.') ~ m.content[:9] * 3 }}{% endfor %}{{ range(100) | batch(3, 0) | list | tojson(indent=2) }}",
@@ -409,7 +413,7 @@ async function readChats(directory) {
   const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
   const templates = names.map((name) => {
     const text = readFileSync(join(directory, name), 'utf8');
-    return attempt(() => new conversations.ChatTemplate({ name, text }));
+    return attempt(() => new ChatTemplate({ name, text }));
   });
   for await (const { messages, tools, where } of conversations.readConversations(
     join(directory, 'chats.jsonl'),

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTokenizer, IndexedDataset } from '@mtl/data';
+import { IndexedDataset } from '@mtl/data';
+import { createTokenizer } from '@mtl/tokenizers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { filesUnder, temporaryDirectory } from './support/temporary-directory.js';

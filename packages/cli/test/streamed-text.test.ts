@@ -1,5 +1,5 @@
-import { createTokenizer } from '@mtl/data';
 import { TextStream } from '@mtl/inference';
+import { createTokenizer } from '@mtl/tokenizers';
 import { describe, expect, it } from 'vitest';
 
 const text = 'I 😀 👩‍👩‍👧‍👦, 漢字かな交じり。 e\u0301 o\u0323\u0302 हिन्दी 𠮷';

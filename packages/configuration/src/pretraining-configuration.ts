@@ -1,4 +1,3 @@
-import type { TokenizerOptions } from '@mtl/data';
 import type { ConversationFiles } from '@mtl/data/conversations';
 import type { GeluKind } from '@mtl/kernels';
 import type {
@@ -15,6 +14,7 @@ import type {
   LossScalerOptions,
   MuonOptions,
 } from '@mtl/optimizer';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { AdaptedConfiguration, AdapterPlaces } from './adapters/adapted-configuration.js';
 import type { ModelKind } from './architecture/architecture-field.js';
 import type { FlagName, Flags } from './schema/flag-schema.js';

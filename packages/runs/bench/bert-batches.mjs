@@ -1,14 +1,9 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import {
-  createTokenizer,
-  openBertDataset,
-  prepareDataset,
-  trainWordPiece,
-  writeTokenizerJson,
-} from '@mtl/data';
+import { openBertDataset, prepareDataset } from '@mtl/data';
 import { defaultCorpusFiles } from '@mtl/run-parts/internal';
+import { createTokenizer, trainWordPiece, writeTokenizerJson } from '@mtl/tokenizers';
 
 /** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */
 const vocabularySize = 8192;

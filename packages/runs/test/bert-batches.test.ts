@@ -1,18 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  buildBertDatasets,
-  createBatchLoader,
-  createTokenizer,
-  parseDataPath,
-  prepareDataset,
-  trainWordPiece,
-  writeVocabularyText,
-} from '@mtl/data';
+import { buildBertDatasets, createBatchLoader, parseDataPath, prepareDataset } from '@mtl/data';
 import type { MaskedTokenBatch } from '@mtl/layout';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
+import { createTokenizer, trainWordPiece, writeVocabularyText } from '@mtl/tokenizers';
 import { afterAll, expect, it } from 'vitest';
 import { smallSentences } from './support/small-sentences.js';
 

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
-import { createTokenizer } from '@mtl/data';
-import { ChatTemplate } from '@mtl/data/conversations';
+import { ChatTemplate } from '@mtl/chat-templates';
+import { createTokenizer } from '@mtl/tokenizers';
 import { describe, expect, it } from 'vitest';
 import { ChatSession, type ChatSessionOptions, converse } from './chat.js';
 

@@ -1,10 +1,11 @@
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
-import type { Tokenizer, TokenizerOptions } from '@mtl/data';
-import { type ChatMessage, type ChatTemplate, chatTokens, readChatTemplate } from '@mtl/data/conversations';
+import type { ChatMessage, ChatTemplate } from '@mtl/chat-templates';
+import { chatTokens, readChatTemplate } from '@mtl/data/conversations';
 import { DataError, formatError, MtlError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
 import { stopTokensOf } from '@mtl/run-parts/internal';
+import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import type { Command } from 'commander';
 import {
   addSamplingFlags,

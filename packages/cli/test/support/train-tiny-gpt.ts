@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { prepareDataset, type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/data';
+import { prepareDataset } from '@mtl/data';
 import { type TrainOptions, train } from '@mtl/runs';
+import { type TokenizerOptions, trainByteLevelBpe, writeTokenizerJson } from '@mtl/tokenizers';
 
 /** The files that `trainTinyGpt` leaves in its directory. */
 export interface TinyGpt {

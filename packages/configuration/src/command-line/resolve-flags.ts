@@ -1,6 +1,5 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, relative, resolve, sep } from 'node:path';
-import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import {
   checkOptions,
@@ -12,6 +11,7 @@ import {
   textOption,
 } from '@mtl/errors/options';
 import type { BatchPosition } from '@mtl/optimizer';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { flagValuesOption, modelKindOption, presetOption } from '../options/option-checks.js';
 import { presetFlags, presetsOf } from '../presets/presets.js';

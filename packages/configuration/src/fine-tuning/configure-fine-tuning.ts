@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, listedNames, rewordError } from '@mtl/errors';
 import { checkOptions, listOption, numberOption, type OptionChecks } from '@mtl/errors/options';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import { flagFacts } from '../flags/flag-kinds.js';
 import { checksOfFlags } from '../options/option-checks.js';
 import { camelCase } from '../options/run-options.js';

@@ -1,6 +1,6 @@
-import type { TokenizerOptions } from '@mtl/data';
 import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ParallelFlags, RecomputeFlags, TrackingFlags } from '../schema/flag-schema.js';
 
 /** The tasks that BERTs are fine-tuned for here, as the papers report them. */

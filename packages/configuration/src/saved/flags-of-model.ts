@@ -1,7 +1,7 @@
-import type { TokenizerOptions } from '@mtl/data';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { asStatedBy, modelTypesOf } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import {
   type ArchitectureField,
   flagValue,

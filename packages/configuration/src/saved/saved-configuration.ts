@@ -1,8 +1,8 @@
 import type { JsonObject } from '@mtl/checkpoint';
-import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration, TransformerConfiguration } from '@mtl/models';
+import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import * as z from 'zod';
 import { type AdaptedConfiguration, adaptersOf, savedAdapters } from '../adapters/adapted-configuration.js';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';

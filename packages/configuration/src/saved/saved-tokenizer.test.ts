@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { type EndOfTurn, endOfTurn, readChatTemplate } from '@mtl/data/conversations';
+import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { keepTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 

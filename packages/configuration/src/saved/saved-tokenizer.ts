@@ -1,9 +1,9 @@
 import { existsSync, statSync } from 'node:fs';
 import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Tokenizer, TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import { tokenizerFilesIn } from '@mtl/formats/internal';
+import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import type { Flags } from '../schema/flag-schema.js';
 
 /** Returns the flags that describe a tokenizer. */

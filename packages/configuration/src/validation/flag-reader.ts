@@ -1,6 +1,6 @@
-import type { TokenizerOptions } from '@mtl/data';
 import { ConfigurationError, rewordError } from '@mtl/errors';
 import type { BatchPosition } from '@mtl/optimizer';
+import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
 import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';

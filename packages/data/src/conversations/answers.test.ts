@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ChatTemplate } from '@mtl/chat-templates';
 import { afterAll, describe, expect, it } from 'vitest';
 import { assistantSpans } from './assistant-spans.js';
-import { ChatTemplate } from './chat-template.js';
 import { readConversations } from './read-conversations.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-answers-'));

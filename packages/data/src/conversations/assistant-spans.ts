@@ -1,5 +1,5 @@
-import type { ChatTemplate, TextSpan } from './chat-template.js';
-import { type ChatMessage, type Conversation, conversationError, isLearnt } from './conversation.js';
+import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
+import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
 /** The end of answers of a template that ends them with the first token of the next turn, or not at all. */
 export interface UnwrittenEnd {

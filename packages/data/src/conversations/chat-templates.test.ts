@@ -1,12 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ChatMessage, ChatTemplate } from '@mtl/chat-templates';
+import { createTokenizer } from '@mtl/tokenizers';
 import { afterAll, describe, expect, it } from 'vitest';
-import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
-import { ChatTemplate } from './chat-template.js';
 import { tokensInSpans } from './chat-tokens.js';
-import type { ChatMessage } from './conversation.js';
 import { endOfTurn } from './end-of-turn.js';
 
 interface FixtureConversation {
@@ -34,7 +33,9 @@ const { templates, cases } = fixture('chat-templates.json') as {
   }[];
 };
 const tokenizers = (
-  fixture('llama-tokenizers.json') as { readonly cases: readonly { name: string; json: object }[] }
+  fixture('../../tokenizers/fixtures/llama-tokenizers.json') as {
+    readonly cases: readonly { name: string; json: object }[];
+  }
 ).cases;
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-chat-'));

@@ -1,5 +1,5 @@
-import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
+import type { Tokenizer } from '@mtl/tokenizers';
+import { endOfText } from '@mtl/tokenizers/internal';
 import type { AssistantText } from './assistant-spans.js';
 
 /**

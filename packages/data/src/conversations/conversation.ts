@@ -1,15 +1,5 @@
+import { type ChatMessage, PythonFloat } from '@mtl/chat-templates';
 import { DataError } from '@mtl/errors';
-import { PythonFloat } from '../python/json.js';
-
-/**
- * A message as its line has it: chat templates may read any of its fields. What is inside a field is as
- * `readConversations` says.
- */
-export interface ChatMessage {
-  /** `system`, `user`, `assistant`, `tool`, or what else the chat template knows. */
-  readonly role: string;
-  readonly [field: string]: unknown;
-}
 
 /** A conversation to learn from. */
 export interface Conversation {
@@ -30,48 +20,6 @@ export function isLearnt({ messages, numGiven }: Conversation, index: number): b
 
 /** Returns a number of JSON, however it is spelt. */
 export const numberOf = (value: unknown): unknown => (value instanceof PythonFloat ? value.value : value);
-
-/** Returns the text of a part of a content; undefined for images and the like. */
-function textOfPart(part: unknown): string | undefined {
-  if (typeof part !== 'object' || part === null) return undefined;
-  const { type, text } = (part instanceof Map ? Object.fromEntries(part) : part) as Record<string, unknown>;
-  return type === 'text' && typeof text === 'string' ? text : undefined;
-}
-
-/** Returns the texts in contents that are lists of parts; undefined where no content is a list. */
-export function textParts(messages: readonly ChatMessage[]): readonly string[] | undefined {
-  const lists = messages.flatMap(({ content }) => (Array.isArray(content) ? [content as unknown[]] : []));
-  if (lists.length === 0) return undefined;
-  return lists.flat().flatMap((part) => textOfPart(part) ?? []);
-}
-
-/**
- * Returns the messages with one text for each content that is a list of texts; undefined where a list has
- * other parts.
- */
-export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
-  const joined: ChatMessage[] = [];
-  for (const message of messages) {
-    const { content } = message;
-    const texts = Array.isArray(content) ? content.map(textOfPart) : undefined;
-    if (texts?.includes(undefined)) return undefined;
-    joined.push(texts === undefined ? message : { ...message, content: texts.join('') });
-  }
-  return joined;
-}
-
-/** Returns a content for people: its text, with the kind of each part that is none. */
-export function contentForPeople(content: unknown): string {
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content
-    .map((part) => {
-      const type: unknown =
-        part instanceof Map ? part.get('type') : (part as { type?: unknown } | null)?.type;
-      return textOfPart(part) ?? `[${String(type)}]`;
-    })
-    .join('');
-}
 
 /** Returns the error of a conversation that cannot be trained on. */
 export function conversationError(

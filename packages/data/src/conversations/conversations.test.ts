@@ -1,12 +1,12 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { ChatTemplate } from '@mtl/chat-templates';
+import { createTokenizer } from '@mtl/tokenizers';
 import * as fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createBatchLoader } from '../loading/batch-loader.js';
-import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
-import { ChatTemplate } from './chat-template.js';
 import { ConversationDataset } from './conversation-dataset.js';
 import { packConversations, packRows } from './encode-conversations.js';
 import { readChatTemplate } from './find-chat-template.js';

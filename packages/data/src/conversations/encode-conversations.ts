@@ -1,7 +1,7 @@
+import type { ChatTemplate } from '@mtl/chat-templates';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { sharedFloat64Array, sharedInt32Array, sharedUint8Array } from '../files/typed-arrays.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import { assistantSpans } from './assistant-spans.js';
-import type { ChatTemplate } from './chat-template.js';
 import { tokensInSpans } from './chat-tokens.js';
 import { type Conversation, conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';

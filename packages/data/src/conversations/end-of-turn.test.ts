@@ -1,15 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ChatTemplate } from '@mtl/chat-templates';
+import { createTokenizer, trainByteLevelBpe } from '@mtl/tokenizers';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { createTokenizer } from '../tokenizers/create-tokenizer.js';
-import { ChatTemplate } from './chat-template.js';
 import { endOfTurn } from './end-of-turn.js';
 import { conversationDatasets } from './pack-conversation-files.js';
 
-const { bases } = JSON.parse(
-  readFileSync(new URL('../../fixtures/saved-tokens.json', import.meta.url), 'utf8'),
-) as { bases: { bytes: object } };
 const directory = mkdtempSync(join(tmpdir(), 'mtl-turns-'));
 const generation = join(directory, 'generation_config.json');
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -17,7 +14,8 @@ afterEach(() => rmSync(generation, { force: true }));
 
 const put = (name: string, value: object): void =>
   writeFileSync(join(directory, name), JSON.stringify(value));
-put('tokenizer.json', { ...bases.bytes, added_tokens: [] });
+const bytes = await trainByteLevelBpe({ texts: ['user assistant'], vocabularySize: 260, minFrequency: 1 });
+put('tokenizer.json', { ...bytes, added_tokens: [] });
 const special = ['<|user|>', '<|assistant|>', '<|observation|>', '</s>'];
 put('tokenizer_config.json', { additional_special_tokens: special, eos_token: '</s>' });
 const tokenizer = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: directory });

@@ -1,10 +1,8 @@
-import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import { settingsIn } from '../tokenizers/tokenizer-files.js';
+import type { ChatMessage, ChatTemplate } from '@mtl/chat-templates';
+import type { Tokenizer } from '@mtl/tokenizers';
+import { endOfText, settingsIn } from '@mtl/tokenizers/internal';
 import type { UnwrittenEnd } from './assistant-spans.js';
-import type { ChatTemplate } from './chat-template.js';
 import { chatTokens } from './chat-tokens.js';
-import type { ChatMessage } from './conversation.js';
 import { directoryOfTokenizer } from './find-chat-template.js';
 
 /** The special token that ends an answer of the assistant. */

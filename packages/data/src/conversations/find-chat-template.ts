@@ -1,18 +1,16 @@
-import { existsSync, readdirSync, statSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { ChatTemplate } from '@mtl/chat-templates';
+import { readTemplateFile, savedTemplates } from '@mtl/chat-templates/internal';
 import { DataError } from '@mtl/errors';
-import { endOfText } from '../tokenizers/gpt2-vocabulary.js';
-import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
-import { readTextFile, settingsIn } from '../tokenizers/tokenizer-files.js';
-import { ChatTemplate } from './chat-template.js';
+import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
+import { endOfText } from '@mtl/tokenizers/internal';
 
 /**
- * Returns the chat template of a tokenizer: the file that its options name, or else `chat_template.jinja` or
- * the `chat_template` of tokenizer_config.json next to its tokenizer.json. Of several (a list there, or files
- * in `additional_chat_templates`) it is the one called `default`, and `tool_use` for conversations that have
- * functions.
+ * Returns the chat template of a tokenizer: the file that its options name, or else the one next to its
+ * tokenizer.json, as `openChatTemplate` of @mtl/chat-templates finds it.
  *
- * @throws DataError MTL_CHAT_TEMPLATE where it has none; those of `findChatTemplate`
+ * @throws DataError MTL_CHAT_TEMPLATE where it has none, or one that cannot be used
  */
 export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   const template = findChatTemplate(tokenizer);
@@ -31,22 +29,15 @@ type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'specialTokens' 
 /**
  * Returns the chat template of a tokenizer, as `readChatTemplate`; undefined where it has none.
  *
- * @throws DataError MTL_CHAT_TEMPLATE for one that cannot be used; MTL_DATA_TOKENIZER for files that cannot
- *   be read
+ * @throws DataError MTL_CHAT_TEMPLATE for one that cannot be read or used
  */
 export function findChatTemplate(tokenizer: ChatTokenizer): ChatTemplate | undefined {
   const { options } = tokenizer;
+  const specialTokens = { ...endOfDocument(tokenizer), ...tokenizer.specialTokens };
+  const path = options !== undefined && 'chatTemplate' in options ? options.chatTemplate : undefined;
+  if (path !== undefined) return new ChatTemplate({ ...readTemplateFile(path), specialTokens });
   const directory = directoryOfTokenizer(options);
-  const config = directory === undefined ? {} : settingsIn(directory, 'tokenizer_config.json');
-  const templates = named(options) ?? (directory === undefined ? undefined : templatesIn(directory, config));
-  if (templates === undefined) return undefined;
-  const tokens = { ...endOfDocument(tokenizer), ...tokenizer.specialTokens };
-  const { template, toolUse } = templates;
-  return new ChatTemplate({
-    ...template,
-    specialTokens: tokens,
-    toolUse: toolUse && new ChatTemplate({ ...toolUse, specialTokens: tokens }),
-  });
+  return directory === undefined ? undefined : savedTemplates(directory)?.open(specialTokens);
 }
 
 /** Returns the end of a document in templates, unless files name it. */
@@ -55,87 +46,10 @@ function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Rec
   return { eos_token: decode([eod]) };
 }
 
-interface TemplateText {
-  readonly text: string;
-  readonly name: string;
-}
-
-/** The templates of a tokenizer that anything here uses. */
-interface UsedTemplates {
-  readonly template: TemplateText;
-  /** For conversations that have functions. */
-  readonly toolUse?: TemplateText | undefined;
-}
-
-function named(options: TokenizerOptions | undefined): UsedTemplates | undefined {
-  const path = options !== undefined && 'chatTemplate' in options ? options.chatTemplate : undefined;
-  return path === undefined ? undefined : { template: { text: readTextFile(path), name: path } };
-}
-
 /** Returns the folder of the tokenizer's files, where it has one. */
 export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;
   const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
   return isDirectory ? tokenizerModel : dirname(tokenizerModel);
-}
-
-/** Finds the templates as the transformers library does: files before tokenizer_config.json. */
-function templatesIn(
-  directory: string,
-  config: Readonly<Record<string, unknown>>,
-): UsedTemplates | undefined {
-  const files = templateFiles(directory);
-  if (files.size > 0) return used(files, directory);
-  const inConfig = config.chat_template;
-  const name = `chat_template of ${join(directory, 'tokenizer_config.json')}`;
-  if (typeof inConfig === 'string') return { template: { text: inConfig, name } };
-  if (inConfig !== undefined && inConfig !== null) return used(listedTemplates(inConfig, name), name);
-  const legacy = settingsIn(directory, 'chat_template.json').chat_template;
-  if (typeof legacy !== 'string') return undefined;
-  return { template: { text: legacy, name: join(directory, 'chat_template.json') } };
-}
-
-/** Returns the templates that are files, by their names: `default` is chat_template.jinja. */
-function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
-  const folder = join(directory, 'additional_chat_templates');
-  const others =
-    statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true ? readdirSync(folder) : [];
-  const paths = [
-    ['default', join(directory, 'chat_template.jinja')],
-    ...others
-      .filter((name) => name.endsWith('.jinja'))
-      .map((name) => [basename(name, '.jinja'), join(folder, name)]),
-  ] as const;
-  return new Map(
-    paths
-      .filter(([, path]) => existsSync(path))
-      .map(([name, path]) => [name, { text: readTextFile(path), name: path }]),
-  );
-}
-
-/** Returns the templates of a list in tokenizer_config.json, by their names. */
-function listedTemplates(templates: unknown, where: string): ReadonlyMap<string, TemplateText> {
-  const list = (Array.isArray(templates) ? templates : []) as ({
-    name?: unknown;
-    template?: unknown;
-  } | null)[];
-  return new Map(
-    list.flatMap((one) =>
-      typeof one?.template === 'string'
-        ? [[String(one.name), { text: one.template, name: `${where}, ${String(one.name)}` }] as const]
-        : [],
-    ),
-  );
-}
-
-function used(templates: ReadonlyMap<string, TemplateText>, where: string): UsedTemplates {
-  const only = templates.size === 1 ? [...templates.values()][0] : undefined;
-  const template = templates.get('default') ?? only;
-  if (template !== undefined) return { template, toolUse: templates.get('tool_use') };
-  const names = [...templates.keys()].join(', ');
-  throw new DataError('MTL_CHAT_TEMPLATE', `${where}: no template is called "default"`, {
-    expected: `one template, or several with one called "default"${names === '' ? '' : `; it has ${names}`}`,
-    remedy: 'pass --chat-template FILE with the one that is meant',
-  });
 }

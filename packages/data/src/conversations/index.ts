@@ -1,6 +1,4 @@
-export { ChatTemplate } from './chat-template.js';
 export { chatTokens } from './chat-tokens.js';
-export { type ChatMessage, contentForPeople } from './conversation.js';
 export { ConversationDataset } from './conversation-dataset.js';
 export { type ConversationCounts, longConversationRules } from './encode-conversations.js';
 export { type EndOfTurn, endOfTurn } from './end-of-turn.js';

@@ -1,6 +1,6 @@
+import type { ChatTemplate } from '@mtl/chat-templates';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { RandomState } from '../random/random-state.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { ChatTemplate } from './chat-template.js';
 import { conversationError } from './conversation.js';
 import type { PackedConversations } from './conversation-dataset.js';
 import {

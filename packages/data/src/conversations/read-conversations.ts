@@ -1,13 +1,8 @@
+import { type ChatMessage, type JsonValue, parseJson } from '@mtl/chat-templates';
+import { isJsonObject } from '@mtl/errors/files';
 import { placeInCorpus } from '../corpora/corpus-error.js';
 import { readJsonRecords } from '../corpora/read-json.js';
-import { isJsonObject, type JsonValue, parseJson } from '../python/json.js';
-import {
-  type ChatMessage,
-  type Conversation,
-  conversationError,
-  isLearnt,
-  numberOf,
-} from './conversation.js';
+import { type Conversation, conversationError, isLearnt, numberOf } from './conversation.js';
 
 const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';

@@ -2,17 +2,12 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { createTokenizer } from '@mtl/tokenizers';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import fc from 'fast-check';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createTokenizer,
-  IndexedDataset,
-  IndexedDatasetWriter,
-  prepareDataset,
-  readDocuments,
-} from '../index.js';
+import { IndexedDataset, IndexedDatasetWriter, prepareDataset, readDocuments } from '../index.js';
 import type { ReadDocumentsOptions } from './corpus-files.js';
 import type { PrepareProgress } from './prepare-dataset.js';
 

@@ -1,12 +1,11 @@
 import { rmSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { ConfigurationError, type DataError } from '@mtl/errors';
-import { writeFileAtomically } from '../files/write-files.js';
+import { writeFileAtomically } from '@mtl/errors/files';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { type IndexedDatasetSummary, IndexedDatasetWriter } from '../indexed/indexed-dataset-writer.js';
 import { refuseExistingDataset } from '../indexed/refuse-existing.js';
 import { tokenDtypeForVocabulary } from '../indexed/token-dtype.js';
-import { createTokenizer } from '../tokenizers/create-tokenizer.js';
-import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { BadLines, type OnBadLine } from './corpus-error.js';
 import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js';
 import type { PlainTextDocuments } from './read-plain-text.js';

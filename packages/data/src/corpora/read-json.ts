@@ -1,6 +1,7 @@
 import { constants } from 'node:buffer';
 import { nearestName } from '@mtl/errors';
-import { endOfJsonString, isJsonObject, parsePythonJson } from '../python/json.js';
+import { isJsonObject } from '@mtl/errors/files';
+import { endOfJsonString, parsePythonJson } from '../python/json.js';
 import { corpusError, reportBadLine } from './corpus-error.js';
 import { type CorpusLine, type ReadLinesOptions, readLineBatches } from './read-lines.js';
 

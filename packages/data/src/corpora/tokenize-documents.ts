@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { DataError, type ErrorMessage, unpackError } from '@mtl/errors';
+import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import { packWorkerError, startWorker } from '../files/worker-thread.js';
 import { type TokenArray, type TokenDtype, tokenDtypes } from '../indexed/token-dtype.js';
-import type { Tokenizer, TokenizerOptions } from '../tokenizers/tokenizer.js';
 import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitter.js';
 
 /** The tokens of several documents, end to end. */

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { createTokenizer } from '@mtl/tokenizers';
 import { packWorkerError } from '../files/worker-thread.js';
-import { createTokenizer } from '../tokenizers/create-tokenizer.js';
 import { createSentenceSplitter } from './sentence-splitter.js';
 import {
   type TokenizeReply,

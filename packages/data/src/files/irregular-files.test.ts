@@ -1,15 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createTokenizer,
-  IndexedDataset,
-  IndexedDatasetWriter,
-  prepareDataset,
-  readDocuments,
-} from '../index.js';
+import { IndexedDataset, IndexedDatasetWriter, prepareDataset, readDocuments } from '../index.js';
 import { readSquadFile } from '../tasks/index.js';
 
 let directory: string;
@@ -39,14 +33,6 @@ describe('a FIFO in place of a file', () => {
     fifo(name);
     return IndexedDataset.open(join(directory, 'a'));
   };
-  const gpt2 = (fifoName: 'vocab.json' | 'merges.txt') => {
-    writeFileSync(join(directory, 'vocab.json'), '{"<|endoftext|>": 0}');
-    writeFileSync(join(directory, 'merges.txt'), '');
-    rmSync(join(directory, fifoName));
-    fifo(fifoName);
-    const files = { vocabFile: join(directory, 'vocab.json'), mergeFile: join(directory, 'merges.txt') };
-    return createTokenizer({ type: 'GPT2BPETokenizer', ...files });
-  };
   const readers: Record<string, () => unknown> = {
     'plain text': () => first('a.txt'),
     'JSON lines': () => first('a.jsonl'),
@@ -60,16 +46,6 @@ describe('a FIFO in place of a file', () => {
       }),
     'an .idx file': () => dataset('a.idx'),
     'a .bin file': () => dataset('a.bin'),
-    'tokenizer.json': () =>
-      createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: fifo('tokenizer.json') }),
-    'tokenizer.json in a directory': () => {
-      mkdirSync(join(directory, 'model'));
-      fifo('model/tokenizer.json');
-      return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, 'model') });
-    },
-    'vocab.txt': () => createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile: fifo('vocab.txt') }),
-    'vocab.json': () => gpt2('vocab.json'),
-    'merges.txt': () => gpt2('merges.txt'),
     "a task's file": () => readSquadFile(fifo('train.json')),
   };
 

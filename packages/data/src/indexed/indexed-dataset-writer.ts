@@ -1,8 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
-import { readFully } from '@mtl/errors/files';
-import { BinaryFileWriter, syncDirectoryOf, temporaryPath } from '../files/write-files.js';
+import { BinaryFileWriter, readFully, syncDirectoryOf, temporaryPath } from '@mtl/errors/files';
 import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-file.js';
 import { IndexedDataset } from './indexed-dataset.js';
 import { refuseExistingDataset } from './refuse-existing.js';

@@ -1,6 +1,5 @@
 export { corpusFileNames } from '../corpora/corpus-files.js';
 export { preparedPrefix } from '../corpora/prepare-dataset.js';
-export { writeFileAtomically } from '../files/write-files.js';
 export { refuseExistingDataset, refuseExistingFiles } from '../indexed/refuse-existing.js';
 export { mostRoomForMasked } from '../masked/masked-token-batch.js';
 export { maskingVocabulary } from '../masked/masking.js';
@@ -8,6 +7,3 @@ export { checkNoWeightAmongPrefixes } from '../samples/data-path.js';
 export { splitNames } from '../samples/dataset-part.js';
 export { shareOfSampler } from '../samples/micro-batch-sampler.js';
 export { createTokenBatch, documentsOfSamples } from '../samples/sample-dataset.js';
-export { tokensNextTo } from '../tokenizers/saved-tokens.js';
-export { tokenizerTypes } from '../tokenizers/tokenizer.js';
-export { readJsonObject, readTextFile } from '../tokenizers/tokenizer-files.js';

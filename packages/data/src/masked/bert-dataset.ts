@@ -1,7 +1,9 @@
+import { PythonFloat } from '@mtl/chat-templates';
 import type { MaskedTokenBatch } from '@mtl/layout';
+import type { Tokenizer } from '@mtl/tokenizers';
 import type { IndexFile } from '../indexed/index-file.js';
 import { IndexedDataset } from '../indexed/indexed-dataset.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
+import { type PythonJsonValue, pythonJson } from '../python/json.js';
 import { RandomState } from '../random/random-state.js';
 import {
   buildSplitDatasets,
@@ -17,7 +19,6 @@ import {
 } from '../samples/dataset-part.js';
 import { cachedIndex, indexCacheDirectory } from '../samples/index-cache.js';
 import { assembleBatch, type SampleDataset, type SampleDocuments } from '../samples/sample-dataset.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import {
   createMaskedTokenBatch,
   type MaskedTokenBatchDraft,

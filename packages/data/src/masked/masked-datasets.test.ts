@@ -3,17 +3,16 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { MaskedTokenBatch } from '@mtl/layout';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   buildBertDatasets,
   createBatchLoader,
-  createTokenizer,
   IndexedDatasetWriter,
   openBertDataset,
   parseDataPath,
   type SampleDataset,
-  type Tokenizer,
 } from '../index.js';
 import { maskingVocabulary } from '../internal/index.js';
 import { RandomState } from '../random/random-state.js';

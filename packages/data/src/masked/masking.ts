@@ -1,7 +1,7 @@
 import { DataError, UsageError } from '@mtl/errors';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
 
 /**
  * The choice of the tokens that a masked language model must predict (Megatron's settings and their defaults

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { PythonFloat } from '@mtl/chat-templates';
 import { describe, expect, it } from 'vitest';
 import { RandomState } from '../random/random-state.js';
 import { parseSplit, splitSequences } from '../samples/dataset-part.js';
-import { PythonFloat, pythonJson } from './json.js';
+import { pythonJson } from './json.js';
 import { pairwiseSum, roundHalfToEven } from './numbers.js';
 
 const fixture = JSON.parse(

@@ -1,7 +1,8 @@
+import { PythonFloat } from '@mtl/chat-templates';
 import { DataError, UsageError } from '@mtl/errors';
 import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 import { sharedFloat64Array, sharedInt16Array } from '../files/typed-arrays.js';
-import { PythonFloat, type PythonJsonValue, pythonJson } from '../python/json.js';
+import { type PythonJsonValue, pythonJson } from '../python/json.js';
 import { normalizeWeights } from '../python/numbers.js';
 import type { IndexCacheEvent, SplitName } from './dataset-part.js';
 import { cachedIndex } from './index-cache.js';

@@ -1,5 +1,6 @@
+import { PythonFloat } from '@mtl/chat-templates';
 import { ConfigurationError, changedError, DataError } from '@mtl/errors';
-import { PythonFloat, type PythonJsonValue } from '../python/json.js';
+import type { PythonJsonValue } from '../python/json.js';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 
 /** Settings that the indices of all datasets of a run share. */

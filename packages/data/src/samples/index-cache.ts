@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { openRegularFile, readFully, readRegularFile } from '@mtl/errors/files';
+import { openRegularFile, readFully, readRegularFile, writeFileAtomically } from '@mtl/errors/files';
 import {
   float64ToInt64Bits,
   int64BitsToFloat64,
@@ -10,7 +10,6 @@ import {
   sharedInt32Array,
   sharedUint32Array,
 } from '../files/typed-arrays.js';
-import { writeFileAtomically } from '../files/write-files.js';
 import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 
 /** One array of a cached index. */

@@ -1,6 +1,6 @@
 import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { specialTokenId } from '../masked/masking.js';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
 import type { SentencePairExample } from './read-glue-file.js';
 import type { MultipleChoiceExample } from './read-race-directory.js';
 import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';

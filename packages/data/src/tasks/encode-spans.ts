@@ -1,6 +1,5 @@
 import { ConfigurationError, DataError } from '@mtl/errors';
-import type { Tokenizer } from '../tokenizers/tokenizer.js';
-import type { EncodedText } from '../tokenizers/word-piece.js';
+import type { EncodedText, Tokenizer } from '@mtl/tokenizers';
 import { pairSpecialTokens, pairTokens, pairVocabulary } from './encode-pairs.js';
 import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 import { sharedCopy, TaskDataset, TaskSequences } from './task-dataset.js';

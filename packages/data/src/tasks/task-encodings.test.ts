@@ -2,9 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TaskTokenBatch } from '@mtl/layout';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createBatchLoader, createTokenizer, type Tokenizer } from '../index.js';
+import { createBatchLoader } from '../index.js';
 import {
   bestSpans,
   encodeMultipleChoice,

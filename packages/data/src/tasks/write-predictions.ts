@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { writeFileAtomically } from '../files/write-files.js';
+import { writeFileAtomically } from '@mtl/errors/files';
 import { type GlueTaskName, glueTasks, type SentencePairExample } from './read-glue-file.js';
 import type { MultipleChoiceExample } from './read-race-directory.js';
 

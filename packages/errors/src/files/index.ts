@@ -1,3 +1,4 @@
+export { isJsonObject } from './json-object.js';
 export {
   FileTooLargeError,
   fileProblem,
@@ -9,3 +10,4 @@ export {
   readRegularFile,
   readRegularText,
 } from './regular-files.js';
+export { BinaryFileWriter, syncDirectoryOf, temporaryPath, writeFileAtomically } from './write-files.js';

@@ -6,7 +6,6 @@ import {
   meshOfRun,
   scheduleOfStep,
 } from '@mtl/configuration/internal';
-import { createTokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import {
   checkArgument,
@@ -25,6 +24,7 @@ import {
   setThreadsOfRank,
   trainingModel,
 } from '@mtl/run-parts/internal';
+import { createTokenizer } from '@mtl/tokenizers';
 import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 
 /** Memory, FLOPs and communication of a training run, by rank. */

@@ -11,7 +11,7 @@ import {
   tokenizerAdvice,
   tokenizerOf,
 } from '@mtl/configuration/internal';
-import { createTokenizer, type SplitDatasets, type Tokenizer } from '@mtl/data';
+import type { SplitDatasets } from '@mtl/data';
 import {
   type ConversationCounts,
   ConversationDataset,
@@ -22,6 +22,7 @@ import {
 } from '@mtl/data/conversations';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 
 /** The conversations of a fine-tuning run, read and packed. */
 export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTokenizer } from '@mtl/data';
+import { createTokenizer } from '@mtl/tokenizers';
 import { afterAll, expect, it } from 'vitest';
 import { endTokensOf } from './turn-tokens.js';
 

@@ -1,5 +1,6 @@
-import type { Tokenizer } from '@mtl/data';
-import { type ChatTemplate, type EndOfTurn, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
+import type { ChatTemplate } from '@mtl/chat-templates';
+import { type EndOfTurn, endOfTurn, findChatTemplate } from '@mtl/data/conversations';
+import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
  * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.

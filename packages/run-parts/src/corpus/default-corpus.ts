@@ -6,16 +6,16 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { ModelKind } from '@mtl/configuration';
+import { prepareDataset } from '@mtl/data';
+import { DataError, MtlError } from '@mtl/errors';
 import {
   createTokenizer,
-  prepareDataset,
   type TokenizerOptions,
   trainByteLevelBpe,
   trainWordPiece,
   writeTokenizerJson,
   writeVocabularyText,
-} from '@mtl/data';
-import { DataError, MtlError } from '@mtl/errors';
+} from '@mtl/tokenizers';
 
 export interface DefaultCorpusOptions {
   /** The directory in which prepared corpora are kept from run to run. */

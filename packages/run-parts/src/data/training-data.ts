@@ -1,9 +1,10 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { numSharesOfBatch, tokenizerAdvice } from '@mtl/configuration/internal';
-import { createTokenizer, mockDataBlend, parseDataPath, type SplitDatasets, type Tokenizer } from '@mtl/data';
+import { mockDataBlend, parseDataPath, type SplitDatasets } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import { NumMicroBatches } from '@mtl/optimizer';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 import { recipeOf } from '../models/recipe-of.js';
 
 export interface TrainingData {

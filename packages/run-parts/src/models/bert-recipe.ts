@@ -1,6 +1,6 @@
 import { bertModelOf } from '@mtl/configuration';
 import { bertOf } from '@mtl/configuration/internal';
-import { buildBertDatasets, type SampleDataset, type Tokenizer } from '@mtl/data';
+import { buildBertDatasets, type SampleDataset } from '@mtl/data';
 import { maskingVocabulary, mostRoomForMasked } from '@mtl/data/internal';
 import { readHuggingFaceBert, type WriteHuggingFaceBertOptions, writeHuggingFaceBert } from '@mtl/formats';
 import {
@@ -16,6 +16,7 @@ import {
   bertParameterNames,
   numBertParameters,
 } from '@mtl/models/internal';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { noAdapters } from '../adapters/model-adapters.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';
 import type { ModelSample } from '../samples/sample-continuation.js';

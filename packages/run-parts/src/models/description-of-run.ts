@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import type { Tokenizer } from '@mtl/data';
+import type { Tokenizer } from '@mtl/tokenizers';
 
 export interface DescriptionOfRunOptions {
   /** Iterations that are done. */

@@ -1,7 +1,7 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import type { ModelKind, PretrainingConfiguration } from '@mtl/configuration';
-import type { SplitDatasets, SplitDatasetsOptions, Tokenizer } from '@mtl/data';
+import type { SplitDatasets, SplitDatasetsOptions } from '@mtl/data';
 import type { HuggingFaceOrigin, TokenizerFileSource, WritableDtype } from '@mtl/formats';
 import type { NumberedBatch } from '@mtl/layout';
 import type {
@@ -11,6 +11,7 @@ import type {
   Stages,
   TransformerConfiguration,
 } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
 import type { LossKind, ModelFlopsShape } from '@mtl/trainer';
 import type { ModelAdapters } from '../adapters/model-adapters.js';
 import type { PreparedCorpus } from '../corpus/default-corpus.js';

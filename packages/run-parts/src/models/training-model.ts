@@ -1,8 +1,8 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { differingFlags, pickFields, withAskedPositions } from '@mtl/configuration/internal';
-import type { Tokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf, upcyclingOf } from './recipe-of.js';

@@ -1,6 +1,6 @@
-import type { Tokenizer } from '@mtl/data';
 import { generateAll, type Sampling } from '@mtl/inference';
 import type { GptLanguageModel } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
 
 /** A sample of what a model has learned. */
 export interface ModelSample {

@@ -1,5 +1,5 @@
-import { createTokenizer, type Tokenizer } from '@mtl/data';
 import type { StageBatch } from '@mtl/models';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 import { describe, expect, it } from 'vitest';
 import { samplePrompt } from './sample-prompts.js';
 

@@ -1,6 +1,8 @@
-import type { SampleDataset, Tokenizer } from '@mtl/data';
-import { chatTokens, contentForPeople, readChatTemplate, readConversations } from '@mtl/data/conversations';
+import { contentForPeople } from '@mtl/chat-templates';
+import type { SampleDataset } from '@mtl/data';
+import { chatTokens, readChatTemplate, readConversations } from '@mtl/data/conversations';
 import type { StageBatch } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { stopTokensOf } from '../conversations/turn-tokens.js';
 
 /** Tokens of a prompt. */

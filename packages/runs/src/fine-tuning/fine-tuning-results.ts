@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { writeFileAtomically } from '@mtl/data/internal';
 import { CheckpointError } from '@mtl/errors';
+import { writeFileAtomically } from '@mtl/errors/files';
 import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 

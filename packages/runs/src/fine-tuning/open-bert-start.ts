@@ -1,11 +1,11 @@
 import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { readSavedConfiguration, type StartConfiguration } from '@mtl/configuration';
-import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import { checkTokenizerFits } from '@mtl/run-parts/internal';
 import { openSavedCheckpoint, tokenizerOfHuggingFace } from '@mtl/saved-models/internal';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /** A model to be fine-tuned, its weights not yet read. */

@@ -1,7 +1,6 @@
 import { basename, dirname, join } from 'node:path';
 import type { JsonValue } from '@mtl/checkpoint';
 import type { FineTuningTaskName, SpanConfiguration, TaskDataConfiguration } from '@mtl/configuration';
-import type { Tokenizer } from '@mtl/data';
 import {
   accuracy,
   type BrokenGlueRow,
@@ -25,6 +24,7 @@ import {
 } from '@mtl/data/tasks';
 import { DataError } from '@mtl/errors';
 import type { BertTask } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
 
 /** Entries [from, to). */
 export interface IndexRange {

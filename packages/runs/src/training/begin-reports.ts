@@ -1,6 +1,5 @@
 import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configuration';
 import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
-import type { Tokenizer } from '@mtl/data';
 import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import {
@@ -10,6 +9,7 @@ import {
   type ThreadChoice,
   threadsOfTraining,
 } from '@mtl/run-parts/internal';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
 import { once } from '../once.js';

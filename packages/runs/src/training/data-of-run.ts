@@ -1,9 +1,10 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import type { MicroBatchSamplerOptions, SampleDataset, SplitDatasets, Tokenizer } from '@mtl/data';
+import type { MicroBatchSamplerOptions, SampleDataset, SplitDatasets } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
 import { dataOfConversations, openTrainingData, recipeOf, type StageBatches } from '@mtl/run-parts/internal';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { once } from '../once.js';
 import { datasetFingerprints, taskDataFingerprint } from '../records/fingerprints.js';
 import type { RunStart } from '../records/run-record.js';

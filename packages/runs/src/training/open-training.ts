@@ -1,7 +1,6 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
 import { checkHuggingFaceArchitecture, configurationOption } from '@mtl/configuration/internal';
-import type { Tokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -29,6 +28,7 @@ import {
   worldOption,
 } from '@mtl/run-parts/internal';
 import { exportedTokenizerFiles, exportedTokenizerNotice, savedWeights } from '@mtl/saved-models/internal';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { type Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';

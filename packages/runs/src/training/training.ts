@@ -1,13 +1,13 @@
 import type { Checkpoint, JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { keepTokenizer } from '@mtl/configuration/internal';
-import type { Tokenizer } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import { checkOptions, type OptionChecks } from '@mtl/errors/options';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import type { ModelChunk, ModelPart, ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
+import type { Tokenizer } from '@mtl/tokenizers';
 import {
   type RunOutcome,
   type RunTrainingOptions,

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
-import { prepareDataset, trainWordPiece, writeVocabularyText } from '@mtl/data';
+import { prepareDataset } from '@mtl/data';
+import { trainWordPiece, writeVocabularyText } from '@mtl/tokenizers';
 import { smallSentences } from './small-sentences.js';
 
 /**

@@ -1,9 +1,9 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { configure, gptModelOf, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { createTokenizer } from '@mtl/data';
 import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
 import { gptParameters } from '@mtl/models/internal';
+import { createTokenizer } from '@mtl/tokenizers';
 
 /** Writes the model of a run with initial values, for adapters to be trained of. */
 export async function writeModelOf(options: RunOptions, directory: string): Promise<void> {

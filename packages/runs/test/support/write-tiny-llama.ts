@@ -1,9 +1,9 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import type { RunOptions } from '@mtl/configuration';
-import { exportTokenizer } from '@mtl/data';
 import { parameterTensors, type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameters } from '@mtl/models/internal';
+import { exportTokenizer } from '@mtl/tokenizers';
 
 /** With groups of heads, and tokens for all bytes and more. */
 const llama: GptModelConfiguration = {

@@ -1,10 +1,10 @@
 import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
-import { createTokenizer } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/formats';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { recipeOf } from '@mtl/run-parts/internal';
+import { createTokenizer } from '@mtl/tokenizers';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';

@@ -9,7 +9,6 @@ import {
   saveConfiguration,
 } from '@mtl/configuration';
 import { architectureFlags, pickFields, presetsOf } from '@mtl/configuration/internal';
-import { createTokenizer, type TokenizerOptions } from '@mtl/data';
 import { CheckpointError } from '@mtl/errors';
 import {
   checkOptions,
@@ -25,6 +24,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { TrainingProcesses } from '@mtl/run-parts';
 import { layersOfChunks, recipeOf, trainingOptimizer } from '@mtl/run-parts/internal';
+import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 import { iterationOption, noticesOption } from '../option-checks.js';

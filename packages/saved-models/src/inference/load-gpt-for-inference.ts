@@ -1,7 +1,6 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { checkSharedModel, modelSharing, type TrainedOn } from '@mtl/configuration/internal';
-import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/data';
 import { UsageError } from '@mtl/errors';
 import {
   checkOptions,
@@ -26,6 +25,7 @@ import {
 } from '@mtl/models';
 import type { TrainingProcesses } from '@mtl/run-parts';
 import { checkTokenizerFits, openDeviceOfRank, processesOption } from '@mtl/run-parts/internal';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { noticesOption } from '../option-checks.js';
 import {
   type GptWeights,

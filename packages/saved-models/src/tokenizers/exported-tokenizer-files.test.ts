@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTokenizer } from '@mtl/data';
+import { createTokenizer } from '@mtl/tokenizers';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { exportedTokenizerNotice } from './exported-tokenizer-notice.js';
 import { exportedTokenizerFiles } from './hugging-face-tokenizers.js';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTokenizer, type Tokenizer } from '@mtl/data';
 import { MtlError } from '@mtl/errors';
+import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 
 /** Words, numbers, spaces, signs and scripts: where tokenizers differ. */
 const probes = [

@@ -1,9 +1,9 @@
 import { basename, dirname } from 'node:path';
 import { modelFileNames, tokenizerFiles } from '@mtl/configuration/internal';
-import { exportTokenizer, type TokenizerOptions } from '@mtl/data';
-import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/data/internal';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { TokenizerFileSource } from '@mtl/formats';
+import { exportTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
+import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/tokenizers/internal';
 
 /**
  * Returns the tokenizer that came with a Hugging Face directory, from its files (name to path):

@@ -1,6 +1,8 @@
 import { tokenizerFlags } from '@mtl/configuration/internal';
-import { type PrepareSummary, prepareDataset, type TokenizerOptions } from '@mtl/data';
-import { corpusFileNames, preparedPrefix, refuseExistingDataset, tokenizerTypes } from '@mtl/data/internal';
+import { type PrepareSummary, prepareDataset } from '@mtl/data';
+import { corpusFileNames, preparedPrefix, refuseExistingDataset } from '@mtl/data/internal';
+import type { TokenizerOptions } from '@mtl/tokenizers';
+import { tokenizerTypes } from '@mtl/tokenizers/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';
 import {

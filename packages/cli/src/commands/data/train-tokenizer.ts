@@ -1,14 +1,12 @@
+import { BadLines, corpusFiles, readDocuments } from '@mtl/data';
+import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
 import {
-  BadLines,
-  corpusFiles,
-  readDocuments,
   type TrainingProgress,
   trainByteLevelBpe,
   trainWordPiece,
   writeTokenizerJson,
   writeVocabularyText,
-} from '@mtl/data';
-import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
+} from '@mtl/tokenizers';
 import type { Command } from 'commander';
 import {
   folderLine,

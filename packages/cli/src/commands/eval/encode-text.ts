@@ -1,5 +1,5 @@
-import type { Tokenizer } from '@mtl/data';
 import type { Continuation } from '@mtl/inference';
+import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
  * Returns the ids of a text of its own: with the tokens that begin one, such as BOS, where the tokenizer puts

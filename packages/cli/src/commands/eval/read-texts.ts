@@ -6,10 +6,10 @@ import {
   readDocuments,
   type SplitName,
   splitSequences,
-  type Tokenizer,
 } from '@mtl/data';
 import { checkNoWeightAmongPrefixes } from '@mtl/data/internal';
 import { ConfigurationError, DataError } from '@mtl/errors';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { encodeText } from './encode-text.js';
 
 /** One text to evaluate on. */

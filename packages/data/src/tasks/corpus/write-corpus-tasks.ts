@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { writeFileAtomically } from '../../files/write-files.js';
+import { writeFileAtomically } from '@mtl/errors/files';
 import { RandomState } from '../../random/random-state.js';
 import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-works.js';
 

@@ -1,4 +1,4 @@
-import { createTokenizer } from '@mtl/data';
+import { createTokenizer } from '@mtl/tokenizers';
 import { describe, expect, it } from 'vitest';
 import { encodePair } from '../encode-text.js';
 import { accuracies, choiceRows } from './choice-task.js';

@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs';
-import { readDocuments, type Tokenizer } from '@mtl/data';
+import { readDocuments } from '@mtl/data';
 import { DataError } from '@mtl/errors';
 import { type ClozeAccuracy, type ClozeExample, clozeAccuracy } from '@mtl/inference';
+import type { Tokenizer } from '@mtl/tokenizers';
 import { requiredTokenizer } from '../../../command-line/model-flags.js';
 import { formatTable } from '../../../terminal/report-text.js';
 import { encodePair } from '../encode-text.js';

@@ -1,0 +1,245 @@
+import { DataError } from '@mtl/errors';
+import { Template } from './jinja/renderer.js';
+import { RaisedError, TemplateError } from './jinja/runtime.js';
+import { Dict, isList, toValue, type Value } from './jinja/values.js';
+import { type ChatMessage, textParts, withJoinedTexts } from './message.js';
+import { probeArguments, quotedProbes, replaceTextArguments, type TextArguments } from './tool-arguments.js';
+
+interface ChatTemplateOptions {
+  /** In Jinja, as the transformers library reads it: `trim_blocks` and `lstrip_blocks` are on. */
+  readonly text: string;
+  /** For messages: the file that it came from. */
+  readonly name: string;
+  /** Texts of `bos_token`, `eos_token` and so on. */
+  readonly specialTokens?: Readonly<Record<string, string>> | undefined;
+  /** Renders conversations that have functions (`tools`) in place of this one. */
+  readonly toolUse?: ChatTemplate | undefined;
+}
+
+interface RenderOptions {
+  /**
+   * Their fields, and those of `tools`, may have any JSON: maps where the order of keys counts, bigints, and
+   * `PythonFloat` for floats that are whole.
+   */
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly unknown[] | undefined;
+  /** True if the text ends where an answer of the assistant begins. Default: false. */
+  readonly addsGenerationPrompt?: boolean;
+  /** Names the conversation in messages: `chats.jsonl, line 3`. */
+  readonly where: string;
+}
+
+/** A conversation as text. */
+export interface RenderedConversation {
+  readonly text: string;
+  /** Spans that the template marks as the assistant's, in order; undefined where it marks nothing. */
+  readonly marked: readonly TextSpan[] | undefined;
+}
+
+// of private use, so that texts hardly have them; noncharacters would do as well
+const startMark = '\uE0F0';
+const endMark = '\uE0F1';
+
+/**
+ * The chat template of a tokenizer: how a conversation becomes a text. Where it marks what the assistant says
+ * (`{% generation %}` ... `{% endgeneration %}`), rendering tells where that is.
+ */
+export class ChatTemplate {
+  readonly name: string;
+  readonly text: string;
+  readonly #template: Template;
+  readonly #specialTokens: Readonly<Record<string, string>>;
+  readonly #toolUse: ChatTemplate | undefined;
+
+  /** @throws DataError MTL_CHAT_TEMPLATE for what is not Jinja, or needs other templates */
+  constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
+    this.name = name;
+    this.#toolUse = toolUse;
+    this.text = text;
+    this.#specialTokens = specialTokens;
+    try {
+      this.#template = new Template(text);
+    } catch (cause) {
+      if (!(cause instanceof TemplateError)) throw cause;
+      throw templateError(`${name}, line ${cause.line}: ${cause.message}`, {
+        expected: 'a chat template in Jinja',
+        remedy: 'repair it, or take another template (--chat-template FILE of the command line)',
+        cause,
+      });
+    }
+  }
+
+  /**
+   * Returns the template that renders a conversation with these functions: this one, or the one for
+   * functions.
+   */
+  forTools(tools: readonly unknown[] | undefined): ChatTemplate {
+    return (tools === undefined ? undefined : this.#toolUse) ?? this;
+  }
+
+  /**
+   * Renders a conversation. Contents that are lists of texts (`[{"type": "text", "text": ...}]`) are one text
+   * for a template that takes no lists.
+   *
+   * @throws DataError MTL_CHAT_TEMPLATE where the template refuses the conversation, with its own words, and
+   *   where it takes more than a conversation can need
+   */
+  render(options: RenderOptions): RenderedConversation {
+    return this.forTools(options.tools).#renderAll(options);
+  }
+
+  #renderAll(options: RenderOptions): RenderedConversation {
+    const text = this.#textOf(options);
+    return this.#template.hasGeneration
+      ? withoutMarks(text, `${options.where}: ${this.name}`)
+      : { text, marked: undefined };
+  }
+
+  /**
+   * Renders calls whose arguments are a text of JSON with objects in their place where the template takes
+   * objects: where it writes the text in quotes, or fails with it.
+   */
+  #textOf(options: RenderOptions): string {
+    const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
+    if (probes === undefined) return this.#textOfParts(options);
+    const withObjects = (takesObject: (index: number) => boolean): string => {
+      const replace = ({ text, value, index }: TextArguments) => (takesObject(index) ? value : text);
+      return this.#textOfParts({
+        ...options,
+        messages: replaceTextArguments(options.messages, replace)!,
+      });
+    };
+    const quoted = this.#quotedArguments({ ...options, messages: probes });
+    if (quoted.size > 0) return withObjects((index) => quoted.has(index));
+    try {
+      return this.#textOfParts(options);
+    } catch (cause) {
+      try {
+        return withObjects(() => true);
+      } catch {
+        throw cause;
+      }
+    }
+  }
+
+  /**
+   * Returns which probes of arguments the template writes as texts in JSON, in quotes and with escapes. The
+   * arguments themselves would not do: a message may quote the same text.
+   */
+  #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
+    try {
+      return quotedProbes(this.#textOfParts(probed));
+    } catch {
+      // it takes no texts, or not this one, which shows where the arguments themselves are rendered
+      return new Set();
+    }
+  }
+
+  #textOfParts(options: RenderOptions): string {
+    const { messages } = options;
+    const parts = textParts(messages);
+    if (parts === undefined) return this.#rendered(options);
+    const joined = withJoinedTexts(messages);
+    let text: string;
+    try {
+      text = this.#rendered(options);
+    } catch (cause) {
+      if (joined === undefined) throw cause;
+      return this.#rendered({ ...options, messages: joined });
+    }
+    // a template may pass over a list in silence
+    if (parts.every((part) => text.includes(part.trim()))) return text;
+    if (joined !== undefined) return this.#rendered({ ...options, messages: joined });
+    throw templateError(`${options.where}: ${this.name} leaves out contents that are lists of parts`, {
+      expected: 'a template that takes them, or contents that are texts',
+      remedy: 'put the text of each message into one text as its content',
+    });
+  }
+
+  #rendered({ messages, tools, addsGenerationPrompt = false, where }: RenderOptions): string {
+    const given = { messages: toValue(messages), tools: toValue(tools) };
+    if (this.#template.hasGeneration) refuseMarks([given.messages, given.tools], where);
+    const contents = contentParts(given.messages);
+    try {
+      return this.#template.render({
+        context: new Map<string, Value>([
+          ...Object.entries(this.#specialTokens),
+          ...Object.entries(given),
+          ['documents', null],
+          ['add_generation_prompt', addsGenerationPrompt],
+        ]),
+        hasNoText: (value) => contents.has(value),
+        marks: { start: startMark, end: endMark },
+      });
+    } catch (cause) {
+      if (!(cause instanceof TemplateError)) throw cause;
+      const place = cause instanceof RaisedError ? '' : ` in its line ${cause.line}`;
+      throw templateError(`${where}: ${this.name} refuses it${place}: ${cause.message}`, {
+        remedy:
+          'change or remove the conversation, or take another template (--chat-template FILE of the command line)',
+        cause,
+      });
+    }
+  }
+}
+
+/** Contents that are lists, and the parts in them. */
+function contentParts(messages: Value): ReadonlySet<object> {
+  const contents = (messages as readonly Value[]).flatMap((message) => {
+    const content = message instanceof Dict ? message.get('content') : undefined;
+    return content !== undefined && isList(content) ? [content] : [];
+  });
+  return new Set([...contents, ...contents.flat()].filter((one) => typeof one === 'object' && one !== null));
+}
+
+function withoutMarks(marked: string, what: string): RenderedConversation {
+  const parts = marked.split(/([\uE0F0\uE0F1])/);
+  const spans: TextSpan[] = [];
+  let text = '';
+  let start: number | undefined;
+  for (const part of parts) {
+    if (part === startMark && start === undefined) start = text.length;
+    else if (part === endMark && start !== undefined) {
+      spans.push({ start, end: text.length });
+      start = undefined;
+    } else if (part === startMark || part === endMark) {
+      throw templateError(`${what}: {% generation %} and {% endgeneration %} do not match`, {
+        expected: 'none of them inside another, or in a text that is cut',
+      });
+    } else text += part;
+  }
+  return { text, marked: spans };
+}
+
+function refuseMarks(values: readonly Value[], where: string): void {
+  for (const value of values) {
+    const mark = [startMark, endMark].find((one) => hasText(value, one));
+    if (mark === undefined) continue;
+    throw templateError(`${where}: has the character U+${mark.charCodeAt(0).toString(16).toUpperCase()}`, {
+      expected: 'texts without it: it marks what the assistant says',
+      remedy: 'remove it: it is of private use and has no meaning of its own',
+    });
+  }
+}
+
+function hasText(value: Value, sought: string): boolean {
+  if (typeof value === 'string') return value.includes(sought);
+  if (isList(value)) return value.some((item) => hasText(item, sought));
+  return (
+    value instanceof Dict &&
+    value.entries().some(([key, item]) => hasText(key, sought) || hasText(item, sought))
+  );
+}
+
+function templateError(
+  message: string,
+  options: { readonly expected?: string; readonly remedy?: string; readonly cause?: unknown },
+): DataError {
+  return new DataError('MTL_CHAT_TEMPLATE', message, options);
+}
+
+/** Characters (UTF-16 units) of a text: `start` is the first one, `end` the one after the last. */
+export interface TextSpan {
+  readonly start: number;
+  readonly end: number;
+}

@@ -1,0 +1,294 @@
+import { PythonFloat } from '../python/python-json.js';
+
+/**
+ * A value of a template, as Python has it: an int is a bigint, a float a number, a str a string, None null,
+ * and a list an array. Nothing changes a value once it is made, but for the attributes of a namespace.
+ */
+export type Value =
+  | null
+  | boolean
+  | bigint
+  | number
+  | string
+  | readonly Value[]
+  | Markup
+  | Tuple
+  | Dict
+  | PythonObject;
+
+/** A str that counts as HTML (`| safe`): what is joined to it is escaped, as Python's markupsafe does. */
+export class Markup {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** A tuple of Python. */
+export class Tuple {
+  readonly items: readonly Value[];
+  constructor(items: readonly Value[]) {
+    this.items = items;
+  }
+}
+
+/** Arguments of a call. */
+export interface CallArguments {
+  readonly positional: readonly Value[];
+  readonly named: ReadonlyMap<string, Value>;
+}
+
+/** A value that has a behaviour of its own. */
+export abstract class PythonObject {
+  /** As Python calls its type in messages. */
+  abstract readonly typeName: string;
+  /** Undefined where Python's `repr` has an address, which differs from run to run. */
+  readonly repr?: (reprOf: (value: Value) => string) => string;
+  readonly length?: () => number;
+  readonly elements?: () => Iterable<Value>;
+  readonly attribute?: (name: string) => Value | undefined;
+  readonly call?: (args: CallArguments) => Value;
+}
+
+/** A function that templates call. */
+export class PythonFunction extends PythonObject {
+  readonly typeName = 'function';
+  readonly name: string;
+  override readonly call: (args: CallArguments) => Value;
+  constructor(name: string, call: (args: CallArguments) => Value) {
+    super();
+    this.name = name;
+    this.call = call;
+  }
+}
+
+/** A value that is missing. It prints as nothing and is false; most other uses are an error. */
+export class Undefined extends PythonObject {
+  readonly typeName = 'Undefined';
+  /** Text of the error. */
+  readonly message: string;
+  constructor(message: string) {
+    super();
+    this.message = message;
+  }
+  override readonly repr = () => 'Undefined';
+  override readonly length = () => 0;
+  override readonly elements = () => [];
+}
+
+/** The result of filters such as `map`: it can be iterated once. */
+export class Generator extends PythonObject {
+  readonly typeName = 'generator';
+  readonly #iterator: Iterator<Value>;
+  constructor(values: Iterable<Value>) {
+    super();
+    this.#iterator = values[Symbol.iterator]();
+  }
+  override readonly elements = (): Iterable<Value> => {
+    const iterator = this.#iterator;
+    return { [Symbol.iterator]: () => ({ next: () => iterator.next() }) };
+  };
+}
+
+/** A range of Python: whole numbers in equal steps. */
+export class Range extends PythonObject {
+  readonly typeName = 'range';
+  readonly start: bigint;
+  readonly stop: bigint;
+  readonly by: bigint;
+  readonly count: number;
+  constructor(range: {
+    readonly start: bigint;
+    readonly stop: bigint;
+    readonly by: bigint;
+    readonly count: number;
+  }) {
+    super();
+    this.start = range.start;
+    this.stop = range.stop;
+    this.by = range.by;
+    this.count = range.count;
+  }
+  at(index: number): bigint {
+    return this.start + BigInt(index) * this.by;
+  }
+  override readonly length = () => this.count;
+  override readonly elements = () => Array.from({ length: this.count }, (_, index) => this.at(index));
+  override readonly repr = () =>
+    this.by === 1n ? `range(${this.start}, ${this.stop})` : `range(${this.start}, ${this.stop}, ${this.by})`;
+}
+
+/** `dict.keys()`, `.values()` and `.items()`. */
+export class DictView extends PythonObject {
+  readonly typeName: string;
+  readonly dict: Dict;
+  readonly kind: 'keys' | 'values' | 'items';
+  constructor(dict: Dict, kind: 'keys' | 'values' | 'items') {
+    super();
+    this.dict = dict;
+    this.kind = kind;
+    this.typeName = `dict_${kind}`;
+  }
+  override readonly length = () => this.dict.size;
+  override readonly elements = (): readonly Value[] =>
+    this.dict
+      .entries()
+      .map((entry) => (this.kind === 'items' ? new Tuple(entry) : entry[this.kind === 'keys' ? 0 : 1]));
+  override readonly repr = (reprOf: (value: Value) => string) =>
+    `${this.typeName}(${reprOf([...this.elements()])})`;
+}
+
+/** Attributes that a template may set. */
+export class Namespace extends PythonObject {
+  readonly typeName = 'Namespace';
+  readonly attributes: Map<string, Value>;
+  constructor(attributes: Map<string, Value>) {
+    super();
+    this.attributes = attributes;
+  }
+  override readonly attribute = (name: string) => this.attributes.get(name);
+  override readonly repr = (reprOf: (value: Value) => string) =>
+    `<Namespace ${reprOf(Dict.of([...this.attributes]))}>`;
+}
+
+/**
+ * A dict: keys that Python takes for equal (1, 1.0 and True) are one key, in the order of their first use.
+ */
+export class Dict {
+  readonly #entries: ReadonlyMap<string, readonly [Value, Value]>;
+
+  private constructor(entries: ReadonlyMap<string, readonly [Value, Value]>) {
+    this.#entries = entries;
+  }
+
+  /**
+   * Makes a dict.
+   *
+   * @throws TypeError of Python for keys that are not hashable
+   */
+  static of(entries: Iterable<readonly [Value, Value]>): Dict {
+    const byKey = new Map<string, readonly [Value, Value]>();
+    for (const [key, value] of entries) {
+      const name = hashKey(key);
+      byKey.set(name, [byKey.get(name)?.[0] ?? key, value]);
+    }
+    return new Dict(byKey);
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get(key: Value): Value | undefined {
+    return this.#entries.get(hashKey(key))?.[1];
+  }
+
+  keys(): readonly Value[] {
+    return Array.from(this.#entries.values(), ([key]) => key);
+  }
+
+  entries(): readonly (readonly [Value, Value])[] {
+    return [...this.#entries.values()];
+  }
+}
+
+const identities = new WeakMap<object, number>();
+let numIdentities = 0;
+
+/**
+ * Returns a text that two values share where Python's `==` and `hash` take them for the same key.
+ *
+ * @throws UnhashableError for lists and dicts
+ */
+export function hashKey(value: Value): string {
+  if (typeof value === 'string') return `s${value}`;
+  if (value instanceof Markup) return `s${value.text}`;
+  if (value === null) return 'N';
+  if (typeof value === 'boolean') return value ? 'n1' : 'n0';
+  if (typeof value === 'bigint') return `n${value}`;
+  if (typeof value === 'number') return Number.isInteger(value) ? `n${BigInt(value)}` : `f${value}`;
+  if (value instanceof Tuple) {
+    const keys = value.items.map(hashKey);
+    return `t${keys.map((key) => `${key.length}:${key}`).join('')}`;
+  }
+  if (value instanceof Undefined) return 'U';
+  if (Array.isArray(value) || value instanceof Dict || value instanceof Namespace) {
+    throw new UnhashableError(typeName(value));
+  }
+  let identity = identities.get(value as object);
+  if (identity === undefined) {
+    identity = numIdentities++;
+    identities.set(value as object, identity);
+  }
+  return `o${identity}`;
+}
+
+/** A list or dict as a key. */
+export class UnhashableError extends Error {
+  constructor(type: string) {
+    super(`unhashable type: '${type}'`);
+  }
+}
+
+export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
+
+/** Returns whether a value is a str, also one that counts as HTML. */
+export const isText = (value: Value): value is string | Markup =>
+  typeof value === 'string' || value instanceof Markup;
+
+/** Returns a value, or another one where there is none: `??` would take None for nothing. */
+export const valueOr = (value: Value | undefined, other: () => Value): Value =>
+  value === undefined ? other() : value;
+
+/** The result of `groupby`: a tuple whose parts have names. */
+export class Group extends Tuple {
+  constructor(grouper: Value, list: Value) {
+    super([grouper, list]);
+  }
+}
+
+/** Returns the characters of a str. */
+export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
+
+const entities: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&#39;',
+  '"': '&#34;',
+};
+
+/** Returns a text as HTML: escaped, unless it counts as HTML already. */
+export const escapedHtml = (text: string | Markup): string =>
+  text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);
+
+/** Returns the name of a value's type in Python's messages. */
+export function typeName(value: Value): string {
+  if (value === null) return 'NoneType';
+  if (typeof value === 'boolean') return 'bool';
+  if (typeof value === 'bigint') return 'int';
+  if (typeof value === 'number') return 'float';
+  if (typeof value === 'string') return 'str';
+  if (value instanceof Markup) return 'Markup';
+  if (value instanceof Tuple) return 'tuple';
+  if (value instanceof Dict) return 'dict';
+  return value instanceof PythonObject ? value.typeName : 'list';
+}
+
+/**
+ * Returns a value of JavaScript as a template has it: a whole number is an int, another one and a
+ * `PythonFloat` a float, a bigint an int, an object or a map a dict; undefined is None.
+ *
+ * @throws TypeError for functions and symbols
+ */
+export function toValue(value: unknown): Value {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (value instanceof PythonFloat) return value.value;
+  if (Array.isArray(value)) return value.map(toValue);
+  if (typeof value !== 'object') throw new TypeError(`a ${typeof value} has no text in a template`);
+  const entries =
+    value instanceof Map ? [...value] : Object.entries(value).filter(([, one]) => one !== undefined);
+  return Dict.of(entries.map(([key, one]) => [toValue(key), toValue(one)]));
+}

@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto';
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { namingFile } from '../reword-error.js';
+
+/**
+ * Writes `parts` one after another as `path`: a reader sees the old file or the whole new one, never a torn
+ * one.
+ */
+export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
+  mkdirSync(dirname(path), { recursive: true });
+  const writer = new BinaryFileWriter({ path: temporaryPath(path) });
+  try {
+    for (const part of parts) writer.write(typeof part === 'string' ? Buffer.from(part, 'utf8') : part);
+    writer.finish();
+    renameSync(writer.path, path);
+  } catch (error) {
+    writer.discard();
+    throw error;
+  }
+  syncDirectoryOf(path);
+}
+
+/**
+ * Returns a name in the folder of `path` (same file system, so that a rename is atomic) that no other writer
+ * uses.
+ */
+export function temporaryPath(path: string): string {
+  return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
+}
+
+/** Makes the renames in the directory of `path` survive a power failure. */
+export function syncDirectoryOf(path: string): void {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(dirname(path), 'r');
+    fsyncSync(descriptor);
+  } catch {
+    // Some file systems (network shares, Windows) refuse to sync a directory; the rename itself is still
+    // atomic.
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+/**
+ * Appends bytes to a new file through one buffer of fixed size, so that a million small writes cost a handful
+ * of system calls and memory stays bounded whatever the file's size.
+ */
+export class BinaryFileWriter {
+  readonly path: string;
+  #descriptor: number;
+  readonly #buffer: Buffer;
+  #used = 0;
+  #written = 0;
+
+  /** Creates (or truncates) `path`; `bufferBytes` is the memory it may hold. */
+  constructor({ path, bufferBytes = 1 << 20 }: { path: string; bufferBytes?: number }) {
+    this.path = path;
+    this.#descriptor = openSync(path, 'w');
+    this.#buffer = Buffer.allocUnsafe(bufferBytes);
+  }
+
+  /** Bytes appended so far, buffered ones included. */
+  get byteLength(): number {
+    return this.#written + this.#used;
+  }
+
+  /** Appends the bytes of `view` (any typed array; little-endian as on every platform Node runs on). */
+  write(view: ArrayBufferView): void {
+    const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+    if (bytes.length > this.#buffer.length - this.#used) this.#flush();
+    if (bytes.length > this.#buffer.length) {
+      this.#writeAll(bytes);
+    } else {
+      bytes.copy(this.#buffer, this.#used);
+      this.#used += bytes.length;
+    }
+  }
+
+  /** Appends one signed 32-bit integer. */
+  writeInt32(value: number): void {
+    this.#reserve(4);
+    this.#buffer.writeInt32LE(value, this.#used);
+    this.#used += 4;
+  }
+
+  /** Appends one signed 64-bit integer given as an exact number (below 2^53). */
+  writeInt64(value: number): void {
+    this.#reserve(8);
+    this.#buffer.writeUInt32LE(value % 4294967296, this.#used);
+    this.#buffer.writeInt32LE(Math.floor(value / 4294967296), this.#used + 4);
+    this.#used += 8;
+  }
+
+  /** Writes what is buffered, asks the disk to keep it, closes the file. */
+  finish(): void {
+    this.#flush();
+    namingFile(this.path, () => fsyncSync(this.#descriptor));
+    this.#close();
+  }
+
+  /** Closes and deletes the file. Safe after any failure and when called twice. */
+  discard(): void {
+    this.#close();
+    try {
+      unlinkSync(this.path);
+    } catch {
+      // Already renamed or deleted: nothing is left to discard.
+    }
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#used + bytes > this.#buffer.length) this.#flush();
+  }
+
+  #flush(): void {
+    this.#writeAll(this.#buffer.subarray(0, this.#used));
+    this.#used = 0;
+  }
+
+  #writeAll(bytes: Uint8Array): void {
+    // write(2) may write less than asked for (signals, 2 GiB limit).
+    for (let done = 0; done < bytes.length; ) {
+      done += namingFile(this.path, () => writeSync(this.#descriptor, bytes, done, bytes.length - done));
+    }
+    this.#written += bytes.length;
+  }
+
+  #close(): void {
+    if (this.#descriptor >= 0) closeSync(this.#descriptor);
+    this.#descriptor = -1;
+  }
+}

@@ -1,0 +1,150 @@
+import { DataError } from '@mtl/errors';
+import { isJsonObject } from '@mtl/errors/files';
+import { tokenizerError } from '../tokenizer-files.js';
+import { SlowPatternError } from './bounded-matching.js';
+import type { PatternSettings } from './text-pattern.js';
+
+/**
+ * A part of a tokenizer.json, such as its normalizer, whose fields are read with their types checked. Errors
+ * are `MTL_DATA_TOKENIZER` and name the file and the field.
+ */
+export class Component {
+  readonly #file: string;
+  readonly #where: string;
+  readonly #fields: Readonly<Record<string, unknown>>;
+  /** Names the kind, as `NFC`. */
+  readonly type: string;
+
+  /**
+   * @param place the file, and where in it the part is, as `normalizer.normalizers[1]`
+   * @throws DataError MTL_DATA_TOKENIZER when it is not an object with a type
+   */
+  constructor(value: unknown, place: { readonly file: string; readonly where: string }) {
+    this.#file = place.file;
+    this.#where = place.where;
+    if (!isJsonObject(value)) {
+      throw tokenizerError(this.#file, `${this.#where} is ${shown(value)}`, {
+        expected: 'an object with a type',
+      });
+    }
+    this.#fields = value;
+    this.type = this.text('type');
+  }
+
+  /** Throws an error about a field. */
+  refuse(field: string, expected: string, options: { remedy?: string; cause?: unknown } = {}): never {
+    const value = this.#fields[field];
+    const what = value === undefined ? 'is missing' : `is ${shown(value)}`;
+    const of = field === 'type' ? '' : ` (a ${this.type})`;
+    throw tokenizerError(this.#file, `${this.#where}.${field} ${what}${of}`, {
+      expected,
+      ...options,
+    });
+  }
+
+  has(field: string): boolean {
+    return this.#fields[field] !== undefined;
+  }
+
+  value(field: string): unknown {
+    return this.#fields[field];
+  }
+
+  text(field: string, fallback?: string): string {
+    const value = this.#fields[field];
+    if (value === undefined && fallback !== undefined) return fallback;
+    return typeof value === 'string' ? value : this.refuse(field, 'a text');
+  }
+
+  /** One code point. */
+  character(field: string, fallback?: string): string {
+    const value = this.text(field, fallback);
+    return Array.from(value).length === 1 ? value : this.refuse(field, 'one character');
+  }
+
+  boolean(field: string, fallback?: boolean): boolean {
+    const value = this.#fields[field];
+    if (value === undefined && fallback !== undefined) return fallback;
+    return typeof value === 'boolean' ? value : this.refuse(field, 'true or false');
+  }
+
+  /** True, false, or undefined for null and for a field that is missing. */
+  optionalBoolean(field: string): boolean | undefined {
+    const value = this.#fields[field] ?? undefined;
+    if (value === undefined || typeof value === 'boolean') return value;
+    return this.refuse(field, 'true, false or null');
+  }
+
+  /** A whole number from `minimum` to 2^32 - 1. */
+  count(field: string, { minimum, fallback }: { minimum: number; fallback?: number }): number {
+    const value = this.#fields[field];
+    if (value === undefined && fallback !== undefined) return fallback;
+    if (Number.isInteger(value) && (value as number) >= minimum && (value as number) < 2 ** 32)
+      return value as number;
+    return this.refuse(field, `a whole number of ${minimum} or more`);
+  }
+
+  choice<T extends string>(field: string, choices: readonly T[], fallback?: T): T {
+    const value = this.#fields[field];
+    if (value === undefined && fallback !== undefined) return fallback;
+    const found = choices.find((choice) => choice === value);
+    return found ?? this.refuse(field, choices.join(', '));
+  }
+
+  list(field: string): readonly unknown[] {
+    const value = this.#fields[field];
+    return Array.isArray(value) ? value : this.refuse(field, 'a list');
+  }
+
+  /** A list of parts. */
+  parts(field: string): Component[] {
+    return this.list(field).map(
+      (value, i) => new Component(value, { file: this.#file, where: `${this.#where}.${field}[${i}]` }),
+    );
+  }
+
+  /** A pattern; either a text or an expression of Oniguruma. */
+  pattern(field: string): PatternSettings {
+    const value = this.#fields[field];
+    if (isJsonObject(value) && Object.keys(value).length === 1) {
+      const { String: text, Regex: expression } = value;
+      if (typeof text === 'string') return { String: text };
+      if (typeof expression === 'string') return { Regex: expression };
+    }
+    return this.refuse(field, '{"String": "..."} or {"Regex": "..."}');
+  }
+
+  /** Runs what may throw for the value of a field, and names the field in its error. */
+  read<T>(field: string, run: () => T): T {
+    try {
+      return run();
+    } catch (cause) {
+      if (cause instanceof DataError) throw cause;
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw tokenizerError(this.#file, `${this.#where}.${field} cannot be used (a ${this.type}): ${why}`, {
+        cause,
+        ...(cause instanceof SlowPatternError
+          ? { remedy: 'rewrite the pattern without loops inside each other, or shorten the text' }
+          : {}),
+      });
+    }
+  }
+}
+
+/** Returns a component of a tokenizer.json; undefined for null and for one that is missing. */
+export function componentOf(
+  json: Readonly<Record<string, unknown>>,
+  field: string,
+  file: string,
+): Component | undefined {
+  const value = json[field] ?? undefined;
+  return value === undefined ? undefined : new Component(value, { file, where: field });
+}
+
+const longestShown = 80;
+
+/** Returns a value as JSON, cut where it is long. */
+export function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text;
+}

@@ -1,0 +1,7 @@
+export { createTokenizer } from './create-tokenizer.js';
+export { exportTokenizer } from './export-tokenizer.js';
+export type { Tokenizer, TokenizerIdentifiers, TokenizerOptions } from './tokenizer.js';
+export type { TrainingProgress } from './training/learn-merges.js';
+export { trainByteLevelBpe, writeTokenizerJson } from './training/train-byte-level-bpe.js';
+export { trainWordPiece, writeVocabularyText } from './training/train-word-piece.js';
+export type { EncodedText } from './word-piece.js';

@@ -1,0 +1,196 @@
+import { isJsonObject } from '@mtl/errors/files';
+import type { AddedToken } from './added-vocabulary.js';
+import { tokenizerError } from './tokenizer-files.js';
+
+type Settings = Readonly<Record<string, unknown>>;
+
+/** A token as files state it; a text is a special token. */
+export type StatedToken = string | StatedProperties;
+
+/** A token with its properties. */
+interface StatedProperties extends Partial<Omit<AddedToken, 'normalized' | 'content'>> {
+  readonly content: string;
+  /** Default: true for a token that is not special. */
+  readonly normalized?: boolean;
+}
+
+/** Returns a stated token with all properties. */
+export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedToken {
+  const { content, ...given } = typeof token === 'string' ? { content: token, special: true } : token;
+  const special = given.special === true || isNamed;
+  return {
+    content,
+    special,
+    normalized: given.normalized ?? !special,
+    single_word: given.single_word ?? false,
+    lstrip: given.lstrip ?? false,
+    rstrip: given.rstrip ?? false,
+  };
+}
+
+export const contentOf = (token: StatedToken): string => (typeof token === 'string' ? token : token.content);
+
+/** Names of special tokens, in the order in which they are added. */
+export const specialTokenNames = [
+  ...['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'],
+] as const;
+const isNamed = (name: string): boolean => specialTokenNames.some((known) => known === name);
+
+const former = 'additional_special_tokens';
+
+/** Special tokens of tokenizer_config.json and special_tokens_map.json. */
+export interface NamedTokens {
+  /** By name: `bos_token` and so on, then those of one model alone. */
+  readonly tokens: ReadonlyMap<string, StatedToken>;
+  /** Others, without names. */
+  readonly extra: readonly StatedToken[];
+  /** Texts that make a token of added_tokens.json a special one. */
+  readonly specialTexts: ReadonlySet<string>;
+}
+
+/** Files that name special tokens. */
+interface NamingFiles {
+  readonly config: Settings;
+  /** Left out where tokenizer_config.json has an `added_tokens_decoder`, as in the transformers library. */
+  readonly specialTokensMap: Settings | undefined;
+  /** Names that the files lack; null says that no other file gives the name a token. */
+  readonly defaults: Readonly<Record<string, string | null>>;
+  readonly configPath: string;
+  readonly mapPath: string;
+}
+
+/**
+ * Finds the special tokens of files as AutoTokenizer of transformers 5 does. `additional_special_tokens` is
+ * the former name of `extra_special_tokens`, and counts where that has none. What special_tokens_map.json
+ * names takes the place of what tokenizer_config.json names.
+ *
+ * @throws DataError MTL_DATA_TOKENIZER for a token that is none
+ */
+export function namedTokens(files: NamingFiles): NamedTokens {
+  const { config, specialTokensMap = {}, defaults, configPath, mapPath } = files;
+  const inConfig = new TokenReader(config, { path: configPath });
+  const inMap = new TokenReader(specialTokensMap, { path: mapPath, special: true });
+  const usesFormer = inConfig.has(former) && isEmpty(config.extra_special_tokens);
+  const listKey = usesFormer ? former : 'extra_special_tokens';
+  const isDict = isJsonObject(config[listKey]);
+  const stated = isDict ? [] : inConfig.list(listKey);
+  const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
+  const listed = [...stated, ...ofMap];
+  // the former name counts where nothing has a list of the present one, not even an empty one
+  const hasPresent =
+    usesFormer ||
+    (config.extra_special_tokens !== undefined && !isDict) ||
+    Array.isArray(specialTokensMap.extra_special_tokens);
+  const extra = hasPresent ? listed : (inMap.has(former) ? inMap : inConfig).list(former);
+  const tokens = new Map<string, StatedToken>();
+  for (const name of specialTokenNames) {
+    const token = inMap.has(name)
+      ? inMap.token(name)
+      : inConfig.has(name)
+        ? inConfig.token(name)
+        : defaults[name];
+    if (token !== null && token !== undefined) tokens.set(name, token);
+  }
+  for (const [name, token] of [
+    ...inMap.othersNamed(),
+    ...inConfig.othersNamed(),
+    ...inConfig.dict('model_specific_special_tokens'),
+    ...inConfig.dict(listKey),
+    ...inMap.dict('extra_special_tokens'),
+  ]) {
+    tokens.set(name, token);
+  }
+  const isStated = (name: string): boolean => inMap.has(name) || inConfig.has(name);
+  const special = [...tokens].filter(([name]) => isNamed(name) && isStated(name)).map(([, token]) => token);
+  return { tokens, extra, specialTexts: new Set([...special, ...listed].map(contentOf)) };
+}
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined ||
+  value === null ||
+  (Array.isArray(value) ? value.length === 0 : isJsonObject(value) && Object.keys(value).length === 0);
+
+const includes = (tokens: readonly StatedToken[], sought: StatedToken): boolean =>
+  tokens.some((token) => JSON.stringify(token) === JSON.stringify(sought));
+
+/** Reads tokens of one file. */
+export class TokenReader {
+  readonly #settings: Settings;
+  readonly #path: string;
+  readonly #special: boolean;
+
+  /** @param of.special true if objects are special tokens, whatever they say */
+  constructor(settings: Settings, of: { readonly path: string; readonly special?: boolean }) {
+    this.#settings = settings;
+    this.#path = of.path;
+    this.#special = of.special === true;
+  }
+
+  has(name: string): boolean {
+    return this.#settings[name] !== undefined;
+  }
+
+  /** Returns the token of a name; undefined where there is none. */
+  token(name: string): StatedToken | undefined {
+    const value = this.#settings[name] ?? undefined;
+    return value === undefined ? undefined : this.#read(value, name);
+  }
+
+  list(name: string): readonly StatedToken[] {
+    const value = this.#settings[name] ?? [];
+    if (isJsonObject(value)) return [];
+    if (!Array.isArray(value)) throw this.#malformed(value, name);
+    return value.map((token) => this.#read(token, name));
+  }
+
+  /** Returns the tokens of an object, by their names. */
+  dict(name: string): readonly (readonly [string, StatedToken])[] {
+    const value = this.#settings[name];
+    if (!isJsonObject(value)) return [];
+    return Object.entries(value).map(([key, token]) => [key, this.#read(token, `${name}.${key}`)]);
+  }
+
+  /** Returns tokens of names that only one model has, such as `image_token`. */
+  othersNamed(): readonly (readonly [string, StatedToken])[] {
+    return Object.entries(this.#settings).flatMap(([name, value]) => {
+      const isToken = typeof value === 'string' || isJsonObject(value);
+      return name.endsWith('_token') && !isNamed(name) && isToken
+        ? [[name, this.#read(value, name)] as const]
+        : [];
+    });
+  }
+
+  /** Returns the tokens of an object from ids to tokens, by id. */
+  byId(name: string): readonly (readonly [number, StatedToken])[] {
+    const value = this.#settings[name] ?? {};
+    if (!isJsonObject(value)) throw this.#malformed(value, name, 'an object from ids to tokens');
+    const entries = Object.entries(value).map(([id, token]) => {
+      if (!/^\d{1,9}$/.test(id) || !isJsonObject(token)) throw this.#malformed({ [id]: token }, name);
+      return [Number(id), this.#read(token, `${name}.${id}`)] as const;
+    });
+    return entries.sort(([a], [b]) => a - b);
+  }
+
+  #read(value: unknown, name: string): StatedToken {
+    if (typeof value === 'string' && value !== '') return value;
+    if (!isJsonObject(value) || typeof value.content !== 'string' || value.content === '') {
+      throw this.#malformed(value, name);
+    }
+    const flags = ['special', 'normalized', 'single_word', 'lstrip', 'rstrip'] as const;
+    const given = flags.flatMap((flag) => {
+      const one = value[flag] ?? undefined;
+      if (one !== undefined && typeof one !== 'boolean') throw this.#malformed(value, name);
+      return one === undefined ? [] : [[flag, one] as const];
+    });
+    const special = this.#special ? { special: true } : {};
+    return { content: value.content, ...Object.fromEntries(given), ...special };
+  }
+
+  #malformed(
+    value: unknown,
+    name: string,
+    expected = 'texts of tokens, or objects with "content" and true or false',
+  ) {
+    return tokenizerError(this.#path, `has a malformed ${name}: ${JSON.stringify(value)}`, { expected });
+  }
+}

@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { DataError } from '@mtl/errors';
+import { FileTooLargeError, fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
+
+// The largest published tokenizer.json files have some tens of MB.
+const maximumBytes = 512 * 1024 * 1024;
+
+/** Reads and parses a JSON file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+export function readJsonFile(path: string): unknown {
+  const text = readTextFile(path);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    // A SyntaxError, or a RangeError when it is nested too deep.
+    throw tokenizerError(path, `is not JSON: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** Reads a JSON object from a file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+export function readJsonObject(path: string): Readonly<Record<string, unknown>> {
+  const settings = readJsonFile(path);
+  if (isJsonObject(settings)) return settings;
+  throw tokenizerError(path, 'is not a JSON object');
+}
+
+/** Returns the settings of a file, as `readJsonObject`; none where the file does not exist. */
+export function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
+  const path = join(directory, name);
+  return existsSync(path) ? readJsonObject(path) : {};
+}
+
+/** Reads a text file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+export function readTextFile(path: string): string {
+  try {
+    return readRegularFile(path, maximumBytes).toString('utf8');
+  } catch (cause) {
+    if (cause instanceof FileTooLargeError)
+      throw tokenizerError(path, cause.message, { expected: `at most ${maximumBytes}` });
+    throw tokenizerError(path, fileProblem(cause), { cause, remedy: 'check the path and its permissions' });
+  }
+}
+
+/** Returns the error of a tokenizer file that is missing, malformed or contradicts itself. */
+export function tokenizerError(
+  path: string,
+  what: string,
+  options: { expected?: string; remedy?: string; cause?: unknown } = {},
+): DataError {
+  return new DataError('MTL_DATA_TOKENIZER', `${path}: ${what}`, {
+    remedy: 'save the tokenizer again with the Hugging Face libraries, or train one with trainByteLevelBpe',
+    details: { path },
+    ...options,
+  });
+}
+
+/** Throws the error of a tokenizer file. */
+export type Fail = (what: string, expected?: string) => never;
+
+/** Returns a function that throws `MTL_DATA_TOKENIZER` with what is wrong with a file. */
+export const failOf =
+  (path: string): Fail =>
+  (what, expected) => {
+    throw tokenizerError(path, what, expected === undefined ? {} : { expected });
+  };

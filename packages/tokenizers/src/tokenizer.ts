@@ -1,0 +1,111 @@
+import { UsageError } from '@mtl/errors';
+import type { EncodedText } from './word-piece.js';
+
+/** Turns text into token ids and back. */
+export interface Tokenizer {
+  /** The value of Megatron's `--tokenizer-type`. */
+  readonly name: string;
+  /** Number of ids: the largest one is `vocabularySize - 1`. Not padded. */
+  readonly vocabularySize: number;
+  /** The end-of-document token. */
+  readonly eod: number;
+  /** The padding token, if there is one. */
+  readonly padId?: number | undefined;
+  /** Special tokens that begin a text of its own, such as a prompt; absent where texts begin with none. */
+  readonly startIds?: readonly number[] | undefined;
+  /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
+  readonly tokenIds?: ReadonlyMap<string, number> | undefined;
+  /**
+   * Texts of `bos_token`, `eos_token` and so on, by these names, where the files of a tokenizer name them.
+   */
+  readonly specialTokens?: Readonly<Record<string, string>> | undefined;
+  /** Ids of special tokens, where a tokenizer has a list of tokens; absent: the end of a document alone. */
+  readonly specialIds?: ReadonlySet<number> | undefined;
+  /** Names this tokenizer in the md5 of index caches. */
+  readonly identifiers: TokenizerIdentifiers;
+  /**
+   * Options by which `createTokenizer` makes an equal one in a worker thread; undefined for one that cannot
+   * travel.
+   */
+  readonly options: TokenizerOptions | undefined;
+  /** Returns the ids of a text; no special tokens are added. */
+  encode(text: string): Int32Array | number[];
+  /**
+   * Returns the ids of a text as `encode` gives them, each with its place in the text (UTF-16 units);
+   * undefined for tokenizers other than BERT's WordPiece. Reading comprehension needs it.
+   */
+  readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
+  /**
+   * Returns the text of ids, such as those of `IndexedDataset.sequence`; ids of special tokens are spelt out.
+   *
+   * @param ids whole numbers; bigint in datasets of int64
+   */
+  decode(ids: ArrayLike<number | bigint>): string;
+}
+
+/** A value of JSON that names a tokenizer. */
+export type TokenizerIdentifiers =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly TokenizerIdentifiers[]
+  | { readonly [key: string]: TokenizerIdentifiers };
+
+/** The tokenizers that can be made by name: Megatron's `--tokenizer-type`. */
+export const tokenizerTypes = [
+  'GPT2BPETokenizer',
+  'HuggingFaceTokenizer',
+  'BertWordPieceLowerCase',
+  'BertWordPieceCase',
+  'ByteLevelTokenizer',
+  'NullTokenizer',
+] as const;
+
+/** The tokenizer to make, as plain data: worker threads make their own from it. */
+export type TokenizerOptions =
+  | {
+      readonly type: 'GPT2BPETokenizer';
+      /**
+       * `vocab.json` and `merges.txt` (both or none); without them the real GPT-2 vocabulary, which is built
+       * in.
+       */
+      readonly vocabFile?: string | undefined;
+      readonly mergeFile?: string | undefined;
+      /** A chat template in Jinja; none is looked for next to the files. */
+      readonly chatTemplate?: string | undefined;
+    }
+  | {
+      readonly type: 'HuggingFaceTokenizer';
+      /** A `tokenizer.json`, or a directory that holds one. */
+      readonly tokenizerModel: string;
+      /** The token that ends a document, when the files do not say. */
+      readonly eodToken?: string | undefined;
+      /** A chat template in Jinja, instead of the one next to the file. */
+      readonly chatTemplate?: string | undefined;
+    }
+  | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
+  | { readonly type: 'ByteLevelTokenizer'; readonly chatTemplate?: string | undefined }
+  | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
+
+/**
+ * Refuses ids that a tokenizer does not have, such as those of another one, instead of leaving them out of a
+ * text, and gives them as numbers.
+ *
+ * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
+ */
+export function checkIds(ids: ArrayLike<number | bigint>, vocabularySize: number): number[] {
+  const numbers = Array.from(ids, Number);
+  for (const [index, id] of numbers.entries()) {
+    if (Number.isInteger(id) && id >= 0 && id < vocabularySize) continue;
+    throw new UsageError(
+      'MTL_DATA_TOKEN_OUT_OF_VOCABULARY',
+      `token id ${id} (number ${index} of the text) does not exist`,
+      {
+        expected: `0 to ${vocabularySize - 1}`,
+        remedy: 'decode with the tokenizer that the ids come from',
+      },
+    );
+  }
+  return numbers;
+}
