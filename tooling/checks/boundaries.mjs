@@ -31,15 +31,14 @@ const mayImport = {
   trainer: ['pipeline', 'optimizer', 'checkpoint'],
   tracking: ['trainer'],
   configuration: ['formats', 'optimizer', 'context-parallel', 'data'],
-  planner: ['pipeline'],
-  'run-parts': ['configuration', 'trainer', 'tracking', 'planner', 'inference'],
-  'saved-models': ['run-parts'],
-  planning: ['saved-models'],
-  runs: ['planning'],
+  'cost-model': ['pipeline'],
+  'run-records': ['configuration', 'tracking'],
+  runs: ['run-records', 'inference'],
+  planning: ['runs', 'cost-model'],
   dashboard: ['runs'],
-  cli: ['runs', 'dashboard'],
-  'gpt-train': ['runs', 'dashboard'],
-  'bert-train': ['runs', 'dashboard'],
+  cli: ['planning', 'dashboard'],
+  'gpt-train': ['planning', 'dashboard'],
+  'bert-train': ['planning', 'dashboard'],
 };
 
 /** Everything that the layers let `name` depend on, by way of others too. */

@@ -100,8 +100,8 @@ describe('a command or flag that is not there is found', () => {
     expect(inDocument('`--skip-bad-line` and --lr\n')).toEqual([
       'README.md:1: --skip-bad-line is a flag of no command',
     ]);
-    expect(inDocument('`npm run fit` in packages/planner\n')).toEqual([]);
-    expect(inDocument('`npm run fit`\n', 'packages/planner/README.md')).toEqual([]);
+    expect(inDocument('`npm run fit` in packages/cost-model\n')).toEqual([]);
+    expect(inDocument('`npm run fit`\n', 'packages/cost-model/README.md')).toEqual([]);
     expect(inDocument('`npm run fit` in packages/kernels\n')).toHaveLength(1);
   });
 

@@ -83,7 +83,7 @@ describe('what a strategy costs, by an example', () => {
     const vitest = join(root, 'tooling', 'node_modules', '.bin', 'vitest');
     // the copy has sources alone
     const env = { ...process.env, MTL_TEST_BUILDS: undefined };
-    const cwd = join(copy, 'packages', 'runs');
+    const cwd = join(copy, 'packages', 'planning');
     const output = run(vitest, ['run', 'test/example-strategy.test.ts'], { cwd, env });
     expect(output).toMatch(/\d+ passed/);
     expect(output).not.toMatch(/failed/);

@@ -16,7 +16,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { defaultCorpusFiles } from '@mtl/run-parts/internal';
+import { defaultCorpusFiles } from '@mtl/runs/internal';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

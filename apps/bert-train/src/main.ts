@@ -6,7 +6,7 @@
  * here they can be read and changed.
  */
 import { LossScaler } from '@mtl/optimizer';
-import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
+import { planning } from '@mtl/planning';
 import {
   batchesOfRun,
   beginReports,
@@ -14,6 +14,8 @@ import {
   loadStart,
   modelOfRun,
   type OpenedRun,
+  optimizerOfRun,
+  partOfRun,
   pretraining,
   runTrainingProgram,
   showResults,
@@ -72,6 +74,12 @@ async function trainBert(run: OpenedRun): Promise<void> {
 }
 
 await runTrainingProgram(
-  { model: 'bert', program: 'bert-train', description: 'Pretrains a BERT.', argv: process.argv.slice(2) },
+  {
+    model: 'bert',
+    program: 'bert-train',
+    description: 'Pretrains a BERT.',
+    argv: process.argv.slice(2),
+    planning,
+  },
   trainBert,
 );

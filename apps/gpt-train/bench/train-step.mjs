@@ -36,8 +36,8 @@ import { gptMatmuls } from '@mtl/models/internal';
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
-import { TrainingProcesses } from '@mtl/run-parts';
-import { joinProcesses } from '@mtl/run-parts/internal';
+import { TrainingProcesses } from '@mtl/runs';
+import { joinProcesses } from '@mtl/runs/internal';
 import { modelFlops, Trainer } from '@mtl/trainer';
 import { benchmarkPresets, modelOfPreset } from './benchmark-presets.mjs';
 

@@ -6,7 +6,7 @@
  * changed.
  */
 import { LossScaler } from '@mtl/optimizer';
-import { optimizerOfRun, partOfRun } from '@mtl/run-parts';
+import { planning } from '@mtl/planning';
 import {
   batchesOfRun,
   beginReports,
@@ -14,6 +14,8 @@ import {
   loadStart,
   modelOfRun,
   type OpenedRun,
+  optimizerOfRun,
+  partOfRun,
   pretraining,
   runTrainingProgram,
   showResults,
@@ -70,6 +72,12 @@ async function trainGpt(run: OpenedRun): Promise<void> {
 }
 
 await runTrainingProgram(
-  { model: 'gpt', program: 'gpt-train', description: 'Trains a GPT.', argv: process.argv.slice(2) },
+  {
+    model: 'gpt',
+    program: 'gpt-train',
+    description: 'Trains a GPT.',
+    argv: process.argv.slice(2),
+    planning,
+  },
   trainGpt,
 );

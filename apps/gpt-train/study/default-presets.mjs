@@ -13,7 +13,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { defaultCorpusFiles } from '@mtl/run-parts/internal';
+import { defaultCorpusFiles } from '@mtl/runs/internal';
 
 const { values: options } = parseArgs({
   options: {

@@ -11,8 +11,8 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { generateAll } from '@mtl/inference';
-import { defaultCorpusFiles } from '@mtl/run-parts/internal';
-import { loadGptForInference } from '@mtl/saved-models';
+import { loadGptForInference } from '@mtl/runs';
+import { defaultCorpusFiles } from '@mtl/runs/internal';
 
 const { values: options } = parseArgs({
   options: { load: { type: 'string', multiple: true }, show: { type: 'boolean', default: false } },

@@ -5,8 +5,9 @@ import * as module from 'node:module';
 export async function runTraining(options) {
   module.enableCompileCache?.(); // from Node.js 22.1 on
   if (existsSync(new URL('../dist/main.js', import.meta.url))) {
+    const { planning } = await import('@mtl/planning');
     const { runTrainingProgram } = await import('@mtl/runs');
-    await runTrainingProgram({ ...options, argv: process.argv.slice(2) });
+    await runTrainingProgram({ ...options, planning, argv: process.argv.slice(2) });
   } else {
     console.error(
       `error[MTL_BOOTSTRAP]: the command ${options.program} is not built yet\n  remedy: npm run bootstrap`,

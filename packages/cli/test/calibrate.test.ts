@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseProfile } from '@mtl/planner';
+import { parseProfile } from '@mtl/cost-model';
 import { afterAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from './support/spawn-mtl.js';
 import { temporaryDirectory } from './support/temporary-directory.js';

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { loadGptForInference } from '@mtl/saved-models';
+import { loadGptForInference } from '@mtl/runs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { accuracies, scoredQuestions } from '../src/commands/eval/tasks/choice-task.js';
 import { spawnMtl } from './support/spawn-mtl.js';

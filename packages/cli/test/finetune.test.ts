@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { type RunRecord, removeRun } from '@mtl/runs';
+import { type RunRecord, removeRun } from '@mtl/run-records';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { spawnMtl } from './support/spawn-mtl.js';

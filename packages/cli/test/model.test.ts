@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { openDashboard } from '@mtl/dashboard';
 import { perplexity, scoreTokens } from '@mtl/inference';
 import { setNumThreads } from '@mtl/kernels';
-import { loadGptForInference } from '@mtl/saved-models';
+import { loadGptForInference } from '@mtl/runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runAsPrinted } from './support/run-as-printed.js';
 import { runMtlHere } from './support/run-mtl-here.js';

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ModelKind } from '@mtl/configuration';
+import { planning } from '@mtl/planning';
 import { runTrainingProgram } from '@mtl/runs';
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
 import { runMtlHere } from './support/run-mtl-here.js';
@@ -64,7 +65,7 @@ interface Refusal {
 async function train(model: ModelKind, ...argv: string[]): Promise<Refusal> {
   const error = vi.spyOn(console, 'error').mockImplementation(() => {});
   const exit = vi.spyOn(process, 'exit').mockImplementation((() => {}) as typeof process.exit);
-  await runTrainingProgram({ model, program: `${model}-train`, description: 'Trains.', argv });
+  await runTrainingProgram({ model, program: `${model}-train`, description: 'Trains.', argv, planning });
   return { status: Number(exit.mock.calls[0]?.[0]), stderr: error.mock.calls.join('\n') };
 }
 

@@ -1,4 +1,4 @@
-import type { RunRecord } from '@mtl/runs/records';
+import type { RunRecord } from '@mtl/run-records';
 import type { Axis, MarkKind, MarkOfRun, StateOfRun } from './api-types.js';
 import type { RunIndex } from './run-index.js';
 

@@ -13,7 +13,7 @@ import {
   risingValidation,
   runRecordPath,
   stateOfRun,
-} from '@mtl/runs/records';
+} from '@mtl/run-records';
 import type { Axis, CheckpointOfRun, MarkOfRun, RunDetails, RunSummary, SampleOfRun } from './api-types.js';
 import { marksOfRun } from './marks-of-run.js';
 import { readTraceOfRun } from './read-trace-of-run.js';

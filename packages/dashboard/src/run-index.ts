@@ -1,4 +1,4 @@
-import { renamedLosses } from '@mtl/runs/records';
+import { renamedLosses } from '@mtl/run-records';
 import type { Axis, EventOfRun, ExpertsAnswer, ExpertsOfRun, RanksOfRun, Series } from './api-types.js';
 import { decimate, lowerBound, medianBand, smooth } from './curves.js';
 import { wordsOfEvent } from './event-words.js';

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { isRun } from '@mtl/runs/records';
+import { isRun } from '@mtl/run-records';
 import type { RunSummary } from './api-types.js';
 import { RunFolder } from './run-folder.js';
 

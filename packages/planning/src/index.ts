@@ -15,3 +15,4 @@ export {
   type SearchProgress,
   searchLayouts,
 } from './plan/search/search-layouts.js';
+export { planning } from './planning.js';

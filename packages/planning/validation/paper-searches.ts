@@ -1,6 +1,6 @@
 import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { loadProfile } from '@mtl/planner';
+import { loadProfile } from '@mtl/cost-model';
 import { type LayoutSearch, planRun, searchLayouts } from '../src/index.js';
 import { withDeviceOfProfile } from '../src/internal/index.js';
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { openBertDataset, prepareDataset } from '@mtl/data';
-import { defaultCorpusFiles } from '@mtl/run-parts/internal';
+import { defaultCorpusFiles } from '@mtl/runs/internal';
 import { createTokenizer, trainWordPiece, writeTokenizerJson } from '@mtl/tokenizers';
 
 /** Pieces to learn; the model keeps bert-base's table, whose size does not depend on them. */

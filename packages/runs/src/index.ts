@@ -2,18 +2,18 @@ export { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
 export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
 export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
 export type { TaskMetrics } from './fine-tuning/tasks.js';
-export type { ExpertLoadComparison } from './records/compare-expert-loads.js';
+export { optimizerOfRun, type PartOfRun, partOfRun } from './parts/models/part-of-run.js';
+export { TrainingProcesses, type TrainingProcessesOptions } from './parts/ranks/training-processes.js';
+export { checkpointToLora } from './saved/adapters/checkpoint-to-lora.js';
+export { mergeLora } from './saved/adapters/merge-lora.js';
+export { checkpointToHuggingFace, checkpointToMegatron } from './saved/conversion/from-checkpoint.js';
 export {
-  compareRuns,
-  type Difference,
-  type LossComparison,
-  type RunComparison,
-} from './records/compare-runs.js';
-export type { MetricsRecord } from './records/metrics-records.js';
-export { listRuns, type RunInformation, readRun } from './records/read-run.js';
-export { type RemovedRun, removeRun } from './records/remove-run.js';
-export type { RunRecord, RunStart, RunState } from './records/run-record.js';
-export { type SendRunOptions, sendRun } from './records/send-run.js';
+  type BegunCheckpoint,
+  huggingFaceToCheckpoint,
+  megatronToCheckpoint,
+} from './saved/conversion/to-checkpoint.js';
+export { type LoadedGpt, loadGptForInference } from './saved/inference/load-gpt-for-inference.js';
+export type { OpenGptWeightsOptions } from './saved/inference/open-gpt-weights.js';
 export { type BegunReports, beginReports } from './training/begin-reports.js';
 export { batchesOfRun, type DataOfRun, dataOfRun } from './training/data-of-run.js';
 export { loadStart, type StartOfRun } from './training/load-start.js';
@@ -25,6 +25,14 @@ export {
   type PretrainingParts,
   pretraining,
 } from './training/open-training.js';
+export type {
+  DryRunOfProgram,
+  FailedRun,
+  OpenComparison,
+  OperationsToProfile,
+  RunPlanning,
+  StepComparison,
+} from './training/run-planning.js';
 export {
   type RunTrainingProgramOptions,
   runTrainingProgram,

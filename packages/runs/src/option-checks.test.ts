@@ -1,10 +1,8 @@
 import { configure, configureFineTuning } from '@mtl/configuration';
 import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
+import { listRuns, readRun, removeRun, sendRun } from '@mtl/run-records';
 import { describe, expect, it } from 'vitest';
 import { fineTune } from './fine-tuning/fine-tune.js';
-import { listRuns, readRun } from './records/read-run.js';
-import { removeRun } from './records/remove-run.js';
-import { sendRun } from './records/send-run.js';
 import { openTraining } from './training/open-training.js';
 import { runTrainingProgram } from './training/run-training-program.js';
 import { type TrainOptions, train } from './training/train.js';

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { saveCheckpoint } from '@mtl/checkpoint';
-import { TrainingProcesses } from '@mtl/run-parts';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { TrainingProcesses } from './parts/ranks/training-processes.js';
 import { SaveDirectory, type SaveDirectoryOptions } from './save-directory.js';
 
 let directory: string;

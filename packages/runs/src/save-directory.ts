@@ -4,9 +4,9 @@ import { type Checkpoint, listCheckpoints, OwnedDirectory, runOfCheckpoint } fro
 import { prepareSaveDirectory } from '@mtl/checkpoint/internal';
 import type { Flags } from '@mtl/configuration';
 import { changedError, MtlError } from '@mtl/errors';
-import type { TrainingProcesses } from '@mtl/run-parts';
-import type { Job } from '@mtl/run-parts/internal';
-import { isSamePlace, refuseCheckpoints } from '@mtl/saved-models/internal';
+import type { Job } from './parts/ranks/join-processes.js';
+import type { TrainingProcesses } from './parts/ranks/training-processes.js';
+import { isSamePlace, refuseCheckpoints } from './saved/checkpoints/checkpoint-places.js';
 
 export interface SaveDirectoryOptions {
   readonly checkpoint: RunPlaces;

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { scoreTokens } from '@mtl/inference';
-import { loadGptForInference } from '@mtl/saved-models';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { checkpointBytes } from './support/checkpoint-bytes.js';
 import {

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { ReplicatedStore } from '@mtl/optimizer';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint.js';
+import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 

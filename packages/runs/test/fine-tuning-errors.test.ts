@@ -4,9 +4,9 @@ import { hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import type { FineTuningConfiguration } from '@mtl/configuration';
 import { formatError } from '@mtl/errors';
 import { numLiveTensors } from '@mtl/kernels';
+import { readRunRecord } from '@mtl/run-records/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fineTune } from '../src/index.js';
-import { readRunRecord } from '../src/records/run-record.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;

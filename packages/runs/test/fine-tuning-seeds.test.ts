@@ -1,10 +1,10 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FineTuningConfiguration } from '@mtl/configuration';
+import { readRunRecord } from '@mtl/run-records/internal';
 import { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fineTune } from '../src/index.js';
-import { readRunRecord } from '../src/records/run-record.js';
 import { SmallTasks } from './support/small-tasks.js';
 
 let tasks: SmallTasks;

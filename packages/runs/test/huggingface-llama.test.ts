@@ -5,8 +5,10 @@ import { SafetensorsDirectory } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { generateAll, scoreTokens } from '@mtl/inference';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint.js';
+import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
+import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
 import {
   numbersOf,
   printedTwice,

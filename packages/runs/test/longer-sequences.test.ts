@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { dryRun } from '@mtl/planning';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { contentOfCheckpoint } from './support/content-of-checkpoint.js';
 import { processTestMs } from './support/run-processes.js';
@@ -67,22 +66,4 @@ describe('a model that is trained on twice as long sequences as before, with yar
       rope_parameters: { ...scaling, rope_theta: 10_000 },
     });
   });
-});
-
-it('is planned as a model with other positions is: the same memory and the same operations', async () => {
-  const planned = async (model: RunOptions['model']) => {
-    const sizes = { numLayers: 2, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 8192 };
-    const flags = flagsOfOptions({
-      preset: 'none',
-      model: { ...sizes, ...model },
-      training: { microBatchSize: 1, trainIters: 2 },
-      optimizer: { lr: 1e-3 },
-      data: { seqLength: 8192, dataPath: ['bundled'] },
-    });
-    const { ranks } = await dryRun(validateConfiguration(flags));
-    return ranks;
-  };
-  const yarn = await planned({ positionEmbeddingType: 'yarn', rotaryScalingFactor: 2 });
-  expect(yarn).toEqual(await planned({ positionEmbeddingType: 'rope' }));
-  expect(yarn).not.toEqual(await planned({ positionEmbeddingType: 'none' }));
 });

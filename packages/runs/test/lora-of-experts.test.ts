@@ -9,16 +9,15 @@ import { readHuggingFaceGpt, readLoraConfiguration, readLoraDirectory } from '@m
 import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
-import {
-  checkpointToLora,
-  loadGptForInference,
-  mergeLora,
-  type OpenGptWeightsOptions,
-} from '@mtl/saved-models';
-import { readLoadedFlags, savedWeights } from '@mtl/saved-models/internal';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointToLora } from '../src/saved/adapters/checkpoint-to-lora.js';
+import { mergeLora } from '../src/saved/adapters/merge-lora.js';
+import { savedWeights } from '../src/saved/checkpoints/saved-weights.js';
+import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
+import type { OpenGptWeightsOptions } from '../src/saved/inference/open-gpt-weights.js';
+import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';

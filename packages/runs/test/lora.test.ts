@@ -10,17 +10,15 @@ import { isAdapter } from '@mtl/formats/internal';
 import { scoreTokens } from '@mtl/inference';
 import { sizeOf } from '@mtl/kernels';
 import { gptParameters } from '@mtl/models/internal';
-import {
-  checkpointToHuggingFace,
-  checkpointToLora,
-  checkpointToMegatron,
-  loadGptForInference,
-  mergeLora,
-  type OpenGptWeightsOptions,
-} from '@mtl/saved-models';
-import { openGptWeights, readLoadedFlags, savedWeights } from '@mtl/saved-models/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkpointToLora } from '../src/saved/adapters/checkpoint-to-lora.js';
+import { mergeLora } from '../src/saved/adapters/merge-lora.js';
+import { savedWeights } from '../src/saved/checkpoints/saved-weights.js';
+import { checkpointToHuggingFace, checkpointToMegatron } from '../src/saved/conversion/from-checkpoint.js';
+import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
+import { type OpenGptWeightsOptions, openGptWeights } from '../src/saved/inference/open-gpt-weights.js';
+import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 

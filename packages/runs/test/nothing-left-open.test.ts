@@ -1,14 +1,15 @@
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { configure, type FineTuningConfiguration } from '@mtl/configuration';
+import type { FineTuningConfiguration } from '@mtl/configuration';
 import { generate, perplexity } from '@mtl/inference';
 import { numLiveTensors } from '@mtl/kernels';
-import { dryRun } from '@mtl/planning';
-import { checkpointToHuggingFace, huggingFaceToCheckpoint, loadGptForInference } from '@mtl/saved-models';
 import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { fineTune, type TrainOptions, train } from '../src/index.js';
+import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint.js';
+import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
+import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { SmallTasks } from './support/small-tasks.js';
 
@@ -92,7 +93,6 @@ async function inference(load: string, { isLeft = false } = {}): Promise<void> {
   await perplexity({ model, tokens: [1, 2, 3, 4], window: 4 });
 }
 
-const meta = configure({ ...tiny, optimizer: { lr: 1e-3 }, layout: { threads: 1 } });
 const neverLoaded = async (): Promise<void> => {
   await loadGptForInference({ loadHuggingFace: pathOf('hf-damaged'), device: 'cpu', onNotice });
 };
@@ -182,7 +182,6 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
   ['generate that is left', () => inference('saved', { isLeft: true })],
   ['a model that is damaged', () => inference('damaged'), /MTL_CHECKPOINT/],
   ['a directory that is damaged', neverLoaded, /MTL_/],
-  ['a dry run', () => dryRun(meta)],
   [
     'conversion',
     async () => {

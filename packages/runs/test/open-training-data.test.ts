@@ -1,7 +1,7 @@
 import { configure, type RunOptions } from '@mtl/configuration';
-import { openTrainingData } from '@mtl/run-parts/internal';
 import { expect, it } from 'vitest';
-import { datasetFingerprints } from '../src/records/fingerprints.js';
+import { datasetFingerprints } from '../src/data-changes/fingerprints.js';
+import { openTrainingData } from '../src/parts/data/training-data.js';
 
 /** The made-up documents are 200 million tokens: sequences as short as those of other tests are millions. */
 const seqLength = 1024;

@@ -1,12 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
+import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { dryRun } from '@mtl/planning';
-import { loadModelBlocks } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadModelBlocks } from '../src/parts/models/load-model-blocks.js';
+import { readLoadedFlags } from '../src/saved/read-loaded-flags.js';
 import { processTestMs } from './support/run-processes.js';
 import { numbersOf, TrainingRuns, tolerances } from './support/training-runs.js';
 
@@ -66,27 +65,6 @@ describe('a model with blocks of its own', () => {
       code: 'MTL_BLOCK_KIND',
       remedy: expect.stringContaining(`pass --model-blocks ${blocks}`),
     });
-  });
-
-  it('is counted by a dry run', async () => {
-    const parametersOf = async (more: RunOptions): Promise<number> => {
-      const sizes = { numLayers: 4, hiddenSize: 32, numAttentionHeads: 4, maxPositionEmbeddings: 32 };
-      const flags = flagsOfOptions(
-        mergeOptions(more, {
-          preset: 'none',
-          model: sizes,
-          training: { microBatchSize: 1, trainIters: 2 },
-          optimizer: { lr: 1e-3 },
-          data: { seqLength: 32, dataPath: ['bundled'] },
-        }),
-      );
-      await loadModelBlocks(flags);
-      const { ranks } = await dryRun(validateConfiguration(flags));
-      return ranks[0]!.numParameters;
-    };
-    // each of two layers has a matrix before and after 128 features more, without the biases of both layers
-    const more = 2 * (2 * 32 * 128 - 128 - 32);
-    expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
   });
 
   it.each([

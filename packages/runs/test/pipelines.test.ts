@@ -6,8 +6,8 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { sizeOf } from '@mtl/kernels';
 import { formatScheduleCsv, oneForwardOneBackward } from '@mtl/pipeline/schedules';
+import { readRun } from '@mtl/run-records';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readRun } from '../src/index.js';
 import type { TrainGptResult } from './ranks/train-gpt.js';
 import {
   numbersOf,

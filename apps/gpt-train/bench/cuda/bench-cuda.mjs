@@ -23,7 +23,7 @@ import { availableParallelism, cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openProfile } from '@mtl/planner';
+import { openProfile } from '@mtl/cost-model';
 import { benchmarkPresets, llamaWidths } from '../benchmark-presets.mjs';
 import { yardstickOf } from '../yardstick-of.mjs';
 import { formatTable } from './format-table.mjs';

@@ -1,8 +1,8 @@
 import { camelCase, copyOfModel, sharedLayout, sharingFlags } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
-import { TrainingProcesses } from '@mtl/run-parts';
-import { joinProcesses } from '@mtl/run-parts/internal';
+import { TrainingProcesses } from '@mtl/runs';
+import { joinProcesses } from '@mtl/runs/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 

@@ -1,12 +1,12 @@
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { type MeasuredRates, type Profile, parseProfile } from '@mtl/cost-model';
+import { calibratedProfilePath, peakFlops } from '@mtl/cost-model/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
-import { type MeasuredRates, type Profile, parseProfile } from '@mtl/planner';
-import { calibratedProfilePath, peakFlops } from '@mtl/planner/internal';
 import { calibratedProfile, collectiveBytesOf, measureRates, referenceRuns } from '@mtl/planning/internal';
-import { joinProcesses } from '@mtl/run-parts/internal';
+import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { choiceOption, countOption } from '../command-line/option-values.js';

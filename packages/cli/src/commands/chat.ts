@@ -4,7 +4,7 @@ import type { ChatMessage, ChatTemplate } from '@mtl/chat-templates';
 import { chatTokens, readChatTemplate } from '@mtl/data/conversations';
 import { DataError, formatError, MtlError } from '@mtl/errors';
 import { type GenerateOptions, generate, type Sampling, TextStream } from '@mtl/inference';
-import { stopTokensOf } from '@mtl/run-parts/internal';
+import { stopTokensOf } from '@mtl/runs/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import type { Command } from 'commander';
 import {

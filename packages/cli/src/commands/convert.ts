@@ -10,7 +10,7 @@ import {
   huggingFaceToCheckpoint,
   megatronToCheckpoint,
   mergeLora,
-} from '@mtl/saved-models';
+} from '@mtl/runs';
 import type { Command } from 'commander';
 import { addFlags } from '../command-line/flag-options.js';
 import { newCommand } from '../command-line/new-command.js';

@@ -6,8 +6,8 @@ import {
   missingFineTuningFlags,
 } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
-import { joinProcesses } from '@mtl/run-parts/internal';
 import { type FineTuningReport, fineTune, type SeedResult } from '@mtl/runs';
+import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import type { MissingWord } from '../command-line/command-line-error.js';
 import { addFlags } from '../command-line/flag-options.js';

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { checkGeneration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { generate, numTokensKept, TextStream } from '@mtl/inference';
-import { defaultSampling } from '@mtl/run-parts/internal';
-import type { LoadedGpt } from '@mtl/saved-models';
+import type { LoadedGpt } from '@mtl/runs';
+import { defaultSampling } from '@mtl/runs/internal';
 import type { Command } from 'commander';
 import {
   addSamplingFlags,

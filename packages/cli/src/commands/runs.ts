@@ -11,8 +11,8 @@ import {
   readRun,
   removeRun,
   sendRun,
-} from '@mtl/runs';
-import { contentsOfRun, directoryOfRuns, runDirectoryOf, runsDirectory } from '@mtl/runs/internal';
+} from '@mtl/run-records';
+import { contentsOfRun, directoryOfRuns, runDirectoryOf, runsDirectory } from '@mtl/run-records/internal';
 import { deliveryText } from '@mtl/tracking/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import type { Command } from 'commander';

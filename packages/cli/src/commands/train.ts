@@ -1,4 +1,5 @@
 import { type Flags, formatHelp, type ModelKind, type ParsedFlags } from '@mtl/configuration';
+import { planning } from '@mtl/planning';
 import { runTrainingProgram } from '@mtl/runs';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
@@ -57,7 +58,7 @@ export function trainingCommand(options: TrainingCommandOptions): Command {
     .action(async (_words: readonly string[], given: { readonly debug?: true }) => {
       const words = [...command.args, ...(given.debug === true ? ['--debug'] : [])];
       const argv = options.flagsOf?.(words) ?? words;
-      await runTrainingProgram({ argv, model, program, description, defaults, checkFlags });
+      await runTrainingProgram({ argv, model, program, description, defaults, checkFlags, planning });
     });
   command.helpInformation = () =>
     `${formatHelp({ program, description, model, columns: process.stdout.columns })}\n`;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseProfile } from '@mtl/cost-model';
 import { findGpu } from '@mtl/kernels/internal';
-import { parseProfile } from '@mtl/planner';
 import { afterAll, describe, expect, it } from 'vitest';
 import { spawnMtl } from '../support/spawn-mtl.js';
 import { temporaryDirectory } from '../support/temporary-directory.js';

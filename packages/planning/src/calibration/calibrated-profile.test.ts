@@ -1,6 +1,6 @@
 import { parseFlags } from '@mtl/configuration';
+import { loadProfile, type MeasuredRates, parseProfile } from '@mtl/cost-model';
 import type { CudaProbe } from '@mtl/kernels/internal';
-import { loadProfile, type MeasuredRates, parseProfile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { configureTinyGpt } from '../../test/support/tiny-gpt.js';
 import { planRun, withDeviceOfProfile } from '../plan/plan-run.js';

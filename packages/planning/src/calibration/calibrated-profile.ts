@@ -1,8 +1,8 @@
 import { cpus } from 'node:os';
+import { loadProfile, type MeasuredRates, type Profile } from '@mtl/cost-model';
+import { profileNames } from '@mtl/cost-model/internal';
 import { hostInformation } from '@mtl/kernels';
 import type { CudaProbe } from '@mtl/kernels/internal';
-import { loadProfile, type MeasuredRates, type Profile } from '@mtl/planner';
-import { profileNames } from '@mtl/planner/internal';
 
 export interface CalibratedProfileOptions {
   /** Rates of one process, and of several. */

@@ -1,6 +1,6 @@
 import { configure, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { type MeasuredRates, type Operation, parseProfile } from '@mtl/planner';
+import { type MeasuredRates, type Operation, parseProfile } from '@mtl/cost-model';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { planRun } from '../plan/plan-run.js';
 import { recordRun } from '../plan/record-run.js';

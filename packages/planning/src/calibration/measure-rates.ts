@@ -1,10 +1,10 @@
 import { totalmem } from 'node:os';
 import type { ProcessGroup, World } from '@mtl/comm';
+import type { MeasuredRates } from '@mtl/cost-model';
 import { MtlError } from '@mtl/errors';
 import { type Device, DeviceMark, matmul, Tensor } from '@mtl/kernels';
 import { openCuda } from '@mtl/kernels/internal';
-import type { MeasuredRates } from '@mtl/planner';
-import { setThreadsOfRank } from '@mtl/run-parts/internal';
+import { setThreadsOfRank } from '@mtl/runs/internal';
 import { dryRunModel } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank } from '../dry-run/dry-run-rank.js';
 import { DeviceOperationClock } from './device-operation-clock.js';

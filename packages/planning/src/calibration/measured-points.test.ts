@@ -1,5 +1,5 @@
-import type { MatmulOperation } from '@mtl/planner';
-import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
+import type { MatmulOperation } from '@mtl/cost-model';
+import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
 import { expect, it } from 'vitest';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measuredEntries } from './measured-points.js';

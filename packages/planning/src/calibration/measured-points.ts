@@ -1,4 +1,4 @@
-import type { MeasuredRates } from '@mtl/planner';
+import type { MeasuredRates } from '@mtl/cost-model';
 import type { RecordedOperation } from '../plan/recorded-operation.js';
 import type { OperationSamples } from './operation-clock.js';
 

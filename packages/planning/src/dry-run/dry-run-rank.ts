@@ -15,8 +15,8 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
-import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/run-parts';
-import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/run-parts/internal';
+import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/runs';
+import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/runs/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
 import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
 

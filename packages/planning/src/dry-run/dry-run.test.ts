@@ -30,6 +30,15 @@ afterEach(() => {
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 describe('dryRun', () => {
+  it('leaves no descriptor open', async () => {
+    const openFiles = (): number => readdirSync('/proc/self/fd').length;
+    // what is opened once for a process, such as threads
+    await run({});
+    const before = openFiles();
+    await run({});
+    expect(openFiles()).toBe(before);
+  });
+
   it('tells of each rank when it is run, and ends with what the listener throws', async () => {
     const configuration = configured(
       mergeOptions({ training: { globalBatchSize: 24 } }, layout({ t: 2, p: 4 })),

@@ -23,7 +23,7 @@ import {
   recipeOf,
   setThreadsOfRank,
   trainingModel,
-} from '@mtl/run-parts/internal';
+} from '@mtl/runs/internal';
 import { createTokenizer } from '@mtl/tokenizers';
 import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 

@@ -1,4 +1,4 @@
-import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
+import { readProcessEnvironment } from '@mtl/comm/internal';
 import {
   type ParsedFlags,
   type PretrainingConfiguration,
@@ -8,29 +8,19 @@ import {
 } from '@mtl/configuration';
 import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
 import { axisFacts, denseAxes, stageOf } from '@mtl/layout';
-import { activeText, loadModelBlocks, openConversations } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
+import type { DryRunOfProgram } from '@mtl/runs';
+import { activeText, loadModelBlocks, openConversations, readLoadedFlags } from '@mtl/runs/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { alignColumns } from '../align-columns.js';
 import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
-
-interface PrintDryRunOptions {
-  /** Flags of the run. They need no data. */
-  readonly flags: ParsedFlags;
-  /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
-  readonly numProcesses?: number | undefined;
-  /** The environment: under a launcher only the first process does anything. */
-  readonly variables: Variables;
-  readonly print: (text: string) => void;
-}
 
 /**
  * Prints the configuration and what the run takes, for --dry-run of a training program.
  *
  * @throws whatever checking the flags, building the run and its first step throw
  */
-export async function printDryRun(options: PrintDryRunOptions): Promise<void> {
+export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   const { numProcesses, variables, print } = options;
   const { rank, worldSize: numRunning } = readProcessEnvironment(variables);
   if (rank > 0) return;

@@ -1,9 +1,4 @@
-import {
-  type ConversationSamples,
-  type PretrainingConfiguration,
-  type ResolvedFlags,
-  validateConfiguration,
-} from '@mtl/configuration';
+import { type PretrainingConfiguration, validateConfiguration } from '@mtl/configuration';
 import {
   costsOfSaving,
   type FlagChange,
@@ -13,6 +8,7 @@ import {
 } from '@mtl/configuration/internal';
 import { KernelError, MtlError } from '@mtl/errors';
 import { stageOf } from '@mtl/layout';
+import type { FailedRun } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
@@ -22,19 +18,11 @@ const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((
 /** A process that waits longer for what explains its error looks like one that hangs. */
 const mostMilliseconds = 3000;
 
-interface ExplainOutOfMemoryOptions extends SmallerRunsOptions {
-  /** The rank on which the run failed. */
-  readonly rank: number;
-}
-
 /**
  * An error of a training run, with what helps where memory ran out: the flags that take less, with what the
  * rank takes in a dry run of each, and the command that tells more. Other errors come back as they are.
  */
-export async function explainOutOfMemory(
-  error: unknown,
-  options: ExplainOutOfMemoryOptions,
-): Promise<unknown> {
+export async function explainOutOfMemory(error: unknown, options: FailedRun): Promise<unknown> {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
   const { configuration } = options;
   const { worldSize } = configuration.parallel;
@@ -49,7 +37,7 @@ export async function explainOutOfMemory(
 }
 
 /** Returns changes that take less memory, as far as they are found in time. */
-async function remediesOf(options: ExplainOutOfMemoryOptions): Promise<string[]> {
+async function remediesOf(options: FailedRun): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
   const runs = smallerRuns(options);
@@ -95,13 +83,7 @@ interface SmallerRun {
   readonly configuration: PretrainingConfiguration;
 }
 
-interface SmallerRunsOptions {
-  /** The flags of the run. */
-  readonly resolved: ResolvedFlags;
-  readonly configuration: PretrainingConfiguration;
-  /** Samples of a run on conversations, by which its steps are counted. */
-  readonly conversations?: ConversationSamples | undefined;
-}
+type SmallerRunsOptions = Omit<FailedRun, 'rank'>;
 
 /**
  * The runs that differ from one by a single change that saves memory, the cheapest in time first, without

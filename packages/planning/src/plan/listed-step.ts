@@ -1,5 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
+import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/cost-model';
+import type { ListedSoftware } from '@mtl/cost-model/internal';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
@@ -9,8 +11,6 @@ import {
 } from '@mtl/models';
 import { numLearnedPositions } from '@mtl/models/internal';
 import type { ListedStore } from '@mtl/optimizer';
-import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/planner';
-import type { ListedSoftware } from '@mtl/planner/internal';
 
 /**
  * A training run as the lists of other programs describe it.

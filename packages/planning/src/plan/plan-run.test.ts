@@ -1,7 +1,7 @@
 import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
+import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/cost-model';
 import { countedFlops } from '@mtl/kernels';
-import { type FusedAttentionOperation, loadProfile, type Operation, type Profile } from '@mtl/planner';
 import { describe, expect, it } from 'vitest';
 import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.js';
 import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';

@@ -1,11 +1,6 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
 import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
 import { configurationOption, meshOfRun, rankLike } from '@mtl/configuration/internal';
-import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
-import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
-import { stageOf } from '@mtl/layout';
-import type { TransformerConfiguration } from '@mtl/models';
-import type { Simulation } from '@mtl/pipeline/schedules';
 import {
   communicatorBytes,
   type GroupUse,
@@ -15,15 +10,20 @@ import {
   predictStepTime,
   type StepBreakdown,
   type StepPrediction,
-} from '@mtl/planner';
-import { peakFlops, profileOfRun, scheduleOfLayout } from '@mtl/planner/internal';
+} from '@mtl/cost-model';
+import { peakFlops, profileOfRun, scheduleOfLayout } from '@mtl/cost-model/internal';
+import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
+import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
+import { stageOf } from '@mtl/layout';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { Simulation } from '@mtl/pipeline/schedules';
 import {
   chooseThreads,
   flopsPerMicroBatch,
   flopsShapeOf,
   microBatchesOf,
   recipeOf,
-} from '@mtl/run-parts/internal';
+} from '@mtl/runs/internal';
 import { modelFlops } from '@mtl/trainer';
 import { type DryRunOptions, dryRunModel } from '../dry-run/dry-run.js';
 import type { DryRunRank, MemoryByKind } from '../dry-run/dry-run-rank.js';
@@ -302,7 +302,7 @@ export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number 
 export interface LibraryMemory {
   /** cuBLASLt's workspace. */
   readonly matmulWorkspace: number;
-  /** Buffers of NCCL's communicators, see `communicatorBytes` of @mtl/planner. */
+  /** Buffers of NCCL's communicators, see `communicatorBytes` of @mtl/cost-model. */
   readonly communicators: number;
 }
 

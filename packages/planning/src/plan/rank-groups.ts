@@ -1,7 +1,7 @@
 import type { MetaOperation } from '@mtl/comm';
 import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { membersOf } from '@mtl/layout';
-import type { GroupUse, RankGroup } from '@mtl/planner';
 
 /** A group by its name: one of the strategies', or which ranks else. */
 export type GroupNamed = (name: string) => RankGroup;

@@ -1,11 +1,6 @@
 import type { MetaOperation } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
-import { type Device, memoryStatistics } from '@mtl/kernels';
-import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
-import { copyAxes, isFirstOfStage } from '@mtl/layout';
-import type { StepListener } from '@mtl/pipeline';
-import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type {
   CollectiveOperation,
   GroupUse,
@@ -14,7 +9,12 @@ import type {
   RecordedEnd,
   RecordedPasses,
   RecordedStep,
-} from '@mtl/planner';
+} from '@mtl/cost-model';
+import { type Device, memoryStatistics } from '@mtl/kernels';
+import { metaDeviceOf, observeOperations } from '@mtl/kernels/internal';
+import { copyAxes, isFirstOfStage } from '@mtl/layout';
+import type { StepListener } from '@mtl/pipeline';
+import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import {
   communicatorNames,

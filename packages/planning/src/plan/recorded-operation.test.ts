@@ -1,3 +1,4 @@
+import type { KernelOperation, MatmulOperation } from '@mtl/cost-model';
 import {
   biasDropoutResidualForward,
   type Device,
@@ -8,7 +9,6 @@ import {
   tidy,
 } from '@mtl/kernels';
 import { observeOperations } from '@mtl/kernels/internal';
-import type { KernelOperation, MatmulOperation } from '@mtl/planner';
 import { afterEach, describe, expect, it } from 'vitest';
 import { recordedOperation } from './recorded-operation.js';
 

@@ -1,6 +1,11 @@
+import type {
+  ComputeDtype,
+  FusedAttentionOperation,
+  KernelOperation,
+  MatmulOperation,
+} from '@mtl/cost-model';
 import type { DType, Operands, Tensor } from '@mtl/kernels';
 import { metaDeviceOf } from '@mtl/kernels/internal';
-import type { ComputeDtype, FusedAttentionOperation, KernelOperation, MatmulOperation } from '@mtl/planner';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float32: 'fp32',

@@ -1,8 +1,8 @@
+import type { ComputeDtype, MatmulOperation } from '@mtl/cost-model';
+import { matmulBytes } from '@mtl/cost-model/internal';
 import type { Operands } from '@mtl/kernels';
 import { observeOperations } from '@mtl/kernels/internal';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
-import type { ComputeDtype, MatmulOperation } from '@mtl/planner';
-import { matmulBytes } from '@mtl/planner/internal';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
 /** Time and work of operations of one kind and of the same sizes, in all profiled steps. */

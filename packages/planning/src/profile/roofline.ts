@@ -1,5 +1,5 @@
+import type { ComputeDtype } from '@mtl/cost-model';
 import { add, cast, matmul, philoxNormal, Tensor, tidy } from '@mtl/kernels';
-import type { ComputeDtype } from '@mtl/planner';
 import type { ProfiledOperation } from './operation-profile.js';
 
 /** Measured peaks of this process on its threads: no operation can be faster for long. */

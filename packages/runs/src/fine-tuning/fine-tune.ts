@@ -19,16 +19,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import { TrainingProcesses } from '@mtl/run-parts';
-import {
-  type Job,
-  jobOption,
-  localOption,
-  openDeviceOfRank,
-  setThreadsOfRank,
-  type ThreadChoice,
-  worldOption,
-} from '@mtl/run-parts/internal';
+import type { RunStart } from '@mtl/run-records';
 import {
   type MetricsSink,
   readTrainingState,
@@ -37,9 +28,12 @@ import {
 } from '@mtl/trainer';
 import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { closeAfterError } from '../close-all.js';
+import { lastStartOf, noteOfUnknownData } from '../data-changes/data-changes.js';
 import { once } from '../once.js';
-import { lastStartOf, noteOfUnknownData } from '../records/data-changes.js';
-import type { RunStart } from '../records/run-record.js';
+import { type Job, openDeviceOfRank } from '../parts/ranks/join-processes.js';
+import { jobOption, localOption, worldOption } from '../parts/ranks/option-checks.js';
+import { TrainingProcesses } from '../parts/ranks/training-processes.js';
+import { setThreadsOfRank, type ThreadChoice } from '../parts/threads/threads-of-run.js';
 import { SaveDirectory } from '../save-directory.js';
 import { signalOfRanks } from '../training/signal-of-ranks.js';
 import { openTracking, type TrackedConfiguration, trackingOfRun } from '../training/tracking-of-run.js';

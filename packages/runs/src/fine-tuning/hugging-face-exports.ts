@@ -8,12 +8,11 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { writeHuggingFaceBertForTask } from '@mtl/formats';
 import { huggingFaceTaskClass } from '@mtl/formats/internal';
 import type { BertModelConfiguration } from '@mtl/models';
-import {
-  bertTokenizerSettings,
-  checkHuggingFaceTarget,
-  checkSaveForHuggingFace,
-} from '@mtl/run-parts/internal';
-import { exportedTokenizerFiles, exportedTokenizerNotice, savedWeights } from '@mtl/saved-models/internal';
+import { bertTokenizerSettings } from '../parts/models/bert-recipe.js';
+import { checkHuggingFaceTarget, checkSaveForHuggingFace } from '../parts/models/hugging-face-targets.js';
+import { savedWeights } from '../saved/checkpoints/saved-weights.js';
+import { exportedTokenizerNotice } from '../saved/tokenizers/exported-tokenizer-notice.js';
+import { exportedTokenizerFiles } from '../saved/tokenizers/hugging-face-tokenizers.js';
 import { seedDirectory } from './fine-tuning-results.js';
 import type { BertStart } from './open-bert-start.js';
 import { fineTuningTasks } from './tasks.js';

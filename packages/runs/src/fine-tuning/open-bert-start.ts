@@ -3,10 +3,11 @@ import { readSavedConfiguration, type StartConfiguration } from '@mtl/configurat
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import { checkTokenizerFits } from '@mtl/run-parts/internal';
-import { openSavedCheckpoint, tokenizerOfHuggingFace } from '@mtl/saved-models/internal';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { checkTokenizerFits } from '../parts/models/training-model.js';
+import { openSavedCheckpoint } from '../saved/checkpoints/open-saved-checkpoint.js';
+import { tokenizerOfHuggingFace } from '../saved/tokenizers/hugging-face-tokenizers.js';
 
 /** A model to be fine-tuned, its weights not yet read. */
 export interface BertStart {

@@ -13,16 +13,7 @@ import {
 } from '@mtl/models';
 import { bertMatmuls, bertTaskEmbeddingAndHeadCost, bertTaskParameters } from '@mtl/models/internal';
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
-import type { TrainingProcesses } from '@mtl/run-parts';
-import {
-  dtypeOfPrecision,
-  type Job,
-  type ModelPart,
-  modelPart,
-  optimizerOfPart,
-  type ThreadChoice,
-} from '@mtl/run-parts/internal';
-import { loadTraining } from '@mtl/saved-models/internal';
+import type { RunStart } from '@mtl/run-records';
 import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import {
@@ -30,11 +21,16 @@ import {
   noteOfUnknownData,
   notesOfDataChanges,
   startOfCheckpoint,
-} from '../records/data-changes.js';
-import { taskDataFingerprint } from '../records/fingerprints.js';
-import { RunLog } from '../records/run-log.js';
-import type { RunStart } from '../records/run-record.js';
+} from '../data-changes/data-changes.js';
+import { taskDataFingerprint } from '../data-changes/fingerprints.js';
+import { type ModelPart, modelPart } from '../parts/models/model-part.js';
+import { dtypeOfPrecision, optimizerOfPart } from '../parts/models/part-of-run.js';
+import type { Job } from '../parts/ranks/join-processes.js';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
+import type { ThreadChoice } from '../parts/threads/threads-of-run.js';
 import { SaveDirectory } from '../save-directory.js';
+import { loadTraining } from '../saved/checkpoints/load-training.js';
+import { RunLog } from '../training/run-log.js';
 import { Training } from '../training/training.js';
 import type { RunReporters } from '../training/training-reporters.js';
 import type { FineTuningLayout } from './fine-tuning-layout.js';

@@ -7,8 +7,8 @@ import type { TaskDataset } from '@mtl/data/tasks';
 import { batchAxis, type ShareOfBatch, type TaskTokenBatch } from '@mtl/layout';
 import type { TaskLoss } from '@mtl/models';
 import type { Pipeline } from '@mtl/pipeline';
-import type { TrainingProcesses } from '@mtl/run-parts';
 import type { EvaluatedLoss } from '@mtl/trainer';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import {
   type EpochResult,
   readSeedResult,

@@ -2,32 +2,27 @@ import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configur
 import { architectureFlags, tokenizerFlagsOf } from '@mtl/configuration/internal';
 import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
-import {
-  descriptionOfRun,
-  flopsShapeOf,
-  recipeOf,
-  type ThreadChoice,
-  threadsOfTraining,
-} from '@mtl/run-parts/internal';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { modelFlops } from '@mtl/trainer';
 import { modelFlopsText } from '@mtl/trainer/internal';
-import { once } from '../once.js';
-import { contentsOfFlags, type FileContents, tokenizerFiles } from '../records/contents-of-flags.js';
+import { contentsOfFlags, type FileContents, tokenizerFiles } from '../data-changes/contents-of-flags.js';
 import {
   changedFiles,
   dataChanges,
   noteOfUnknownData,
   notesOfDataChanges,
   startOfCheckpoint,
-} from '../records/data-changes.js';
-import { RunLog } from '../records/run-log.js';
+} from '../data-changes/data-changes.js';
+import { once } from '../once.js';
+import { descriptionOfRun } from '../parts/models/description-of-run.js';
+import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
+import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import type { DataOfRun } from './data-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
-import { PlanComparison } from './plan-comparison.js';
 import { flagsWithSchedule } from './resumed-configuration.js';
+import { RunLog } from './run-log.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
 /** Who is told of a run, on this rank. */
@@ -102,7 +97,7 @@ export async function beginReports(
       log?.fail(error, { iteration });
       throw error;
     });
-    return { log, reporters: run.plan === undefined ? reporters : withPlan(reporters, run) };
+    return { log, reporters: run.openComparison === undefined ? reporters : withComparison(reporters, run) };
   });
   return { ...begun, threads };
 }
@@ -131,14 +126,14 @@ function notesOfData(
 }
 
 /** Returns the reporters, and one that compares the steps with the plan of the run. */
-function withPlan(
+function withComparison(
   reporters: TrainingReporters,
-  { plan, processes: { groups } }: OpenedRun,
+  { openComparison, processes: { groups } }: OpenedRun,
 ): TrainingReporters {
   const write = (text: string): void => {
     for (const reporter of reporters.all) reporter.message?.(text);
   };
-  const comparison = new PlanComparison({ plan: plan!, groups, write });
+  const comparison = openComparison!({ groups, write });
   return { ...reporters, all: [...reporters.all, comparison], comparison };
 }
 

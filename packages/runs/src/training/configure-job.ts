@@ -1,15 +1,11 @@
 import { broadcastJson } from '@mtl/comm/internal';
 import { type ParsedFlags, type PretrainingConfiguration, validateConfiguration } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
-import {
-  type JoinedProcesses,
-  joinProcesses,
-  loadModelBlocks,
-  type OpenedConversations,
-  openConversations,
-} from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
+import { type OpenedConversations, openConversations } from '../parts/conversations/open-conversations.js';
+import { loadModelBlocks } from '../parts/models/load-model-blocks.js';
+import { type JoinedProcesses, joinProcesses } from '../parts/ranks/join-processes.js';
 import { refuseOtherRuns } from '../save-directory.js';
+import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
 /** Joins the processes that the environment describes, over what the flags ask for. */

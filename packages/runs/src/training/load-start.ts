@@ -3,11 +3,12 @@ import type { PretrainingConfiguration, SavedConfiguration } from '@mtl/configur
 import type { HuggingFaceOrigin } from '@mtl/formats';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { microBatchesOf, recipeOf } from '@mtl/run-parts/internal';
-import { loadTraining } from '@mtl/saved-models/internal';
+import type { RunStart } from '@mtl/run-records';
 import type { TrainingProgress } from '@mtl/trainer';
-import { dataChanges, startOfCheckpoint } from '../records/data-changes.js';
-import type { RunStart } from '../records/run-record.js';
+import { dataChanges, startOfCheckpoint } from '../data-changes/data-changes.js';
+import { microBatchesOf } from '../parts/data/training-data.js';
+import { recipeOf } from '../parts/models/recipe-of.js';
+import { loadTraining } from '../saved/checkpoints/load-training.js';
 import type { OpenedRun } from './open-run.js';
 import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
 

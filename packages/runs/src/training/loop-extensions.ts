@@ -6,8 +6,6 @@ import { documentsOfSamples, shareOfSampler } from '@mtl/data/internal';
 import { memoryStatistics, Tensor } from '@mtl/kernels';
 import { type NumberedBatch, wholeBatch } from '@mtl/layout';
 import type { GroupsByRole } from '@mtl/optimizer';
-import type { PartOfRun, TrainingProcesses } from '@mtl/run-parts';
-import { layersWithExperts } from '@mtl/run-parts/internal';
 import {
   DeviceClock,
   ExpertBalance,
@@ -19,6 +17,9 @@ import {
   type SpikeGuardOptions,
 } from '@mtl/trainer';
 import { nameOfTotal, Ranks } from '@mtl/trainer/internal';
+import { layersWithExperts } from '../parts/models/gpt-recipe.js';
+import type { PartOfRun } from '../parts/models/part-of-run.js';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /** The times at which ranks tell what they compute, and are compared. Default: as in every run. */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { metricsPath } from '@mtl/run-records';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { metricsPath } from '../records/metrics-records.js';
 import { type OpenMetricsFilesOptions, openMetricsFiles } from './training-reporters.js';
 
 let directory: string;

@@ -2,22 +2,18 @@ import type { World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { scheduleOfStep } from '@mtl/configuration/internal';
 import type { TransformerConfiguration } from '@mtl/models';
-import type { RunPlan } from '@mtl/planning';
-import { TrainingProcesses } from '@mtl/run-parts';
-import {
-  checkSaveForHuggingFace,
-  type HuggingFaceModel,
-  type Job,
-  type OpenedConversations,
-  openDeviceOfRank,
-  openHuggingFace,
-  setThreadsOfRank,
-} from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { refuseAfterStopSignal } from '@mtl/trainer/internal';
+import type { OpenedConversations } from '../parts/conversations/open-conversations.js';
+import { checkSaveForHuggingFace } from '../parts/models/hugging-face-targets.js';
+import type { HuggingFaceModel } from '../parts/models/model-recipe.js';
+import { openHuggingFace } from '../parts/models/training-model.js';
+import { type Job, openDeviceOfRank } from '../parts/ranks/join-processes.js';
+import { TrainingProcesses } from '../parts/ranks/training-processes.js';
+import { setThreadsOfRank } from '../parts/threads/threads-of-run.js';
 import { SaveDirectory } from '../save-directory.js';
 import type { RankWatchTimes } from './loop-extensions.js';
-import { planToCompare } from './plan-comparison.js';
+import { type OpenComparison, planningFor, type RunPlanning } from './run-planning.js';
 
 export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
@@ -42,6 +38,10 @@ export interface OpenTrainingOptions {
   readonly conversations?: OpenedConversations | undefined;
   /** Extensions of the training loop next to the run's own, the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
+  /**
+   * Estimates the run: `planning` of @mtl/planning. Default: none, and flags that ask it are refused.
+   */
+  readonly planning?: RunPlanning | undefined;
   /** The times at which ranks are compared to find slow ones: more often in tests. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
@@ -55,8 +55,8 @@ export interface OpenedRun extends OpenTrainingOptions {
   readonly processes: TrainingProcesses;
   /** The directory of --save, owned where it was there. */
   readonly saveDirectory: SaveDirectory;
-  /** The plan that --compare-with-plan compares the steps with, on rank 0. */
-  readonly plan: RunPlan | undefined;
+  /** Opens the comparison of --compare-with-plan, on rank 0. */
+  readonly openComparison: OpenComparison | undefined;
   /** The model that --load-hf names. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** Writes a line, on rank 0. */
@@ -87,9 +87,21 @@ export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> 
     await saveDirectory.ownExisting();
     setThreadsOfRank(parallel.threads, { localSize: local.size });
     const isCompared = configuration.logging.comparesWithPlan && processes.isFirst;
-    const plan = isCompared ? await planToCompare(configuration, process.env) : undefined;
+    const openComparison = isCompared
+      ? await planningFor('--compare-with-plan', options.planning).planToCompare(configuration, process.env)
+      : undefined;
     const huggingFace = await openHuggingFace(configuration);
-    return { ...options, stream, local, job, processes, saveDirectory, plan, huggingFace, onMessage };
+    return {
+      ...options,
+      stream,
+      local,
+      job,
+      processes,
+      saveDirectory,
+      openComparison,
+      huggingFace,
+      onMessage,
+    };
   } catch (error) {
     await saveDirectory.release();
     throw error;

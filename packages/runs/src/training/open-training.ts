@@ -16,27 +16,26 @@ import type { HuggingFaceOrigin } from '@mtl/formats';
 import { isCopySpreadOverShares, type NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
-import { optimizerOfRun, type PartOfRun, partOfRun } from '@mtl/run-parts';
-import {
-  exportsOfRun,
-  jobOption,
-  localOption,
-  type ModelSample,
-  recipeOf,
-  type StageBatches,
-  trainingModel,
-  worldOption,
-} from '@mtl/run-parts/internal';
-import { exportedTokenizerFiles, exportedTokenizerNotice, savedWeights } from '@mtl/saved-models/internal';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { type Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
-import type { RunLog } from '../records/run-log.js';
+import { exportsOfRun } from '../parts/models/hugging-face-targets.js';
+import { optimizerOfRun, type PartOfRun, partOfRun } from '../parts/models/part-of-run.js';
+import { recipeOf } from '../parts/models/recipe-of.js';
+import type { StageBatches } from '../parts/models/stage-batches.js';
+import { trainingModel } from '../parts/models/training-model.js';
+import { jobOption, localOption, worldOption } from '../parts/ranks/option-checks.js';
+import type { ModelSample } from '../parts/samples/sample-continuation.js';
+import { savedWeights } from '../saved/checkpoints/saved-weights.js';
+import { exportedTokenizerNotice } from '../saved/tokenizers/exported-tokenizer-notice.js';
+import { exportedTokenizerFiles } from '../saved/tokenizers/hugging-face-tokenizers.js';
 import { type BegunReports, beginReports } from './begin-reports.js';
 import { batchesOfRun, closeDatasets, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
 import { loadStart, type StartOfRun } from './load-start.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
+import type { RunLog } from './run-log.js';
+import { planningOption } from './run-planning.js';
 import { timeMatmulsOfRun } from './time-matmuls.js';
 import { trainerOfRun } from './trainer-of-run.js';
 import { Training } from './training.js';
@@ -72,6 +71,7 @@ const checks: OptionChecks<OpenTrainingOptions> = {
   commandLine: textOption,
   conversations: objectOption('conversations that were read'),
   extensions: extensionsOption,
+  planning: planningOption,
   rankWatchTimes: groupOption(
     { leastIntervalMs: numberOption, leastReportMs: numberOption },
     { of: 'the watch of ranks' },
@@ -241,13 +241,13 @@ function evaluationOf(
  * @throws those of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
 export async function modelOfRun(
-  { configuration, huggingFace, processes, onMessage }: OpenedRun,
+  { configuration, huggingFace, processes, planning, onMessage }: OpenedRun,
   { data: { tokenizer } }: { readonly data: { readonly tokenizer: Pick<Tokenizer, 'vocabularySize'> } },
 ): Promise<TransformerConfiguration> {
   const model = trainingModel(configuration, { tokenizer, huggingFace });
   if (configuration.checkpoint.saveHuggingFace !== undefined)
     checkHuggingFaceArchitecture({ kind: configuration.kind, model });
-  await timeMatmulsOfRun(configuration, { model, processes, onMessage, variables: process.env });
+  await timeMatmulsOfRun(configuration, { model, processes, planning, onMessage, variables: process.env });
   return model;
 }
 

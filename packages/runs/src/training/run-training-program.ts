@@ -20,13 +20,13 @@ import {
   textOption,
   wordsOption,
 } from '@mtl/errors/options';
-import { explainOutOfMemory, printDryRun } from '@mtl/planning/internal';
-import type { JoinedProcesses } from '@mtl/run-parts/internal';
 import { endWithoutOutput } from '../end-without-output.js';
+import type { JoinedProcesses } from '../parts/ranks/join-processes.js';
 import { chooseSaveDirectory } from '../save-directory.js';
 import { configureJob, isFirst, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { type OpenedRun, openRun } from './open-run.js';
 import { type Pretraining, trainingOfRun } from './open-training.js';
+import { planningFor, planningOption, type RunPlanning } from './run-planning.js';
 
 export interface RunTrainingProgramOptions {
   /** The model that the program trains. */
@@ -39,6 +39,8 @@ export interface RunTrainingProgramOptions {
   readonly argv: readonly string[];
   /** Values where no flag, file, checkpoint or preset gives one. */
   readonly defaults?: Flags | undefined;
+  /** Estimates runs: `planning` of @mtl/planning. Default: none, and flags that ask it are refused. */
+  readonly planning?: RunPlanning | undefined;
   /** Called with the flags of the command line before anything is opened: what it throws refuses them. */
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
@@ -49,6 +51,7 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   description: required(textOption),
   argv: required(wordsOption),
   defaults: flagValuesOption,
+  planning: planningOption,
   checkFlags: functionOption,
 };
 
@@ -69,7 +72,7 @@ export async function runTrainingProgram(
 ): Promise<void> {
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
-  const { argv, model, program, description, defaults = {} } = options;
+  const { argv, model, program, description, planning, defaults = {} } = options;
   // while a training runs it saves first; before that there is nothing to save
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
@@ -81,11 +84,12 @@ export async function runTrainingProgram(
     options.checkFlags?.(flags);
     if (flags.values['dry-run'] === true) {
       const numProcesses = flags.values['num-processes'];
-      await printDryRun({ flags, numProcesses, variables: process.env, print: console.log });
+      const of = { flags, numProcesses, variables: process.env, print: console.log };
+      await planningFor('--dry-run', planning).printDryRun(of);
       return;
     }
     const commandLine = [program, ...argv.map(shellWord)].join(' ');
-    await trainInJob(flags, { commandLine, body });
+    await trainInJob(flags, { commandLine, body, planning });
   } catch (error) {
     console.error(formatError(error, { debug: argv.includes('--debug') }));
     process.exit(exitCodeOf(error));
@@ -107,11 +111,12 @@ async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> 
 interface ProgramOfJob {
   readonly commandLine: string;
   readonly body: TrainingProgramBody;
+  readonly planning: RunPlanning | undefined;
 }
 
 async function train(
   flags: ParsedFlags,
-  { joined, commandLine, body }: ProgramOfJob & { readonly joined: JoinedProcesses },
+  { joined, commandLine, body, planning }: ProgramOfJob & { readonly joined: JoinedProcesses },
 ): Promise<void> {
   const { world } = joined;
   const named = chooseSaveDirectory({
@@ -134,7 +139,8 @@ async function train(
   if (world !== undefined) say(`  ranks communicate over ${world.group.engine}`);
   const corpusDirectory = join('.cache', 'mtl');
   try {
-    const run = await openRun({ configuration, corpusDirectory, commandLine, conversations, ...joined });
+    const opening = { configuration, corpusDirectory, commandLine, conversations, planning };
+    const run = await openRun({ ...opening, ...joined });
     try {
       await body(run);
     } finally {
@@ -143,7 +149,8 @@ async function train(
   } catch (error) {
     const rank = world?.rank ?? 0;
     const samples = conversations?.samples;
-    throw await explainOutOfMemory(error, { resolved: flags, configuration, conversations: samples, rank });
+    const failed = { resolved: flags, configuration, conversations: samples, rank };
+    throw planning === undefined ? error : await planning.explainOutOfMemory(error, failed);
   }
 }
 

@@ -1,5 +1,5 @@
-import type { TrainingProcesses } from '@mtl/run-parts';
 import { Ranks, rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/trainer/internal';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
  * Returns the signal that has asked any rank to stop, on all ranks, which keep it; undefined where none has.

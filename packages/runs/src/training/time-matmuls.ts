@@ -3,25 +3,24 @@ import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { distinctRanks, meshOfRun } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { resetPeakMemory } from '@mtl/kernels';
 import {
   cudaStreams,
-  MatmulCalls,
   type MatmulChoices,
-  observeOperations,
   openCuda,
   timeMatmuls,
   useMatmulChoices,
 } from '@mtl/kernels/internal';
 import type { TransformerConfiguration } from '@mtl/models';
-import { type DryRunListener, dryRunRank, enoughMicroBatches, metaRun } from '@mtl/planning/internal';
-import type { TrainingProcesses } from '@mtl/run-parts';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
+import { planningFor, type RunPlanning } from './run-planning.js';
 
 interface TimeMatmulsOptions {
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
+  /** Tells the matmuls of the run. */
+  readonly planning: RunPlanning | undefined;
   readonly onMessage: (text: string) => void;
   /** The environment, which may name the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
@@ -62,11 +61,17 @@ function checkSame(own: MatmulPlatform, processes: TrainingProcesses): void {
 
 async function choose(
   configuration: PretrainingConfiguration,
-  { model, platform, onMessage, variables }: TimeMatmulsOptions & { readonly platform: MatmulPlatform },
+  {
+    model,
+    platform,
+    planning,
+    onMessage,
+    variables,
+  }: TimeMatmulsOptions & { readonly platform: MatmulPlatform },
 ): Promise<MatmulChoices> {
   const file = new MatmulChoiceFile(platform, { variables });
   const known = file.read();
-  const calls = await matmulsOfRun(configuration, model);
+  const calls = await planningFor('--time-matmuls', planning).matmulsOfRun(configuration, model);
   const timed = timeMatmuls(calls, { known });
   resetPeakMemory('cuda');
   const numNew = Object.keys(timed).length - Object.keys(known).length;
@@ -77,28 +82,6 @@ async function choose(
       : `algorithms of matmuls: ${numNew} chosen by time, kept in ${file.path}`,
   );
   return choices;
-}
-
-/** Keeps the matmuls of the steps of a dry run. */
-export function listenerFor(calls: MatmulCalls): DryRunListener {
-  return {
-    beginStep: () => {},
-    endStep: () => {},
-    span: (_, body) => observeOperations(calls.observe, body),
-  };
-}
-
-/** Returns the matmuls of a step of every kind of rank. */
-async function matmulsOfRun(
-  configuration: PretrainingConfiguration,
-  model: TransformerConfiguration,
-): Promise<MatmulCalls> {
-  const calls = new MatmulCalls();
-  const listener = listenerFor(calls);
-  const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
-  for (const rank of distinctRanks(meshOfRun(configuration.parallel)))
-    await dryRunRank(run, { rank, model, listener });
-  return calls;
 }
 
 interface Line {

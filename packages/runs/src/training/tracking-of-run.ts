@@ -1,11 +1,11 @@
 import { basename, resolve } from 'node:path';
 import { serviceUrl, type TrackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
+import { metricsPath } from '@mtl/run-records';
 import { type TrackingSettings, TrackingSink, type WandbSettings } from '@mtl/tracking';
 import { proxiesOf, trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
-import { metricsPath } from '../records/metrics-records.js';
-import type { RunLog } from '../records/run-log.js';
+import type { RunLog } from './run-log.js';
 
 /** The tracking services of a run, by its flags and the environment. */
 interface TrackingOfRun {

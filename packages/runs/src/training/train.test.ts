@@ -2,10 +2,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
+import { readRun } from '@mtl/run-records';
 import type { TrainerExtension } from '@mtl/trainer';
 import { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
 import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
-import { readRun } from '../records/read-run.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { type TrainOptions, train } from './train.js';
 

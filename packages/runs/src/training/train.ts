@@ -3,12 +3,13 @@ import { flagsOfOptions, type RunOptions } from '@mtl/configuration';
 import { inWordsOfOptions, ofRun, runOptionChecks } from '@mtl/configuration/internal';
 import { checkOptions, functionOption, type OptionChecks } from '@mtl/errors/options';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
-import { blocksOfProgram } from '@mtl/run-parts/internal';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
 import { refuseAfterStopSignal } from '@mtl/trainer/internal';
 import { extensionsOption, streamOption } from '../option-checks.js';
+import { blocksOfProgram } from '../parts/models/load-model-blocks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
+import { planningOption, type RunPlanning } from './run-planning.js';
 
 /** Options of a training run by topic, and where it is told of. */
 export type TrainOptions = RunOptions & {
@@ -16,6 +17,10 @@ export type TrainOptions = RunOptions & {
   readonly blocks?: ModelBlocks | undefined;
   /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
   readonly stream?: ConsoleStream | undefined;
+  /**
+   * Estimates the run: `planning` of @mtl/planning. Default: none, and options that ask it are refused.
+   */
+  readonly planning?: RunPlanning | undefined;
   /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
 };
@@ -24,6 +29,7 @@ const checks: OptionChecks<TrainOptions> = {
   ...runOptionChecks,
   blocks: functionOption,
   stream: streamOption,
+  planning: planningOption,
   extensions: extensionsOption,
 };
 
@@ -57,14 +63,14 @@ export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
   // before others are waited for
   refuseAfterStopSignal();
-  const { stream = silence, extensions, blocks, ...options } = all;
+  const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
   const joined = await joinJob(flags, (text) => void stream.write(`${text}\n`));
   try {
     const configured = await configureJob(await withFlagsOfLoad(flags, joined), joined);
     const corpusDirectory = join('.cache', 'mtl');
     const { startedAt: _, ...processes } = joined;
-    const told = { stream, extensions, closesWorld: true };
+    const told = { stream, extensions, planning, closesWorld: true };
     return await openTraining({ ...configured, ...processes, ...told, corpusDirectory });
   } catch (error) {
     // the other processes end with this error instead of waiting for this one

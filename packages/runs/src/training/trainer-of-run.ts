@@ -1,10 +1,11 @@
 import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { StepListener } from '@mtl/pipeline';
-import type { PartOfRun } from '@mtl/run-parts';
-import { flopsShapeOf, type NewTrainerOptions, newTrainer, recipeOf } from '@mtl/run-parts/internal';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
+import type { PartOfRun } from '../parts/models/part-of-run.js';
+import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
+import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import { type DataOfRun, trainingSamplerOf } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';

@@ -1,23 +1,18 @@
 import { SingleProcessGroup, type TakenTrace, type TraceEntry, type World } from '@mtl/comm';
-import { resetPeakMemory, trimMemory } from '@mtl/kernels';
 import { type RecordedActivity, type StepListener, StepProfiler } from '@mtl/pipeline';
-import {
-  formatStepProfile,
-  measureRoofline,
-  OperationProfile,
-  type StepProfile,
-} from '@mtl/planning/internal';
 import { waitedSeconds } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
 
 /**
  * Returns the recorder of the steps that --profile-steps names: a trace of all ranks, and the operations of
- * each rank. None without the flag. On CPUs the first rank is told where the time went. All ranks call it.
+ * each rank. None without the flag. On CPUs the first rank is told where the time went, by the run's planner.
+ * All ranks call it.
  */
 export function trainingProfiler({
   configuration: { logging, parallel },
   world,
   processes,
+  planning,
   onMessage,
 }: OpenedRun): StepListener | undefined {
   const { profile } = logging;
@@ -29,22 +24,17 @@ export function trainingProfiler({
     takeOperations: () => operationsOf(world),
   });
   if (parallel.device !== 'cpu') return trace;
-  const operations = new OperationProfile({
+  if (planning === undefined) {
+    onMessage('--profile-steps: operations are not told of, which `planning` of @mtl/planning does');
+    return trace;
+  }
+  const operations = planning.profileOperations({
     ...profile,
     waitedSeconds: () => waitedSeconds(processes.groups),
     // measured by all ranks at once, which share the processor and its memory
-    onProfile: (steps) => onMessage(describe(steps)),
+    onMessage,
   });
   return new BothListeners(operations, trace);
-}
-
-function describe(steps: StepProfile): string {
-  const computed = steps.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
-  const roofline = measureRoofline(new Set(computed));
-  // its tensors are none of the run's, whose steps reach their own peak again
-  trimMemory('cpu');
-  resetPeakMemory('cpu');
-  return formatStepProfile(steps, roofline);
 }
 
 /** Tells two listeners; the spans of the second one hold those of the first. */

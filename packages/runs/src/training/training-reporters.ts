@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { presetsOf } from '@mtl/configuration/internal';
-import { isSamePlace } from '@mtl/saved-models/internal';
+import { metricsPath, risingValidation } from '@mtl/run-records';
 import { TensorboardWriter } from '@mtl/tracking';
 import {
   ConsoleReporter,
@@ -16,9 +16,9 @@ import {
   TrainingSummary,
 } from '@mtl/trainer';
 import { closeAfterError, closeAll } from '../close-all.js';
-import { metricsPath, risingValidation } from '../records/metrics-records.js';
-import type { RunLog } from '../records/run-log.js';
-import type { PlanComparison } from './plan-comparison.js';
+import { isSamePlace } from '../saved/checkpoints/checkpoint-places.js';
+import type { RunLog } from './run-log.js';
+import type { StepComparison } from './run-planning.js';
 import { openTracking } from './tracking-of-run.js';
 
 /** Who is told of a run, on this rank: the first one of its ranks has any. */
@@ -32,7 +32,7 @@ export interface RunReporters {
 export interface TrainingReporters extends RunReporters {
   readonly summary: TrainingSummary;
   /** With --compare-with-plan. */
-  readonly comparison?: PlanComparison | undefined;
+  readonly comparison?: StepComparison | undefined;
 }
 
 interface OpenReportersOptions {

@@ -5,8 +5,6 @@ import { UsageError } from '@mtl/errors';
 import { checkOptions, type OptionChecks } from '@mtl/errors/options';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import type { TrainingProcesses } from '@mtl/run-parts';
-import type { ModelChunk, ModelPart, ModelSample, ThreadChoice } from '@mtl/run-parts/internal';
 import type { Tokenizer } from '@mtl/tokenizers';
 import {
   type RunOutcome,
@@ -22,8 +20,12 @@ import {
 import { rememberStopSignal, resultOf, StopSignals, trainingSteps } from '@mtl/trainer/internal';
 import { closeAll } from '../close-all.js';
 import { reportersOption } from '../option-checks.js';
-import type { RunLog } from '../records/run-log.js';
+import type { ModelChunk, ModelPart } from '../parts/models/model-part.js';
+import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
+import type { ModelSample } from '../parts/samples/sample-continuation.js';
+import type { ThreadChoice } from '../parts/threads/threads-of-run.js';
 import { continuedRun, type SaveDirectory } from '../save-directory.js';
+import type { RunLog } from './run-log.js';
 import type { RunReporters } from './training-reporters.js';
 
 /** When a run saves, and what each checkpoint says of it. */

@@ -15,8 +15,8 @@ import {
   type Stages,
 } from '@mtl/models';
 import type { Stage } from '@mtl/pipeline';
-import { expertLosses } from '@mtl/run-parts/internal';
 import type { LossKind } from '@mtl/trainer';
+import { expertLosses } from '../../src/parts/models/gpt-recipe.js';
 
 // S sequence, B micro-batch.
 const lengthOfGpt = 16;

@@ -5,10 +5,10 @@ import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
 import { memoryStatistics, resetPeakMemory } from '@mtl/kernels';
 import { type GptModelConfiguration, GptStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
-import { TrainingProcesses } from '@mtl/run-parts';
-import { savedWeights } from '@mtl/saved-models/internal';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 import { Ranks } from '@mtl/trainer/internal';
+import { TrainingProcesses } from '../../src/parts/ranks/training-processes.js';
+import { savedWeights } from '../../src/saved/checkpoints/saved-weights.js';
 
 export interface MoveCheckpointsArgument {
   readonly tensorParallelSize: number;

@@ -4,9 +4,11 @@ import { flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/con
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { loadModelBlocks, openConversations, recipeOf } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
 import { openTraining, type Pretraining } from '../../src/index.js';
+import { openConversations } from '../../src/parts/conversations/open-conversations.js';
+import { loadModelBlocks } from '../../src/parts/models/load-model-blocks.js';
+import { recipeOf } from '../../src/parts/models/recipe-of.js';
+import { readLoadedFlags } from '../../src/saved/read-loaded-flags.js';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { World } from '@mtl/comm';
-import { TrainingProcesses } from '@mtl/run-parts';
+import { TrainingProcesses } from '../../src/parts/ranks/training-processes.js';
 
 export interface WaitForOthersArgument {
   /** The time for which rank 0 prepares. */

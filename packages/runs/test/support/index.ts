@@ -1,9 +1,15 @@
-// Helpers that tests of the programs share with those of this package: @mtl/runs/testing within the
-// repository, not published.
+// Helpers that tests of the programs and of planning share with those of this package: @mtl/runs/testing
+// within the repository, not published.
 
 export { mergeOptions } from '@mtl/configuration/testing/merge-options';
 export { checkpointBytes } from './checkpoint-bytes.js';
 export { preparedCorpus } from './prepared-corpus.js';
+export { preparedSentences } from './prepared-sentences.js';
+export { processTestMs, runProcesses } from './run-processes.js';
 export { smallSentences } from './small-sentences.js';
+export { SmallTasks } from './small-tasks.js';
+export { stepsOf } from './task-steps.js';
+export { TrainingRuns, tolerances } from './training-runs.js';
 export { withoutFlags } from './without-flags.js';
 export { prepareCorpus, prepareSentences } from './words-for-programs.js';
+export { writeModelOf } from './write-model-of.js';

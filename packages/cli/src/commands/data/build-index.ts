@@ -14,8 +14,7 @@ import {
 } from '@mtl/configuration/internal';
 import { splitNames } from '@mtl/data/internal';
 import { ConfigurationError, listedNames } from '@mtl/errors';
-import { openTrainingData } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
+import { openTrainingData, readLoadedFlags } from '@mtl/runs/internal';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 

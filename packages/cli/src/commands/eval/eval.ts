@@ -2,7 +2,7 @@ import { BadLines } from '@mtl/data';
 import { corpusFileNames, splitNames } from '@mtl/data/internal';
 import { ConfigurationError } from '@mtl/errors';
 import { type Perplexity, perplexity } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/saved-models';
+import type { LoadedGpt } from '@mtl/runs';
 import type { Command } from 'commander';
 import type { MissingWord } from '../../command-line/command-line-error.js';
 import { inWordsOfFlags, skipBadLinesOption, warnOfBadLines } from '../../command-line/corpus-reading.js';

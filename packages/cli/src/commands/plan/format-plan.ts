@@ -1,7 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { layoutText, scheduleOfStep, switchesThatSave } from '@mtl/configuration/internal';
+import type { Profile, StepBreakdown } from '@mtl/cost-model';
 import { axisFacts, communicationParts } from '@mtl/layout';
-import type { Profile, StepBreakdown } from '@mtl/planner';
 import type { PlannedRanks, RunPlan } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
 import { formatBytes, formatDuration } from '@mtl/trainer/internal';

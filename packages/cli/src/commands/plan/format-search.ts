@@ -1,5 +1,5 @@
 import { searchedSettings } from '@mtl/configuration/internal';
-import type { Profile, StepBreakdown } from '@mtl/planner';
+import type { Profile, StepBreakdown } from '@mtl/cost-model';
 import type { FoundLayout, LayoutSearch } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
 import { shellWord } from '@mtl/runs/internal';

@@ -9,14 +9,13 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { checkRequiredFlags, FlagReader, foldNotices, withLoadedFlags } from '@mtl/configuration/internal';
+import { openProfile, type Profile } from '@mtl/cost-model';
+import { isProfileKnown, profileNames } from '@mtl/cost-model/internal';
 import { ConfigurationError, changedError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
-import { openProfile, type Profile } from '@mtl/planner';
-import { isProfileKnown, profileNames } from '@mtl/planner/internal';
 import { type FoundLayout, planRun, type RunPlan, type SearchProgress, searchLayouts } from '@mtl/planning';
 import { withDeviceOfProfile } from '@mtl/planning/internal';
-import { loadModelBlocks } from '@mtl/run-parts/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
+import { loadModelBlocks, readLoadedFlags } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { refuseOwnOptions } from '../../command-line/command-line-error.js';
 import { newCommand } from '../../command-line/new-command.js';

@@ -9,8 +9,9 @@ import {
 } from '@mtl/configuration';
 import { IndexedDataset } from '@mtl/data';
 import type { TokenBatch } from '@mtl/layout';
-import { openTrainingData } from '@mtl/run-parts/internal';
-import { type MetricsRecord, openTraining, type RunRecord, readRun } from '@mtl/runs';
+import { type MetricsRecord, type RunRecord, readRun } from '@mtl/run-records';
+import { openTraining } from '@mtl/runs';
+import { openTrainingData } from '@mtl/runs/internal';
 import { optimizerTensors, weightTensors } from '@mtl/trainer';
 
 /** Files of a folder that a version wrote (see docs/compatibility.md). */

@@ -10,10 +10,10 @@ import {
   searchedAxes,
   searchedSettings,
 } from '@mtl/configuration/internal';
+import type { Profile, Recomputation } from '@mtl/cost-model';
 import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
 import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
-import type { Profile, Recomputation } from '@mtl/planner';
 
 /** A way in which the processes of a run share its work; `context` is there where sequences are divided. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {

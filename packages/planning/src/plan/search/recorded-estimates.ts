@@ -6,18 +6,18 @@ import {
   scheduleOfStep,
   searchedSettings,
 } from '@mtl/configuration/internal';
-import { type MeshView, reductionAxes } from '@mtl/layout';
-import { hasExperts } from '@mtl/models/internal';
-import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
-import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import {
   type CollectiveOperation,
   estimateSeconds,
   type LayoutEstimate,
   type Profile,
   type RankGroup,
-} from '@mtl/planner';
-import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/planner/internal';
+} from '@mtl/cost-model';
+import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/cost-model/internal';
+import { type MeshView, reductionAxes } from '@mtl/layout';
+import { hasExperts } from '@mtl/models/internal';
+import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
+import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {

@@ -7,10 +7,10 @@ import {
   undivided,
   withoutExperts,
 } from '@mtl/configuration/internal';
+import type { Profile, RecordedMessage } from '@mtl/cost-model';
+import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
 import { isFirstOfStage } from '@mtl/layout';
-import type { Profile, RecordedMessage } from '@mtl/planner';
-import { operationsSeconds, passSeconds } from '@mtl/planner/internal';
-import { recipeOf } from '@mtl/run-parts/internal';
+import { recipeOf } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
 /** Time and memory of a part of the model on one rank. */

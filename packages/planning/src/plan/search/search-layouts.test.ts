@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { configure, flagsOfOptions, type RunOptions, validateConfiguration } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { loadProfile } from '@mtl/planner';
+import { loadProfile } from '@mtl/cost-model';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { describe, expect, it } from 'vitest';
 import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';

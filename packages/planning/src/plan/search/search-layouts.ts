@@ -9,6 +9,8 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { numProcessesOption, parsedFlagsOption, searchedSettings } from '@mtl/configuration/internal';
+import { type LayoutEstimate, ListedEstimates, listedProfile, type Profile } from '@mtl/cost-model';
+import { profileOfRun } from '@mtl/cost-model/internal';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import {
   checkOptions,
@@ -18,9 +20,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 import { storeOfStrategy } from '@mtl/optimizer';
-import { type LayoutEstimate, ListedEstimates, listedProfile, type Profile } from '@mtl/planner';
-import { profileOfRun } from '@mtl/planner/internal';
-import { readLoadedFlags } from '@mtl/saved-models/internal';
+import { readLoadedFlags } from '@mtl/runs/internal';
 import { formatBytes } from '@mtl/trainer/internal';
 import { dryRunModel } from '../../dry-run/dry-run.js';
 import { bytesOption, profileOption } from '../../option-checks.js';

@@ -1,4 +1,4 @@
-import type { LoadedGpt } from '@mtl/saved-models';
+import type { LoadedGpt } from '@mtl/runs';
 
 /** The windows through which a model looks at a long text. */
 export interface EvaluationWindows {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { DataError } from '@mtl/errors';
 import { type Perplexity, perplexity } from '@mtl/inference';
-import type { LoadedGpt } from '@mtl/saved-models';
+import type { LoadedGpt } from '@mtl/runs';
 import { requiredTokenizer } from '../../../command-line/model-flags.js';
 import { formatTable } from '../../../terminal/report-text.js';
 import { encodeText } from '../encode-text.js';

@@ -1,0 +1,195 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { openProfile } from '@mtl/cost-model';
+import { ConfigurationError } from '@mtl/errors';
+import { operationStatistics } from '@mtl/kernels';
+import { communicationAxes, communicationPart } from '@mtl/layout';
+import type { GroupsByRole } from '@mtl/optimizer';
+import type { OpenComparison, StepComparison } from '@mtl/runs';
+import { waitedSeconds } from '@mtl/runs/internal';
+import type { StepMetrics } from '@mtl/trainer';
+import { medianWithSpread } from '../calibration/measured-points.js';
+import { planRun, type RunPlan } from '../plan/plan-run.js';
+
+/**
+ * Plans the run that --compare-with-plan compares, on the calibrated profile of this machine.
+ *
+ * @throws ConfigurationError `MTL_PROFILE_NAME` where nothing was calibrated; `MTL_CALIBRATE_DEVICE` for a
+ *   run on GPUs, whose operations the host only starts
+ */
+export async function planToCompare(
+  configuration: PretrainingConfiguration,
+  variables: Readonly<Record<string, string | undefined>>,
+): Promise<OpenComparison> {
+  const { device } = configuration.parallel;
+  if (device !== 'cpu') {
+    throw new ConfigurationError('MTL_CALIBRATE_DEVICE', `--compare-with-plan on device ${device}`, {
+      expected: '--device cpu: parts of a step are timed on the host, which only starts those of a GPU',
+      remedy: 'leave --compare-with-plan out, and compare the time of a step with that of mtl plan',
+    });
+  }
+  const plan = await planRun(configuration, { profile: openProfile({ variables }) });
+  return (options) => new PlanComparison({ plan, ...options });
+}
+
+/** Steps in which memory is allocated and primitives are made. */
+const numWarmUpSteps = 4;
+/** Steps after which the comparison is printed. */
+const numSteadySteps = 10;
+/** A part that is slower by less of the step is not named. */
+const leastDifference = 0.02;
+
+/** Seconds of a step on this rank. */
+interface StepParts {
+  readonly matmuls: number;
+  readonly attention: number;
+  /** Waiting for other ranks. */
+  readonly communication: number;
+  /** Other kernels, the optimizer, and what the host does besides. */
+  readonly rest: number;
+}
+
+export interface PlanComparisonOptions {
+  readonly plan: RunPlan;
+  readonly groups: GroupsByRole;
+  readonly write: (text: string) => void;
+}
+
+/** Compares the steps of a run with its plan, and names what is slower. */
+export class PlanComparison implements StepComparison {
+  readonly #options: PlanComparisonOptions;
+  readonly #steps: StepParts[] = [];
+  #before: Totals;
+  #numSteps = 0;
+  #peakBytes = 0;
+
+  constructor(options: PlanComparisonOptions) {
+    this.#options = options;
+    this.#before = totalsOf(options.groups);
+  }
+
+  step({ stepMs, peakBytes, isLeftOut }: StepMetrics): void {
+    const now = totalsOf(this.#options.groups);
+    const [matmuls, attention, communication] = (['matmuls', 'attention', 'communication'] as const).map(
+      (part) => now[part] - this.#before[part],
+    ) as [number, number, number];
+    this.#before = now;
+    this.#peakBytes = peakBytes;
+    if (isLeftOut === true) return;
+    this.#numSteps += 1;
+    if (this.#numSteps <= numWarmUpSteps) return;
+    const rest = Math.max(0, stepMs / 1000 - matmuls - attention - communication);
+    this.#steps.push({ matmuls, attention, communication, rest });
+    if (this.#steps.length === numSteadySteps) this.#options.write(this.text());
+  }
+
+  /** Returns the comparison of all steady steps so far. */
+  text(): string {
+    if (this.#steps.length === 0) return `plan: no step after the first ${numWarmUpSteps} to compare with it`;
+    const { plan } = this.#options;
+    const measured = medianParts(this.#steps);
+    return comparisonText({
+      numSteps: this.#steps.length,
+      rows: rowsOf(measured, plan),
+      measuredBytes: this.#peakBytes,
+      plannedBytes: Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes)),
+    });
+  }
+}
+
+interface Totals {
+  readonly matmuls: number;
+  readonly attention: number;
+  readonly communication: number;
+}
+
+/** Seconds since the start of the process. */
+function totalsOf(groups: GroupsByRole): Totals {
+  let [matmuls, attention] = [0, 0];
+  for (const { name, seconds, flops } of operationStatistics()) {
+    if (name.includes('attention')) attention += seconds;
+    else if (flops > 0) matmuls += seconds;
+  }
+  return { matmuls, attention, communication: waitedSeconds(groups) };
+}
+
+function medianParts(steps: readonly StepParts[]): StepParts {
+  const of = (part: keyof StepParts): number => medianWithSpread(steps.map((step) => step[part])).median;
+  return {
+    matmuls: of('matmuls'),
+    attention: of('attention'),
+    communication: of('communication'),
+    rest: of('rest'),
+  };
+}
+
+interface ComparedPart {
+  readonly name: string;
+  readonly measured: number;
+  readonly planned: number;
+}
+
+/**
+ * Returns rows by kind of operation; of a pipeline, whose stages differ, what the first rank computes and how
+ * long it waits.
+ */
+function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
+  const { bubble } = breakdown;
+  const communication = communicationAxes.reduce((sum, axis) => sum + breakdown[communicationPart(axis)], 0);
+  if (simulation.ranks.length > 1) {
+    const waiting = communication + simulation.ranks[0]!.idle / 1000;
+    const computing = measured.matmuls + measured.attention + measured.rest;
+    return [
+      { name: 'computation', measured: computing, planned: iterationSeconds - waiting },
+      { name: 'communication and bubble', measured: measured.communication, planned: waiting },
+    ];
+  }
+  const rest = breakdown.kernels + breakdown.optimizer + breakdown.host;
+  return [
+    { name: 'matmuls', measured: measured.matmuls, planned: breakdown.matmuls },
+    { name: 'attention', measured: measured.attention, planned: breakdown.attention },
+    { name: 'other kernels and host', measured: measured.rest, planned: rest },
+    { name: 'communication', measured: measured.communication, planned: communication + bubble },
+  ].filter((row) => row.measured + row.planned > 0.001 * iterationSeconds);
+}
+
+export interface ComparisonTextOptions {
+  /** Steps that were measured. */
+  readonly numSteps: number;
+  readonly rows: readonly ComparedPart[];
+  readonly measuredBytes: number;
+  readonly plannedBytes: number;
+}
+
+/** Returns the comparison as lines of text; parts add up to the step. */
+export function comparisonText({
+  numSteps,
+  rows,
+  measuredBytes,
+  plannedBytes,
+}: ComparisonTextOptions): string {
+  const total = (of: 'measured' | 'planned'): number => rows.reduce((sum, row) => sum + row[of], 0);
+  const whole = { name: 'step', measured: total('measured'), planned: total('planned') };
+  const width = Math.max(...rows.map(({ name }) => name.length)) + 2;
+  const line = ({ name, measured, planned }: ComparedPart): string =>
+    `${name.padEnd(width)}  ${milliseconds(measured)}  planned ${milliseconds(planned)}  ${change(measured, planned)}`;
+  const slower = rows
+    .filter(({ measured, planned }) => measured - planned > leastDifference * whole.planned)
+    .sort((a, b) => b.measured - b.planned - (a.measured - a.planned))
+    .map(({ name, measured, planned }) => `${name} (+${milliseconds(measured - planned).trim()})`);
+  const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+  return [
+    `compared with the plan, medians of ${numSteps} steps:`,
+    `  ${line(whole)}`,
+    ...rows.map((row) => `    ${line({ ...row, name: row.name.padEnd(width - 2) }).replace(/ {2}$/, '')}`),
+    `  memory: at most ${mebibytes(measuredBytes)}, planned ${mebibytes(plannedBytes)}`,
+    `  slower than planned: ${slower.join(', ') || `nothing by ${100 * leastDifference} % of the step`}`,
+  ].join('\n');
+}
+
+const milliseconds = (seconds: number): string => `${(1000 * seconds).toFixed(1)} ms`.padStart(10);
+
+function change(measured: number, planned: number): string {
+  if (planned < 1e-6) return '';
+  const part = measured / planned - 1;
+  return `${part < 0 ? '' : '+'}${(100 * part).toFixed(1)} %`;
+}

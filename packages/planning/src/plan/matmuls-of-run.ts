@@ -1,0 +1,28 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
+import { distinctRanks, meshOfRun } from '@mtl/configuration/internal';
+import { MatmulCalls, observeOperations } from '@mtl/kernels/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import { enoughMicroBatches } from '../dry-run/dry-run.js';
+import { type DryRunListener, dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
+
+/** Keeps the matmuls of the steps of a dry run. */
+export function listenerFor(calls: MatmulCalls): DryRunListener {
+  return {
+    beginStep: () => {},
+    endStep: () => {},
+    span: (_, body) => observeOperations(calls.observe, body),
+  };
+}
+
+/** Returns the matmuls of a step of every kind of rank. */
+export async function matmulsOfRun(
+  configuration: PretrainingConfiguration,
+  model: TransformerConfiguration,
+): Promise<MatmulCalls> {
+  const calls = new MatmulCalls();
+  const listener = listenerFor(calls);
+  const run = metaRun(configuration, { numMicroBatches: enoughMicroBatches(configuration) });
+  for (const rank of distinctRanks(meshOfRun(configuration.parallel)))
+    await dryRunRank(run, { rank, model, listener });
+  return calls;
+}

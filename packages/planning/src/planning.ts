@@ -1,0 +1,15 @@
+import type { RunPlanning } from '@mtl/runs';
+import { planToCompare } from './comparison/plan-comparison.js';
+import { printDryRun } from './dry-run/print-dry-run.js';
+import { explainOutOfMemory } from './memory/explain-out-of-memory.js';
+import { matmulsOfRun } from './plan/matmuls-of-run.js';
+import { profileOperations } from './profile/profile-operations.js';
+
+/** Estimates training runs, for `train` and `runTrainingProgram` of @mtl/runs. */
+export const planning: RunPlanning = {
+  printDryRun,
+  explainOutOfMemory,
+  planToCompare,
+  matmulsOfRun,
+  profileOperations,
+};

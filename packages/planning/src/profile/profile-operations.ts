@@ -1,0 +1,20 @@
+import { resetPeakMemory, trimMemory } from '@mtl/kernels';
+import type { StepListener } from '@mtl/pipeline';
+import type { OperationsToProfile } from '@mtl/runs';
+import { formatStepProfile } from './format-step-profile.js';
+import { OperationProfile, type StepProfile } from './operation-profile.js';
+import { measureRoofline } from './roofline.js';
+
+/** Returns the listener that tells, once the last of some steps is over, where their time went. */
+export function profileOperations({ onMessage, ...steps }: OperationsToProfile): StepListener {
+  return new OperationProfile({ ...steps, onProfile: (profile) => onMessage(describe(profile)) });
+}
+
+function describe(profile: StepProfile): string {
+  const computed = profile.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
+  const roofline = measureRoofline(new Set(computed));
+  // its tensors are none of the run's, whose steps reach their own peak again
+  trimMemory('cpu');
+  resetPeakMemory('cpu');
+  return formatStepProfile(profile, roofline);
+}

@@ -1,0 +1,110 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ModelKind } from '@mtl/configuration';
+import { preparedCorpus, preparedSentences } from '@mtl/runs/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { architectureOptions, lineOf, type Option, outcomeOf } from './support/architecture-options.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-option-pairs-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+interface Pair {
+  readonly options: readonly [Option, Option];
+  /** True where its step runs on this machine, too, and not only dry. */
+  readonly trains: boolean;
+}
+
+/** A flag's place in the table, and its values that are tried. */
+type NumberedOptions = readonly [index: number, options: readonly Option[]];
+
+const isNumber = ({ words: [first] }: Option): boolean =>
+  first !== undefined && Number.isFinite(Number(first));
+
+/**
+ * Returns pairs of the values of two flags: of choices each with each, of numbers each with one of the other
+ * flag in turn. One of the pairs trains.
+ */
+function pairsOf([one, ofOne]: NumberedOptions, [other, ofOther]: NumberedOptions): readonly Pair[] {
+  const isInTurn = ofOne.some(isNumber) || ofOther.some(isNumber);
+  const pairs = isInTurn
+    ? Array.from({ length: Math.max(ofOne.length, ofOther.length) }, (_, index) => [
+        ofOne[index % ofOne.length]!,
+        ofOther[(index + one) % ofOther.length]!,
+      ])
+    : ofOne.flatMap((a) => ofOther.map((b) => [a, b]));
+  const trained = (one + other) % pairs.length;
+  return pairs.map((pair, index) => ({ options: pair as [Option, Option], trains: index === trained }));
+}
+
+/** Flags that no model trains with: of a BERT whose samples are longer than the positions that are tried. */
+const neverTrained: Readonly<Record<ModelKind, readonly string[]>> = {
+  gpt: [],
+  bert: ['max-position-embeddings', 'model-blocks'],
+};
+
+const written = ({ flag, words }: Option): string => [`--${flag}`, ...words].join(' ');
+
+describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %s', (kind: ModelKind) => {
+  const flags: readonly NumberedOptions[] = [...architectureOptions(kind).entries()];
+  const all = flags.flatMap((one, index) => flags.slice(index + 1).flatMap((other) => pairsOf(one, other)));
+  let data: Readonly<Record<string, string>>;
+
+  beforeAll(async () => {
+    const prepared = await (kind === 'gpt' ? preparedCorpus(directory) : preparedSentences(directory));
+    const { dataPath, tokenizerType, vocabFile } = prepared.data!;
+    data = {
+      'data-path': dataPath![0]!,
+      'tokenizer-type': tokenizerType!,
+      // long enough that tokens are masked in every batch
+      ...(vocabFile === undefined
+        ? {}
+        : { 'vocab-file': vocabFile, 'seq-length': '32', 'max-position-embeddings': '32' }),
+    };
+  });
+
+  /** Runs pairs; returns what failed, and the options that a model trained with. */
+  async function sweep(pairs: readonly Pair[]) {
+    const failures: string[] = [];
+    const trained = new Set<string>();
+    for (const { options, trains } of pairs) {
+      const outcome = await outcomeOf(lineOf(options, data), { kind, trains });
+      if (outcome === 'trains') for (const option of options) trained.add(written(option));
+      if (typeof outcome === 'object') failures.push(`${options.map(written).join(' ')}: ${outcome.failure}`);
+    }
+    return { failures, trained };
+  }
+
+  it('train, or are refused before the first step: a few', async () => {
+    expect((await sweep(all.filter((_, index) => index % 300 === 7))).failures).toEqual([]);
+  });
+
+  // a BERT has no experts
+  const itHasExperts = kind === 'gpt' ? it : undefined;
+  itHasExperts?.('train, or are refused before the first step: switches with experts', async () => {
+    const isSwitch = ({ words }: Option): boolean => words.length === 0;
+    const pairs = all
+      .filter(({ options: [a, b] }) => {
+        const [one, other] = a.flag === 'num-experts' ? [a, b] : [b, a];
+        return written(one) === '--num-experts 8' && isSwitch(other) && !other.flag.startsWith('moe');
+      })
+      .map((pair) => ({ ...pair, trains: true }));
+    const { failures, trained } = await sweep(pairs);
+    expect(failures).toEqual([]);
+    expect([...trained]).toEqual(expect.arrayContaining(['--swiglu', '--quick-geglu', '--squared-relu']));
+  });
+
+  it('train, or are refused before the first step: all', {
+    tags: ['whole'],
+    timeout: 1_800_000,
+  }, async () => {
+    const { failures, trained } = await sweep(all);
+    expect(failures).toEqual([]);
+    // a flag that no model trains with is tested by no pair
+    const flagsOfTrained = new Set([...trained].map((option) => option.split(' ')[0]));
+    const unused = flags
+      .map(([, [option]]) => option!.flag)
+      .filter((flag) => !flagsOfTrained.has(`--${flag}`));
+    expect(unused).toEqual(neverTrained[kind]);
+  });
+});

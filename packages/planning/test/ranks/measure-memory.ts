@@ -1,0 +1,74 @@
+import type { ProcessGroup, World } from '@mtl/comm';
+import { configure, type RunOptions } from '@mtl/configuration';
+import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, trimMemory } from '@mtl/kernels';
+import { openTraining, type Pretraining } from '@mtl/runs';
+import { type DryRunRank, dryRunRank, metaRun } from '../../src/dry-run/dry-run-rank.js';
+
+/** The memory that this rank took, and the counts of a dry run. */
+export interface MeasuredMemory {
+  /** The allocator's peak over a training from building the model on, in bytes. */
+  readonly peak: number;
+  /** The FLOPs of a step, as operations count them. */
+  readonly flops: number;
+  /** Bytes that the rank sent in a step, by what engines count, of each group by its scopes: `dp+ep`. */
+  readonly sentBytes: Readonly<Record<string, number>>;
+  /** The training on device meta. */
+  readonly dry: DryRunRank;
+}
+
+/** Trains one after the other, as gpt-train or bert-train does, and measures each. */
+export default (world: World, all: readonly RunOptions[]): Promise<MeasuredMemory[]> =>
+  all.reduce<Promise<MeasuredMemory[]>>(
+    async (before, options) => [...(await before), await measure(world, options)],
+    Promise.resolve([]),
+  );
+
+async function measure(world: World, options: RunOptions): Promise<MeasuredMemory> {
+  const configuration = configure(options, { worldSize: world.size });
+  const { trainIterations: numSteps } = configuration.training;
+  // the cache decides which blocks are reused
+  trimMemory('cpu');
+  const before = memoryStatistics('cpu').bytesInUse;
+  resetPeakMemory('cpu');
+  const training = await openTraining({
+    configuration,
+    corpusDirectory: 'never-used',
+    stream: { write: () => true, isTTY: false },
+    world: world.size === 1 ? undefined : world,
+    local: { rank: world.rank, size: world.size },
+  });
+  const sentBefore = sentBytesOf(training);
+  resetCountedFlops();
+  await training.run();
+  // a gather of the last update counts when it is done: the next reading of a parameter waits for it
+  for (const parameter of training.part.parameters) void parameter.data;
+  const flops = countedFlops() / numSteps;
+  const peak = memoryStatistics('cpu').peakBytes - before;
+  const sentBytes = Object.fromEntries(
+    sentBytesOf(training).map(([scopes, bytes], index) => [
+      scopes,
+      (bytes - sentBefore[index]![1]) / numSteps,
+    ]),
+  );
+  await training.close();
+  const dry = await dryRunRank(metaRun(configuration), {
+    rank: world.rank,
+    model: training.model,
+    numSteps,
+  });
+  return { peak, flops, sentBytes, dry };
+}
+
+/** By the scopes that a group serves, which a dry run tells apart: `dp+ep`. */
+function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
+  const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
+  const scopesOf = new Map<ProcessGroup, string[]>();
+  for (const [scope, group] of Object.entries({ tp, cp, sequences, ep, etp, experts, dp, edp, pp })) {
+    if (group === undefined) continue;
+    scopesOf.set(group, [...(scopesOf.get(group) ?? []), scope]);
+  }
+  return [...scopesOf].map(([group, scopes]) => [
+    scopes.join('+'),
+    Object.values(group.statistics()).reduce((sum, { sentBytes }) => sum + sentBytes, 0),
+  ]);
+}

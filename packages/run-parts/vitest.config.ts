@@ -1,3 +1,0 @@
-import { library } from '@mtl/tooling/vitest';
-
-export default library();

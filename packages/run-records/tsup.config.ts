@@ -1,0 +1,3 @@
+import { library } from '@mtl/tooling/tsup';
+
+export default library(undefined, { bundles: ['zod'] });

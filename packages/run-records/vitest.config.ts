@@ -1,0 +1,3 @@
+import { library, shared } from '@mtl/tooling/vitest';
+
+export default library(shared);

@@ -1,0 +1,249 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { IndexedDataset, IndexedDatasetWriter } from '@mtl/data';
+import { afterAll, describe, expect, it } from 'vitest';
+import { type TrainOptions, train } from '../training/train.js';
+import { contentsOfFlags } from './contents-of-flags.js';
+import { changedFiles, dataChanges } from './data-changes.js';
+import { datasetFingerprint, datasetFingerprints, taskDataFingerprint } from './fingerprints.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'mtl-changed-data-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+const pathOf = (name: string): string => join(directory, name);
+
+const tiny = {
+  preset: 'none',
+  model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 32 },
+  optimizer: { lr: 1e-3 },
+  layout: { threads: 1 },
+  logging: { noEvalSamples: true },
+} as const satisfies TrainOptions;
+
+const line = (index: number, answer = `${index} apples`): string =>
+  JSON.stringify({
+    messages: [
+      { role: 'user', content: `${index}?` },
+      { role: 'assistant', content: answer },
+    ],
+  });
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => 10 + index);
+
+/** Trains to `exitInterval` or the end; what it said. */
+async function run(options: TrainOptions, exitInterval?: number): Promise<string> {
+  const told: string[] = [];
+  const write = (text: string): boolean => told.push(text) > 0;
+  const training = { ...options.training, ...(exitInterval === undefined ? {} : { exitInterval }) };
+  await using opened = await train({ ...tiny, ...options, training, stream: { write } });
+  await opened.run();
+  return told.join('');
+}
+
+const order = 'the order of samples is no longer that of the first run';
+
+describe('conversations that changed before a resume', () => {
+  writeFileSync(
+    pathOf('chat.jinja'),
+    "{% for m in messages %}{{ m.role[0] + ':' + m.content + eos_token }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}",
+  );
+  const options = (name: string): TrainOptions => ({
+    data: {
+      trainData: [pathOf(`${name}.jsonl`)],
+      chatTemplate: pathOf('chat.jinja'),
+      tokenizerType: 'ByteLevelTokenizer',
+      seqLength: 32,
+      epochs: 2,
+    },
+    training: { microBatchSize: 1, globalBatchSize: 2, evalIters: 0 },
+    checkpoint: { save: pathOf(name), load: pathOf(name) },
+  });
+  /** Saves the lines, in order. */
+  const write = (name: string, lines: readonly string[]): void =>
+    writeFileSync(pathOf(`${name}.jsonl`), `${lines.join('\n')}\n`);
+
+  it('are named: lines in another order, and an edited answer', async () => {
+    const lines = numbers(8).map((index) => line(index));
+    write('changed', lines);
+    const unchanged = await run(options('changed'), 2);
+    const noteOf = (
+      iteration: string,
+    ): string => `  note: the data are not those of ${pathOf('changed')}/${iteration}:
+    ${pathOf('changed')}.jsonl: other content of the same size
+  ${order}`;
+    write('changed', [...lines].reverse());
+    expect(await run(options('changed'), 4)).toContain(noteOf('iter_0000002'));
+    write('changed', [line(17, '17 cherry'), ...[...lines].reverse().slice(1)]);
+    expect(await run(options('changed'), 6)).toContain(noteOf('iter_0000004'));
+    // that is the data of the run from now on
+    for (const told of [unchanged, await run(options('changed'))])
+      expect(told).not.toContain('the data are not');
+  });
+
+  it('are the cause of another length, not flags of the schedule', async () => {
+    write(
+      'twice',
+      numbers(8).map((index) => line(index)),
+    );
+    await run(options('twice'), 2);
+    write(
+      'twice',
+      numbers(16).map((index) => line(index)),
+    );
+    const error = (await run(options('twice')).catch((cause: unknown) => cause)) as Error;
+    expect(error).toMatchObject({ code: 'MTL_CHECKPOINT_SCHEDULE', exitCode: 2 });
+    const { message } = error;
+    expect(message).toContain('the data are not those that');
+    expect(message).toMatch(/twice\.jsonl: 7\d\d -> 1,4\d\d bytes/);
+    expect(message).toMatch(/ 2 is 16 steps in all, and was 8,/);
+    expect(`${message} ${(error as { remedy?: string }).remedy}`).not.toMatch(/decay-?iters/i);
+    // in time the caller says whose schedule is meant
+    const told = await run(
+      {
+        ...options('twice'),
+        checkpoint: { ...options('twice').checkpoint, overrideOptParamScheduler: true },
+      },
+      3,
+    );
+    expect(told).toContain(order);
+  });
+
+  it('may be rendered by another template', async () => {
+    write(
+      'template',
+      numbers(8).map((index) => line(index)),
+    );
+    await run(options('template'), 2);
+    const path = pathOf('chat.jinja');
+    const before = readFileSync(path, 'utf8');
+    writeFileSync(path, before.replaceAll(':', '>'));
+    const told = await run(options('template'), 3).finally(() => writeFileSync(path, before));
+    expect(told).toContain(`    --chat-template ${path}: other content\n  ${order}`);
+  });
+});
+
+it('a dataset that gained a document is named, and one that was moved is not', async () => {
+  const write = (name: string, documents: number): void => {
+    const writer = new IndexedDatasetWriter({ prefix: pathOf(name), dtype: 'uint16' });
+    for (let document = 0; document < documents; document++) {
+      writer.addSequence(Array.from({ length: 100 }, (_, index) => (document + index) % 250));
+      writer.endDocument();
+    }
+    writer.finish();
+  };
+  write('documents', 20);
+  const save = pathOf('documents-run');
+  const options = (name: string): TrainOptions => ({
+    data: { dataPath: [pathOf(name)], tokenizerType: 'ByteLevelTokenizer', seqLength: 32, split: '1,0,0' },
+    training: { microBatchSize: 1, globalBatchSize: 2, trainIters: 6, evalIters: 0 },
+    checkpoint: { save, load: save },
+  });
+  await run(options('documents'), 2);
+  write('moved', 20);
+  expect(await run(options('moved'), 3)).not.toContain('the data are not those');
+  write('moved', 21);
+  expect(await run(options('moved'), 4)).toContain(`  note: the data are not those of ${save}/iter_0000003:
+    ${pathOf('moved')}.bin: 4,000 -> 4,200 bytes
+    ${pathOf('moved')}.idx: 442 -> 462 bytes
+  ${order}`);
+  rmSync(join(save, 'run.json'));
+  expect(await run(options('moved'), 5)).toContain(`  note: ${save} has no run.json: nothing tells`);
+  using dataset = IndexedDataset.open(pathOf('moved'));
+  expect(dataset.numDocuments).toBe(21);
+});
+
+describe('fingerprints', () => {
+  const change = (path: string, place: number): void => {
+    const bytes = readFileSync(path);
+    bytes[place] = bytes[place]! ^ 1;
+    writeFileSync(path, bytes);
+  };
+  const workingDirectory = directory;
+
+  it('notice one byte of a large file of conversations', () => {
+    const path = pathOf('large.jsonl');
+    writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
+    const before = taskDataFingerprint(path, { isWhole: true });
+    // between two of the blocks that are sampled
+    change(path, 10_000);
+    const now = taskDataFingerprint(path, { isWhole: true });
+    expect(now.sampledSha256).toBe(before.sampledSha256);
+    expect(dataChanges({ datasets: [before], workingDirectory }, [now])).toEqual([
+      `${path}: other content of the same size`,
+    ]);
+    // a record of an older version tells what it knows
+    const { sha256: _, ...older } = before;
+    expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
+  });
+
+  it('notice one byte of a large file that a flag names, but read models in samples', () => {
+    const path = pathOf('tokenizer.json');
+    writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
+    mkdirSync(pathOf('model'), { recursive: true });
+    writeFileSync(pathOf('model/weights'), Buffer.alloc(2 ** 20, 'x'));
+    const resolved = {
+      'tokenizer-model': path,
+      'vocab-file': path,
+      'merge-file': path,
+      'chat-template': path,
+      'validation-data': [path, pathOf('model')],
+      'pipeline-schedule': path,
+      'load-hf': pathOf('model'),
+      'load-lora': pathOf('model'),
+    };
+    const files = Object.keys(resolved);
+    const before = { ...contentsOfFlags(resolved), resolved, flags: resolved };
+    for (const changed of [path, pathOf('model/weights')]) change(changed, 10_000);
+    const now = { ...contentsOfFlags(resolved), resolved };
+    expect(now.contents).toEqual(before.contents);
+    expect(changedFiles(files, before, now)).toEqual(
+      files
+        .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
+        .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
+    );
+    // a record of an older version tells what it knows
+    const { contentsSha256: _, ...older } = before;
+    expect(changedFiles(files, older, now)).toEqual([]);
+    change(path, 0);
+    expect(changedFiles(['vocab-file'], older, { ...contentsOfFlags(resolved), resolved })).toEqual([
+      `--vocab-file ${path}: other content`,
+    ]);
+  });
+
+  it('notice one token of small datasets, and do not read large ones whole', () => {
+    const prefix = pathOf('small');
+    writeFileSync(`${prefix}.idx`, 'an index');
+    writeFileSync(`${prefix}.bin`, Buffer.alloc(2 ** 20, 1));
+    const before = datasetFingerprints([prefix]);
+    change(`${prefix}.bin`, 10_000);
+    expect(dataChanges({ datasets: before, workingDirectory }, datasetFingerprints([prefix]))).toEqual([
+      `${prefix}: other content of the same size`,
+    ]);
+    // 300 MiB without a block on the disk
+    writeFileSync(`${prefix}.bin`, '');
+    truncateSync(`${prefix}.bin`, 300 * 2 ** 20);
+    expect(datasetFingerprints([prefix])).toEqual([datasetFingerprint(prefix)]);
+  });
+
+  it('tell which files of several changed, came, went, and moved', () => {
+    const datasets = ['a', 'b', 'c'].map((name) => {
+      writeFileSync(pathOf(name), name);
+      return taskDataFingerprint(pathOf(name), { isWhole: true });
+    });
+    const [a, b, c] = datasets as [(typeof datasets)[0], (typeof datasets)[0], (typeof datasets)[0]];
+    const before = { datasets, workingDirectory };
+    expect(dataChanges(before, [a, { ...b, path: 'elsewhere' }, c])).toEqual([]);
+    // the same path, from another working directory
+    expect(
+      dataChanges({ datasets: [{ ...a, path: 'a' }], workingDirectory }, [
+        { ...a, sha256: 'other', bytes: 5 },
+      ]),
+    ).toEqual([`${pathOf('a')}: 1 -> 5 bytes`]);
+    expect(dataChanges(before, [a, c])).toEqual([`${pathOf('b')}: no longer among the data`]);
+    expect(dataChanges({ datasets: [a, b], workingDirectory }, datasets)).toEqual([
+      `${pathOf('c')}: not among the data before`,
+    ]);
+    expect(dataChanges(before, [b, a, c])).toEqual([
+      `the files are read in another order: ${[b, a, c].map(({ path }) => path).join(', ')}`,
+    ]);
+  });
+});

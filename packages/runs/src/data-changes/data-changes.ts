@@ -1,0 +1,159 @@
+import { dirname, resolve } from 'node:path';
+import type { Checkpoint } from '@mtl/checkpoint';
+import { MtlError } from '@mtl/errors';
+import type { RunRecord, RunStart } from '@mtl/run-records';
+import { readRunRecord } from '@mtl/run-records/internal';
+import type { FileContents } from './contents-of-flags.js';
+
+type Datasets = RunStart['datasets'];
+type Dataset = Datasets[number];
+
+/** The data that a run was trained on when it saved a checkpoint, by run.json next to it. */
+type DataBefore =
+  | { readonly start: RunStart; readonly why?: undefined }
+  /** `why` it is not known. */
+  | { readonly start?: undefined; readonly why: string };
+
+/**
+ * Returns the start of a run that saved a checkpoint: the last one before it was saved. Later starts may have
+ * failed, or have gone on from another one.
+ */
+export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
+  const directory = dirname(path);
+  const { record, why } = recordOf(directory);
+  if (why !== undefined) return { why };
+  if (record === undefined) return { why: `${directory} has no run.json` };
+  const { starts } = record;
+  // clocks of hosts differ: where none is early enough, the run had one start
+  const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
+  return { start };
+}
+
+/** Returns the last start in a run folder, as `startOfCheckpoint`; neither where it has no record. */
+export function lastStartOf(directory: string): DataBefore | undefined {
+  const { record, why } = recordOf(directory);
+  if (why !== undefined) return { why };
+  return record && { start: record.starts.at(-1)! };
+}
+
+/** Returns the record in a run folder, if there is one, or why it cannot be read. */
+function recordOf(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
+  try {
+    return { record: readRunRecord(directory) };
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return { why: error.message };
+  }
+}
+
+/**
+ * Says what is different in the data of two starts of a run, file by file; empty where they have the same
+ * contents in the same order, wherever those are.
+ */
+export function dataChanges(
+  before: Pick<RunStart, 'datasets' | 'workingDirectory'>,
+  now: Datasets,
+): readonly string[] {
+  if (isSameOrder(before.datasets, now)) return [];
+  const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameOf(dataset));
+  const left = [...before.datasets];
+  /** Takes a dataset of the start before away, if one is as wanted. */
+  const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
+    const index = left.findIndex(isWanted);
+    return index < 0 ? undefined : left.splice(index, 1)[0];
+  };
+  const pairs = now
+    .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameOf(dataset))) }))
+    // another place of the same content is no change
+    .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
+  const changes = [
+    ...pairs.flatMap(({ dataset, old }) =>
+      old === undefined ? [`${nameOf(dataset)}: not among the data before`] : changeOf(old, dataset),
+    ),
+    ...left.map((old) => `${nameOf(old)}: no longer among the data`),
+  ];
+  return changes.length > 0
+    ? changes
+    : [`the files are read in another order: ${now.map(nameOf).join(', ')}`];
+}
+
+/** Names files of flags that have other contents at the same place. */
+export function changedFiles(
+  names: readonly string[],
+  before: Pick<RunStart, 'contents' | 'contentsSha256' | 'resolved' | 'flags'>,
+  now: FileContents & { readonly resolved: RunStart['flags'] },
+): readonly string[] {
+  const valuesBefore = before.resolved ?? before.flags;
+  return names.flatMap((flag) => {
+    const whole = [before.contentsSha256?.[flag], now.contentsSha256[flag]];
+    // a record of an older version has samples only
+    const [old, current] = whole.includes(undefined) ? [before.contents?.[flag], now.contents[flag]] : whole;
+    const [valueBefore, value] = [valuesBefore[flag], now.resolved[flag]].map((one) => JSON.stringify(one));
+    const isChanged = old !== undefined && current !== undefined && old !== current && valueBefore === value;
+    return isChanged ? [`--${flag} ${[now.resolved[flag]].flat().join(' ')}: other content`] : [];
+  });
+}
+
+/** Changes of what a run is trained on, and of what it is evaluated on. */
+interface DataChanges {
+  readonly training: readonly string[];
+  readonly evaluation: readonly string[];
+  /** The checkpoint, or the folder of the run, that had other data. */
+  readonly path: string;
+}
+
+/** Returns the lines that tell a user of changes of data; none where there are none. */
+export function notesOfDataChanges({ training, evaluation, path }: DataChanges): readonly string[] {
+  const all = [...training, ...evaluation];
+  if (all.length === 0) return [];
+  return [
+    `  note: the data are not those of ${path}:`,
+    ...all.map((change) => `    ${change}`),
+    ...(training.length === 0
+      ? []
+      : [
+          '  the order of samples is no longer that of the first run: some may come again, others not at all',
+        ]),
+    ...(evaluation.length === 0 ? [] : ['  results of evaluations cannot be compared with those before']),
+  ];
+}
+
+/** Returns the line for a user where nothing tells what a checkpoint was trained on. */
+export const noteOfUnknownData = (why: string, path: string): string =>
+  `  note: ${why}: nothing tells if the data are those of ${path}`;
+
+function isSameOrder(before: Datasets, now: Datasets): boolean {
+  return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
+}
+
+/** Tells if two datasets have the same content, as far as both are known; a pipe tells nothing of it. */
+function isSame(before: Dataset, now: Dataset): boolean {
+  if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
+  const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';
+  return isUnknown || before.sampledSha256 === now.sampledSha256;
+}
+
+const nameOf = (dataset: Dataset): string => ('prefix' in dataset ? dataset.prefix : dataset.path);
+
+function changeOf(before: Dataset, now: Dataset): string[] {
+  if (isSame(before, now)) return [];
+  const sizesBefore = sizesOf(before);
+  const sizes = sizesOf(now);
+  const changes = sizes.flatMap(([name, bytes], index) => {
+    const old = sizesBefore[index]?.[1];
+    return old === bytes || old === undefined ? [] : [`${name}: ${counted(old)} -> ${counted(bytes)} bytes`];
+  });
+  return changes.length > 0 ? changes : [`${nameOf(now)}: other content of the same size`];
+}
+
+/** Returns the files of a dataset with their bytes. */
+function sizesOf(dataset: Dataset): readonly (readonly [name: string, bytes: number])[] {
+  if (!('prefix' in dataset)) return [[dataset.path, dataset.bytes]];
+  const { prefix, idxBytes, binBytes } = dataset;
+  return [
+    [`${prefix}.bin`, binBytes],
+    [`${prefix}.idx`, idxBytes],
+  ];
+}
+
+const counted = (bytes: number): string => bytes.toLocaleString('en-US');

@@ -1,0 +1,143 @@
+import { createHash, type Hash } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { parseDataPath } from '@mtl/data';
+import type { DatasetRecord, TaskDataRecord } from '@mtl/run-records/internal';
+
+const blockBytes = 4096;
+const numBlocks = 64;
+
+/**
+ * The most bytes of all datasets of a run together that are read whole for their checksums: so few that
+ * reading them does not delay a start much; the first epoch reads the same bytes.
+ */
+const maxWholeBytes = 256 * 2 ** 20;
+
+interface FingerprintOptions {
+  /** Adds a checksum of all bytes. Default: false. */
+  readonly isWhole?: boolean;
+}
+
+/**
+ * Tells datasets apart at any size without reading all of them: a checksum of the sizes of .idx and .bin and
+ * of 64 blocks of 4 KiB of each, spread evenly from the first to the last. A change elsewhere is noticed only
+ * by the checksum of all bytes.
+ */
+export function datasetFingerprint(
+  prefix: string,
+  { isWhole = false }: FingerprintOptions = {},
+): DatasetRecord {
+  const hash = createHash('sha256');
+  const paths = pathsOfDataset(prefix);
+  const [idxBytes, binBytes] = paths.map((path) => hashSamples(hash, path)) as [number, number];
+  const sampled = { prefix, idxBytes, binBytes, sampledSha256: hash.digest('hex') };
+  return isWhole ? { ...sampled, sha256: wholeSha256(paths) } : sampled;
+}
+
+/**
+ * Returns the fingerprints of the datasets that the words of --data-path name; none of made-up data, which
+ * has no files. Datasets of at most 256 MiB together are read whole.
+ */
+export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[] {
+  if (dataPath.length === 0) return [];
+  const { prefixes } = parseDataPath(dataPath);
+  const sizes = prefixes.flatMap(pathsOfDataset).map((path) => statSync(path).size);
+  const isWhole = sizes.reduce((sum, size) => sum + size, 0) <= maxWholeBytes;
+  return prefixes.map((prefix) => datasetFingerprint(prefix, { isWhole }));
+}
+
+const pathsOfDataset = (prefix: string): string[] =>
+  ['.idx', '.bin'].map((extension) => `${prefix}${extension}`);
+
+/** Returns a checksum of the sizes and all bytes of files, one after the other. */
+function wholeSha256(paths: readonly string[], nameOf: (path: string) => string = () => ''): string {
+  const hash = createHash('sha256');
+  const chunk = Buffer.allocUnsafe(2 ** 20);
+  for (const path of paths) hashWhole(hash, { path, name: nameOf(path), chunk });
+  return hash.digest('hex');
+}
+
+/** Adds a file's name, size and bytes to a hash, read through a chunk of memory. */
+function hashWhole(
+  hash: Hash,
+  { path, name, chunk }: { readonly path: string; readonly name: string; readonly chunk: Buffer },
+): void {
+  const file = openSync(path, 'r');
+  try {
+    hash.update(`${name} ${fstatSync(file).size}\n`);
+    for (let read = readSync(file, chunk); read > 0; read = readSync(file, chunk))
+      hash.update(chunk.subarray(0, read));
+  } finally {
+    closeSync(file);
+  }
+}
+
+/**
+ * Adds a file's size and 64 blocks of it to a hash, which is all of a file of up to 256 KiB.
+ *
+ * @returns its size in bytes
+ */
+function hashSamples(hash: Hash, path: string): number {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    hash.update(`${size} `);
+    const block = Buffer.alloc(blockBytes);
+    const last = Math.max(0, size - blockBytes);
+    for (const start of blockStarts(last)) {
+      hash.update(block.subarray(0, readSync(file, block, 0, blockBytes, start)));
+    }
+    return size;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Returns the offsets at which blocks start, from 0 to `last`, each once. */
+function blockStarts(last: number): ReadonlySet<number> {
+  return new Set(
+    Array.from({ length: numBlocks }, (_, index) => Math.floor((last * index) / (numBlocks - 1))),
+  );
+}
+
+/** Files of a folder whose contents are read. */
+const numSampledFiles = 64;
+
+/**
+ * Tells the data of a task apart. For a file: a checksum of its size and of 64 blocks of 4 KiB, which is all
+ * of it up to 256 KiB. For a folder: one of the names and sizes of all its files, and of blocks of 64 of
+ * them, spread evenly. A change elsewhere is noticed only by the checksum of all bytes, which costs little
+ * where a run reads all of them anyway. A pipe, which can be read once only, has no checksum.
+ */
+export function taskDataFingerprint(
+  path: string,
+  { isWhole = false }: FingerprintOptions = {},
+): TaskDataRecord {
+  const status = statSync(path);
+  if (!status.isDirectory() && !status.isFile()) return { path, bytes: 0, sampledSha256: '' };
+  const hash = createHash('sha256');
+  if (status.isFile()) {
+    const bytes = hashSamples(hash, path);
+    const sampled = { path, bytes, sampledSha256: hash.digest('hex') };
+    return isWhole ? { ...sampled, sha256: wholeSha256([path]) } : sampled;
+  }
+  const files = filesIn(path);
+  let bytes = 0;
+  for (const file of files) {
+    const { size } = statSync(file);
+    hash.update(`${relative(path, file)} ${size}\n`);
+    bytes += size;
+  }
+  const stride = Math.max(1, files.length / numSampledFiles);
+  for (let place = 0; place < files.length; place += stride) hashSamples(hash, files[Math.floor(place)]!);
+  const sampled = { path, bytes, sampledSha256: hash.digest('hex') };
+  return isWhole ? { ...sampled, sha256: wholeSha256(files, (file) => relative(path, file)) } : sampled;
+}
+
+/** Returns the files of a folder and its folders, always in the same order. */
+function filesIn(directory: string): string[] {
+  return readdirSync(directory, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .sort();
+}

@@ -1,0 +1,136 @@
+import { dirname } from 'node:path';
+import type { Checkpoint } from '@mtl/checkpoint';
+import { readSavedConfiguration, type SavedConfiguration } from '@mtl/configuration';
+import {
+  checkSameArchitecture,
+  type KindOfModel,
+  modelKinds,
+  savedModelKeys,
+  savedSizesOf,
+} from '@mtl/configuration/internal';
+import { CheckpointError } from '@mtl/errors';
+import type { GptModelConfiguration } from '@mtl/models';
+import { modelParameters, numLayerWeights, numLearnedPositions } from '@mtl/models/internal';
+import type { ModelOptimizer } from '@mtl/optimizer';
+import { optimizerTensors, readTrainingState } from '@mtl/trainer';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { recipeOf } from '../../parts/models/recipe-of.js';
+
+/**
+ * Refuses a checkpoint of another model than the one to be trained, in the words of its flags. What else can
+ * differ shows when its tensors are loaded.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it holds a model of another kind
+ */
+export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: KindOfModel): void {
+  const { path, state } = checkpoint;
+  const { configuration } = readTrainingState(state, path);
+  checkSavedSizes(checkpoint);
+  const { model: saved } = readSavedConfiguration(kind, configuration, { directory: dirname(path), path });
+  checkSameArchitecture({ kind, saved, built, path });
+}
+
+/**
+ * Compares the sizes of the model that a checkpoint remembers with the values that it holds, before anything
+ * is made of these sizes: lists of names for each of 2^31 layers end a process, not a command.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is none, or needs more values than
+ *   there are
+ */
+export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
+  const configuration = recordOf(recordOf(state).configuration);
+  for (const kind of modelKinds) {
+    const key = savedModelKeys[kind];
+    if (configuration[key] === undefined) continue;
+    const model = recordOf(configuration[key]);
+    const fail = (problem: string, expected: string): never => {
+      throw new CheckpointError('MTL_CHECKPOINT_STATE', `${path}: its manifest names ${problem}`, {
+        expected,
+        remedy: 'load another checkpoint, or copy this one again if it was copied',
+        exitCode: 2,
+      });
+    };
+    const { required, others } = savedSizesOf(kind);
+    for (const name of [...required, ...others.filter((other) => model[other] !== undefined)]) {
+      const size = model[name];
+      if (!Number.isSafeInteger(size) || (size as number) < 1) {
+        fail(`a model of ${name} ${JSON.stringify(size)}`, 'a whole number above 0');
+      }
+    }
+    // a BERT has the same sizes
+    const sizes = model as unknown as GptModelConfiguration;
+    const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize, numExperts } = sizes;
+    const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
+    const padded = Math.ceil(vocabularySize / multiple) * multiple;
+    // matrices of layers, and embeddings: not all parameters, but most
+    const atLeast = numLayerWeights(sizes) + (padded + numLearnedPositions(sizes)) * hiddenSize;
+    let held = 0;
+    for (const { name, globalShape } of tensors.values()) {
+      if (!isOptimizerTensor(name)) held += globalShape.reduce((product, size) => product * size, 1);
+    }
+    if (atLeast > held) {
+      fail(
+        `a model of more than ${atLeast.toLocaleString('en-US')} parameters (${numLayers} layers, hidden size ` +
+          `${hiddenSize}, MLP ${ffnHiddenSize}, ${numExperts === undefined ? '' : `${numExperts} experts, `}` +
+          `${maxPositionEmbeddings} positions, vocabulary ${padded})`,
+        `the ${held.toLocaleString('en-US')} that it holds`,
+      );
+    }
+  }
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+/**
+ * Refuses a checkpoint without a weight or a low-rank adapter of the model that it describes, before anything
+ * is read or written: another program saved it, or another version.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH, status 2
+ */
+export function checkSavedWeights(
+  { path, tensors }: Pick<Checkpoint, 'path' | 'tensors'>,
+  saved: Omit<SavedConfiguration, 'tokenizer'>,
+): void {
+  const { kind, model } = saved;
+  const layers = recipeOf({ kind }).adapters.layersOf(saved, model);
+  for (const { name, globalShape } of modelParameters({ ...layers, kind, model })) {
+    const found = tensors.get(name);
+    if (found?.globalShape.join() === globalShape.join()) continue;
+    const problem =
+      found === undefined ? `has no ${name}` : `has ${name} of the shape [${found.globalShape.join(', ')}]`;
+    throw new CheckpointError('MTL_CHECKPOINT_MISMATCH', `${path} ${problem}`, {
+      expected: `[${globalShape.join(', ')}], as the model in its manifest has it`,
+      remedy: 'load another checkpoint of the run',
+      exitCode: 2,
+    });
+  }
+}
+
+/**
+ * Refuses the optimizer state of another optimizer before anything is read: a checkpoint with states, but
+ * without those of this run.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2
+ */
+export function checkSavedOptimizer(
+  checkpoint: Pick<Checkpoint, 'path' | 'tensors'>,
+  optimizer: ModelOptimizer,
+): void {
+  const missing = optimizerTensors(optimizer).find(({ name }) => !checkpoint.tensors.has(name));
+  const saved = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
+  const isMuon = saved.some((name) => name.startsWith('optimizer.momentum_buffer.'));
+  const isMuonHere = optimizer.state.some(({ name }) => name === 'momentum_buffer');
+  // what is missing although the optimizer is the same, reading names
+  if (missing === undefined || saved.length === 0 || isMuon === isMuonHere) return;
+  throw new CheckpointError(
+    'MTL_CHECKPOINT_OPTIMIZER',
+    `${checkpoint.path} has the optimizer state of ${isMuon ? 'Muon' : 'AdamW'}, without ${missing.name}`,
+    {
+      expected: 'the optimizer that the checkpoint was trained with',
+      remedy: `use --optimizer ${isMuon ? 'muon' : 'adam'}, or continue without its state: --no-load-optim`,
+      exitCode: 2,
+    },
+  );
+}

@@ -1,0 +1,217 @@
+import { existsSync } from 'node:fs';
+import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
+import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
+import { CheckpointError } from '@mtl/errors';
+import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
+import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
+import { isOptimizerTensor, parameterNameOf } from '@mtl/trainer/internal';
+import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
+import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
+import { upcyclingOf } from '../../parts/models/recipe-of.js';
+import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
+import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
+import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
+import { isSamePlace } from './checkpoint-places.js';
+
+interface LoadTrainingOptions {
+  readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
+  /** The opened directory of --load-hf. */
+  readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
+  /** Adapters to begin with. Default: they begin anew. */
+  readonly adapters?: OpenedAdapters | undefined;
+  /** The model, whose flags are named when a checkpoint holds another one. Default: not compared. */
+  readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
+  /** Names of all parameters of the model, those of other stages included. */
+  readonly parameterNames: readonly string[];
+  readonly optimizer: ModelOptimizer;
+  readonly lossScaler: LossScaler;
+  readonly processes: TrainingProcesses;
+  /**
+   * The place where the interrupted run that this one restarts may have saved: it is looked at before all
+   * others.
+   */
+  readonly restartFrom?: RestartFrom | undefined;
+  /** The message where it has saved nothing. */
+  readonly nothingSaved?: string | undefined;
+  /** Called with the checkpoint that weights are taken from, before anything is loaded. */
+  readonly onOpen?: (checkpoint: Checkpoint) => void;
+  /**
+   * Called with the checkpoint that training continues from, where it takes more than weights from it, before
+   * anything is loaded: what it throws refuses the checkpoint.
+   */
+  readonly onResume?: (checkpoint: Checkpoint, taken: { readonly withOptimizer: boolean }) => void;
+  readonly onMessage: (text: string) => void;
+}
+
+/** The place where an interrupted run may have saved. */
+interface RestartFrom {
+  readonly directory: string;
+  /** Whose checkpoints are taken: those of one job (of none where it is unknown), or all. */
+  readonly job: { readonly id: string | undefined } | 'any';
+}
+
+/** Flags that choose what is taken from a directory of checkpoints. */
+type ResumeSettings = Pick<
+  CheckpointConfiguration,
+  'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
+>;
+
+/**
+ * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training
+ * starts at iteration 0: from nothing, or from weights alone. Every process of the training calls it and
+ * loads what it holds.
+ */
+export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
+  const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
+  if (restartFrom !== undefined) {
+    const { directory } = restartFrom;
+    const checkpoint = await openAgreed(options, { directory });
+    if (checkpoint !== undefined && (await isOwn(options, { checkpoint, restartFrom })))
+      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+    onMessage(
+      options.nothingSaved ?? `restarted before this run had saved into ${directory}: training begins again`,
+    );
+  }
+  if (huggingFace !== undefined) {
+    const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
+    await huggingFace.load(
+      upcyclingOf({ kind: kindOf(options), checkpoint: configuration })?.tensors(weights) ?? weights,
+    );
+    await loadAdapters(options);
+    optimizer.refreshModel();
+    onMessage(beginning(huggingFace.directory, configuration));
+    return undefined;
+  }
+  const { load, save, checkpointStep } = configuration;
+  if (load === undefined) return undefined;
+  const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
+  if (checkpoint !== undefined) return await resume(options, checkpoint, configuration);
+  // scripts that are started again name one directory twice, and the first time it is empty
+  if (isSamePlace(load, save) && checkpointStep === undefined) {
+    onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
+    return undefined;
+  }
+  throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
+    expected: 'a directory that --save wrote',
+    ...(existsSync(load) ? {} : { remedy: downloadAdvice(load, '--load-hf') }),
+    exitCode: 2,
+  });
+}
+
+/** Returns the message of a run that begins with the weights of another one. */
+const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
+  `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
+
+/** Returns the weights of which this rank holds something. */
+const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
+  weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
+
+/** Fills the adapters with those of an opened directory. */
+async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOptions): Promise<void> {
+  if (adapters === undefined) return;
+  await adapters.load(heldTensors(optimizer).filter(({ name }) => isAdapter(name)));
+  onMessage(`loaded the adapters of ${adapters.directory}`);
+}
+
+/** Tells if the interrupted run saved the checkpoint: rank 0 looks. */
+async function isOwn(
+  { processes }: LoadTrainingOptions,
+  { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
+): Promise<boolean> {
+  if (job === 'any') return true;
+  const savedBy = processes.isFirst ? await jobOfCheckpoint(checkpoint.path) : undefined;
+  return processes.agree(savedBy !== undefined && savedBy === job.id);
+}
+
+/**
+ * Returns the checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read.
+ */
+async function openAgreed(
+  { processes, onMessage }: LoadTrainingOptions,
+  { directory, step }: { directory: string; step?: number | undefined },
+): Promise<Checkpoint | undefined> {
+  const own = await processes.together(async () => {
+    if (!processes.isFirst) return undefined;
+    const found = await findCheckpoint({
+      directory,
+      ...(step === undefined ? {} : { step }),
+      onNotice: onMessage,
+    });
+    return found.kind === 'found' ? found.checkpoint : undefined;
+  });
+  const path = processes.agree(own?.path);
+  return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
+}
+
+async function resume(
+  options: LoadTrainingOptions,
+  checkpoint: Checkpoint,
+  settings: ResumeSettings,
+): Promise<TrainingProgress | undefined> {
+  const { finetune, loadOptimizer } = settings;
+  const {
+    model,
+    parameterNames: namesOfModel,
+    optimizer,
+    lossScaler,
+    processes,
+    onOpen,
+    onResume,
+    onMessage,
+  } = options;
+  const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
+  if (upcycling !== undefined) checkDense(checkpoint);
+  if (model !== undefined) {
+    checkSameModel(checkpoint, { ...model, model: upcycling?.denseOf(model.model) ?? model.model });
+  }
+  const withOptimizer = loadOptimizer && !finetune;
+  onOpen?.(checkpoint);
+  if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
+  if (!finetune) onResume?.(checkpoint, { withOptimizer });
+  const parameterNames = upcycling?.denseNames(namesOfModel) ?? namesOfModel;
+  const held = weightTensors(optimizer);
+  const weights = upcycling?.tensors(held) ?? held;
+  const own = new Set(weights.map(({ name }) => name));
+  const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
+  await processes.together(async () => checkSavedAdapters(checkpoint, { parameterNames, finetune }));
+  await processes.together(() =>
+    loadCheckpoint({
+      checkpoint,
+      tensors: [
+        // a new run may begin with adapters where there were none
+        ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
+        ...(withOptimizer ? optimizerTensors(optimizer) : []),
+      ],
+      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(parameterNameOf(name)),
+    }),
+  );
+  if (finetune) await loadAdapters(options);
+  optimizer.refreshModel();
+  if (finetune) {
+    onMessage(beginning(checkpoint.path, settings));
+    return undefined;
+  }
+  const state = readTrainingState(checkpoint.state, checkpoint.path);
+  if (withOptimizer) {
+    optimizer.numSteps = state.optimizerSteps;
+    lossScaler.loadState(state.lossScaler);
+  }
+  onMessage(`resuming from ${checkpoint.path}, iteration ${state.progress.iteration}`);
+  return state.progress;
+}
+
+/** Refuses a mixture of experts, of which no other one can be made. */
+function checkDense({ path, tensors }: Checkpoint): void {
+  if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
+  throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {
+    expected: 'a dense model',
+    remedy: 'leave --moe-use-upcycling out',
+    exitCode: 2,
+  });
+}
+
+/** Returns the kind of the model: without one nothing is compared, and only a GPT has experts. */
+const kindOf = ({ model }: Pick<LoadTrainingOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

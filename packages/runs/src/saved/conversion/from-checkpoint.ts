@@ -1,0 +1,132 @@
+import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
+import { ConfigurationError } from '@mtl/errors';
+import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
+import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/formats';
+import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
+import { createTokenizer } from '@mtl/tokenizers';
+import { readTrainingState } from '@mtl/trainer';
+import { recipeOf } from '../../parts/models/recipe-of.js';
+import { checkSavedWeights } from '../checkpoints/check-saved.js';
+import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
+import { savedWeights } from '../checkpoints/saved-weights.js';
+import { iterationOption, noticesOption, storedDtypeOption } from '../option-checks.js';
+import { exportedTokenizerNotice } from '../tokenizers/exported-tokenizer-notice.js';
+import { exportedTokenizerFiles } from '../tokenizers/hugging-face-tokenizers.js';
+
+interface CheckpointToHuggingFaceOptions {
+  /** A directory of checkpoints of a GPT or a BERT. */
+  readonly load: string;
+  /** The iteration; default the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** New or empty. */
+  readonly directory: string;
+  /**
+   * Dtype that weights are stored as. Default: that of the directory that the model came from; F32 for a
+   * model that was trained from nothing.
+   */
+  readonly dtype?: WritableDtype | undefined;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
+  load: required(textOption),
+  checkpointStep: iterationOption,
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+  dtype: storedDtypeOption,
+};
+
+/**
+ * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
+ * with the tokenizer's files; low-rank adapters are merged into them. Tensors are read as their turn comes;
+ * the whole model is never in memory.
+ *
+ * @returns the path of the checkpoint, and what weights are stored as
+ * @throws ConfigurationError MTL_OPTION, MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
+ *   MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
+ */
+export async function checkpointToHuggingFace(
+  options: CheckpointToHuggingFaceOptions,
+): Promise<{ readonly path: string; readonly dtype: WritableDtype }> {
+  checkOptions(options, { of: 'checkpointToHuggingFace', checks });
+  const { directory, onNotice } = options;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
+  const { path } = checkpoint;
+  if ('fineTuning' in configuration) {
+    throw new ConfigurationError('MTL_FINE_TUNING_CONVERT', `${path} is of a fine-tuning`, {
+      expected: 'a checkpoint of a pretraining',
+      remedy: 'write it with mtl finetune: the same flags with --resume and --save-hf DIR',
+    });
+  }
+  const saved = readAnySavedConfiguration(configuration, place);
+  checkSavedWeights(checkpoint, saved);
+  const { kind, model, tokenizer: tokenizerOptions, huggingFace: origin } = saved;
+  const dtype = options.dtype ?? dtypeOfOrigin(origin);
+  const recipe = recipeOf({ kind });
+  checkHuggingFaceArchitecture({ kind, model });
+  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const tokenizerFiles = await exportedTokenizerFiles(tokenizerOptions, model);
+  const weights = savedWeights(checkpoint);
+  const tensors = recipe.adapters.merged(saved, { model, tensors: weights });
+  await recipe.saveHuggingFace({ directory, model, tensors, tokenizer, tokenizerFiles, dtype, origin });
+  const notice = await exportedTokenizerNotice(directory, tokenizer);
+  if (notice !== undefined) onNotice(notice);
+  if (Object.keys(tokenizerFiles).length === 0) {
+    onNotice(`the ${tokenizer?.name ?? 'tokenizer'} has no files of its own: none were written`);
+  }
+  return { path, dtype };
+}
+
+/**
+ * Writes the weights of a checkpoint, whatever layout saved it, as a checkpoint of Megatron-LM in the format
+ * `torch_dist`; low-rank adapters are merged into them. Tensors are read as their turn comes; the whole model
+ * is never in memory.
+ *
+ * @returns the path of the checkpoint, and of the written one
+ * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
+ *   MTL_MEGATRON_CHECKPOINT
+ */
+export async function checkpointToMegatron(options: {
+  /** A directory of checkpoints of a GPT or a BERT. */
+  readonly load: string;
+  /** The iteration. Default: the newest whole checkpoint. */
+  readonly checkpointStep?: number | undefined;
+  /** New or empty. */
+  readonly directory: string;
+  /** Dtype that weights are stored as. Default F32. */
+  readonly dtype?: WritableDtype | undefined;
+  readonly onNotice: (notice: string) => void;
+}): Promise<{ readonly path: string; readonly written: string }> {
+  checkOptions(options, { of: 'checkpointToMegatron', checks });
+  const { directory, dtype } = options;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint(options);
+  const { path } = checkpoint;
+  if ('fineTuning' in configuration) {
+    throw new ConfigurationError('MTL_FINE_TUNING_CONVERT', `${path} is of a fine-tuning`, {
+      expected: 'a checkpoint of a pretraining',
+    });
+  }
+  const saved = readAnySavedConfiguration(configuration, place);
+  checkSavedWeights(checkpoint, saved);
+  const { kind, model } = saved;
+  const { progress } = readTrainingState(checkpoint.state, path);
+  const weights = savedWeights(checkpoint);
+  const written = await writeMegatron({
+    directory,
+    kind,
+    dtype,
+    model: model as GptModelConfiguration | BertModelConfiguration,
+    tensors: recipeOf({ kind }).adapters.merged(saved, { model, tensors: weights }),
+    iteration: progress.iteration,
+    consumedSamples: progress.consumedSamples,
+  });
+  return { path, written };
+}
+
+const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
+
+/** Returns the dtype of a model's weights where it came from; F32 where nothing says it. */
+export function dtypeOfOrigin(origin: HuggingFaceOrigin | undefined): WritableDtype {
+  const { dtype, torch_dtype: former } = origin?.config ?? {};
+  return dtypes[String(dtype ?? former)] ?? 'F32';
+}

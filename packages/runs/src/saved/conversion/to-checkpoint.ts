@@ -1,0 +1,280 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type LogicalTensor, saveCheckpoint } from '@mtl/checkpoint';
+import {
+  configure,
+  type Flags,
+  type ModelKind,
+  optionsOfFlags,
+  type PretrainingConfiguration,
+  saveConfiguration,
+} from '@mtl/configuration';
+import { architectureFlags, pickFields, presetsOf } from '@mtl/configuration/internal';
+import { CheckpointError } from '@mtl/errors';
+import {
+  checkOptions,
+  type OptionChecks,
+  required,
+  switchOption,
+  textOption,
+  wholeNumberOption,
+} from '@mtl/errors/options';
+import { type HuggingFaceOrigin, type MegatronModel, readMegatron } from '@mtl/formats';
+import { huggingFaceModelKind } from '@mtl/formats/internal';
+import type { TransformerConfiguration } from '@mtl/models';
+import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
+import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
+import { layersOfChunks } from '../../parts/models/chunk-layers.js';
+import { trainingOptimizer } from '../../parts/models/part-of-run.js';
+import { recipeOf } from '../../parts/models/recipe-of.js';
+import { TrainingProcesses } from '../../parts/ranks/training-processes.js';
+import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
+import { iterationOption, noticesOption } from '../option-checks.js';
+import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
+
+/** A checkpoint that was begun. */
+export interface BegunCheckpoint {
+  readonly path: string;
+  readonly kind: ModelKind;
+  /** The tokenizer that came with the model, if one did. */
+  readonly tokenizer: TokenizerOptions | undefined;
+  readonly vocabularySize: number;
+  /** Name of the kind of model in transformers, such as `gpt2`. */
+  readonly modelType: unknown;
+}
+
+interface HuggingFaceToCheckpointOptions {
+  readonly loadHuggingFace: string;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
+  loadHuggingFace: required(textOption),
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
+/**
+ * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
+ * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
+ *
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_HUGGING_FACE_*; those of `tokenizerOfHuggingFace`
+ */
+export async function huggingFaceToCheckpoint(
+  options: HuggingFaceToCheckpointOptions,
+): Promise<BegunCheckpoint> {
+  checkOptions(options, { of: 'huggingFaceToCheckpoint', checks: checksOfHuggingFace });
+  const { loadHuggingFace, directory, onNotice } = options;
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const kind: ModelKind = await huggingFaceModelKind(loadHuggingFace);
+  const found = await recipeOf({ kind }).openHuggingFace(configurationOfWholeModel(kind), loadHuggingFace);
+  for (const notice of found.notices ?? []) onNotice(notice);
+  const { configuration: model, origin, load } = found;
+  const tokenizer = tokenizerOfHuggingFace(found.tokenizerFiles);
+  const path = await beginCheckpoint(directory, {
+    kind,
+    model,
+    load,
+    origin,
+    tokenizerOptions: tokenizer,
+    refused: {
+      code: 'MTL_HUGGING_FACE_CONFIG',
+      remedy: `use ${loadHuggingFace} as it is, with --load-hf`,
+    },
+  });
+  const modelType = origin?.config.model_type;
+  return { path, kind, tokenizer, vocabularySize: model.vocabularySize, modelType };
+}
+
+interface MegatronToCheckpointOptions {
+  /** The directory that Megatron-LM saved to, or the checkpoint of one iteration. */
+  readonly megatron: string;
+  /** The iteration there. Default: the latest. */
+  readonly step?: number | undefined;
+  /** Real tokens. Default: as its args state. */
+  readonly vocabularySize?: number | undefined;
+  /** False: only the weights. Default: true. */
+  readonly loadOptimizer?: boolean | undefined;
+  readonly directory: string;
+  readonly onNotice: (notice: string) => void;
+}
+
+const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
+  megatron: required(textOption),
+  step: iterationOption,
+  vocabularySize: wholeNumberOption(1),
+  loadOptimizer: switchOption,
+  directory: required(textOption),
+  onNotice: required(noticesOption),
+};
+
+/**
+ * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
+ * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
+ *
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
+ *   already; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
+ */
+export async function megatronToCheckpoint(
+  options: MegatronToCheckpointOptions,
+): Promise<BegunCheckpoint & { readonly source: string }> {
+  checkOptions(options, { of: 'megatronToCheckpoint', checks: checksOfMegatron });
+  const { megatron, step, vocabularySize, directory, onNotice, loadOptimizer = true } = options;
+  await refuseCheckpoints(directory, { remedy: 'choose another name' });
+  const found = await readMegatron({
+    directory: megatron,
+    step,
+    vocabularySize,
+    weightsOnly: !loadOptimizer,
+  });
+  try {
+    for (const notice of found.notices) onNotice(notice);
+    const { kind, configuration: model, load } = found;
+    const path = await beginCheckpoint(directory, {
+      kind,
+      model,
+      load,
+      tokenizerOptions: undefined,
+      trained: trainedStateOf(found),
+      refused: {
+        code: 'MTL_MEGATRON_ARGUMENTS',
+        remedy: 'convert a model that gpt-train or bert-train can express',
+      },
+    });
+    const own = { tokenizer: undefined, vocabularySize: model.vocabularySize, modelType: undefined };
+    return { path, kind, ...own, source: found.path };
+  } finally {
+    await found.close();
+  }
+}
+
+function trainedStateOf(found: MegatronModel): TrainedState | undefined {
+  const { optimizer, iteration, consumedSamples, consumedTokens } = found;
+  if (optimizer === undefined) return undefined;
+  return {
+    progress: { iteration, consumedSamples, consumedTokens },
+    optimizerSteps: optimizer.steps,
+    loadOptimizer: optimizer.load,
+  };
+}
+
+/** The state of a model's training. */
+interface TrainedState {
+  readonly progress: TrainingProgress;
+  readonly optimizerSteps: number;
+  /** Fills the tensors of the optimizer's state. */
+  loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+/** A model whose weights begin a directory of checkpoints. */
+interface ModelToBegin {
+  readonly kind: ModelKind;
+  readonly model: TransformerConfiguration;
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+  /** The tokenizer that came with the model, if one did. */
+  readonly tokenizerOptions: TokenizerOptions | undefined;
+  /** Further fields that came from a Hugging Face directory. */
+  readonly origin?: HuggingFaceOrigin | undefined;
+  /** The state of a training run that is continued. Default: iteration 0, a fresh optimizer. */
+  readonly trained?: TrainedState | undefined;
+  /** The error for a model that flags cannot express. */
+  readonly refused: {
+    readonly code: `MTL_${string}`;
+    readonly remedy: string;
+  };
+}
+
+/**
+ * Returns a configuration with which all of a model is read: the heads that it has, whatever the preset
+ * leaves out.
+ */
+const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
+  const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
+  return configurationOf(kind, heads);
+};
+
+/** Makes a configuration of flags; the preset gives the rest that it needs. */
+const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
+  const { model, ...others } = optionsOfFlags(flags);
+  return configure({ preset: presetsOf(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
+};
+
+/**
+ * Begins a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless it
+ * was `trained`.
+ *
+ * @returns the path of the checkpoint
+ */
+async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<string> {
+  const { kind, model, load, tokenizerOptions, origin, trained } = begun;
+  const recipe = recipeOf({ kind });
+  const configuration = configurationOf(kind, {
+    // AdamW's state is what other programs save, and what a training run without --optimizer goes on with
+    optimizer: 'adam',
+    ...ownFlags(kind, model),
+  });
+  refuseOtherModel(recipe.modelOf(configuration, model.vocabularySize), begun);
+  const tokenizer = tokenizerOptions && (await createTokenizer(tokenizerOptions));
+  const work = recipe.embeddingAndHeadCost(configuration, model);
+  const { parameters, units } = recipe.buildStages({
+    ...({ model, device: 'cpu', dtype: 'float32', seed: 0, placement: [0], rank: 0 } as const),
+    layers: layersOfChunks(configuration, { model, work, numChunks: 1 }),
+  });
+  const optimizer: ModelOptimizer = trainingOptimizer({
+    ...({ configuration, parameters, units, device: 'cpu', dtype: 'float32', initializes: false } as const),
+    chunks: new Map([[0, parameters]]),
+    processes: new TrainingProcesses({ world: undefined, parallel: configuration.parallel }),
+  });
+  try {
+    await load(weightTensors(optimizer));
+    await trained?.loadOptimizer(optimizerTensors(optimizer));
+    optimizer.numSteps = trained?.optimizerSteps ?? 0;
+    const progress = trained?.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
+    const { path } = await saveCheckpoint({
+      directory,
+      iteration: progress.iteration,
+      // the optimizer's moments too, so that a training run goes on from here as from any other checkpoint
+      tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
+      state: trainingState({
+        progress,
+        optimizer,
+        lossScaler: new LossScaler(configuration.optimizer.lossScale),
+        configuration: await saveConfiguration({
+          directory,
+          // nothing was trained: the preset's flags are not this model's
+          configuration: { ...configuration, preset: 'none', flags: ownFlags(kind, model) },
+          model,
+          tokenizer,
+          data: undefined,
+          huggingFace: origin,
+        }),
+      }),
+    });
+    return path;
+  } finally {
+    optimizer.dispose();
+  }
+}
+
+function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
+  return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
+}
+
+/**
+ * Refuses a model that the flags of a training run cannot express, such as one with three kinds of tokens.
+ */
+function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
+  // how it was trained, not what it is
+  const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });
+  const known = new Map(Object.entries(trained));
+  const differing = wanted.filter(([key, value]) => !isDeepStrictEqual(known.get(key), value));
+  if (differing.length === 0) return;
+  const listed = differing.map(([key, value]) => `${key} ${value}`).join(', ');
+  throw new CheckpointError(refused.code, `no training knows a model of ${listed}`, {
+    expected: differing.map(([key]) => `${key} ${known.get(key)}`).join(', '),
+    remedy: refused.remedy,
+    exitCode: 2,
+  });
+}

@@ -1,0 +1,188 @@
+import { allocateParameters, type Parameter } from '@mtl/autograd';
+import type { LogicalTensor } from '@mtl/checkpoint';
+import { checkSharedModel, modelSharing, type TrainedOn } from '@mtl/configuration/internal';
+import { UsageError } from '@mtl/errors';
+import {
+  checkOptions,
+  choiceOption,
+  type OptionChecks,
+  objectOption,
+  required,
+  textOption,
+} from '@mtl/errors/options';
+import type { CausalLanguageModel } from '@mtl/inference';
+import { cast, type Device, type DType, devices, dtypes, Tensor } from '@mtl/kernels';
+import { lentMemory } from '@mtl/kernels/internal';
+import {
+  buildGptStages,
+  GptLanguageModel,
+  type GptModelConfiguration,
+  type GptStage,
+  type GptStages,
+  gptEmbeddingAndHeadCost,
+  type PipelinedGpt,
+  partitionLayers,
+} from '@mtl/models';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
+import { checkTokenizerFits } from '../../parts/models/training-model.js';
+import { openDeviceOfRank } from '../../parts/ranks/join-processes.js';
+import { processesOption } from '../../parts/ranks/option-checks.js';
+import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
+import { noticesOption } from '../option-checks.js';
+import {
+  type GptWeights,
+  type OpenGptWeightsOptions,
+  openGptWeights,
+  weightsOptions,
+} from './open-gpt-weights.js';
+
+interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
+  readonly device: Device;
+  /** Dtype of the computation. Default float32. */
+  readonly dtype?: DType | undefined;
+  /** In place of the one that came with the model. */
+  readonly tokenizer?: TokenizerOptions | undefined;
+  /**
+   * The processes that share the model, along tp and pp, and its experts along ep and etp. All of them load
+   * it and make the same calls.
+   * Default: alone.
+   */
+  readonly processes?: TrainingProcesses | undefined;
+}
+
+const checks: OptionChecks<LoadGptForInferenceOptions> = {
+  ...weightsOptions,
+  device: required(choiceOption(devices)),
+  dtype: choiceOption(dtypes),
+  tokenizer: objectOption('the options of a tokenizer: an object with its type', {
+    type: required(textOption),
+  }),
+  processes: processesOption,
+  onNotice: required(noticesOption),
+};
+
+/** A trained model, ready to generate and to score. */
+export interface LoadedGpt {
+  readonly model: GptLanguageModel & CausalLanguageModel<ReturnType<GptLanguageModel['newCache']>>;
+  /** Undefined where none came with the model and none was named. */
+  readonly tokenizer: Tokenizer | undefined;
+  readonly configuration: GptModelConfiguration;
+  /** Tokens that end a text. */
+  readonly endTokens: readonly number[];
+  /** The length of sequences that it was trained with. */
+  readonly sequenceLength: number;
+  /** The data that it was trained on, where it remembers. */
+  readonly data: TrainedOn | undefined;
+  /** The checkpoint or the directory that it came from. */
+  readonly path: string;
+  /** The parameters of the model, with their values in the compute dtype. */
+  readonly parameters: readonly Parameter[];
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
+ * architecture and tokenizer, as they were saved.
+ *
+ * @throws those of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
+ *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
+ *   `createTokenizer`
+ */
+export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
+  checkOptions(options, { of: 'loadGptForInference', checks });
+  const { device, dtype = 'float32' } = options;
+  openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
+  const weights = await openGptWeights(options);
+  const { sizes } = options.processes?.mesh ?? {};
+  if (sizes !== undefined) checkSharedModel(weights.model, { sizes, path: weights.path });
+  const tokenizerOptions = options.tokenizer ?? weights.tokenizer();
+  const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
+  if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
+  const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
+  // the load fills every parameter: zeros would be written for nothing
+  const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
+  const dispose = (): void => {
+    for (const stage of stages.values()) stage.dispose();
+    storage.dispose();
+  };
+  try {
+    await weights.load(parameters.map(float32Tensor));
+  } catch (error) {
+    dispose();
+    throw error;
+  }
+  const { path, endTokens, sequenceLength, data } = weights;
+  return {
+    model: new GptLanguageModel(whole),
+    tokenizer,
+    configuration: weights.model,
+    endTokens: endTokens ?? (tokenizer === undefined ? [] : [tokenizer.eod]),
+    sequenceLength,
+    data,
+    path,
+    parameters,
+    dispose,
+    [Symbol.dispose]: dispose,
+  };
+}
+
+/** Returns this process's part: everything, or its stage of a pipeline, and its shard of every layer. */
+function partOf(
+  { model, sequenceLength }: GptWeights,
+  options: {
+    readonly device: Device;
+    readonly dtype: DType;
+    readonly processes: TrainingProcesses | undefined;
+  },
+): Pick<GptStages, 'stages' | 'parameters'> & { readonly whole: GptStage | PipelinedGpt } {
+  const { device, dtype, processes } = options;
+  const { groups = {} } = processes ?? {};
+  const { pp } = groups;
+  const placement = Array.from({ length: pp?.size ?? 1 }, (_, rank) => rank);
+  const { stages, parameters } = buildGptStages({
+    model,
+    device,
+    dtype,
+    placement,
+    seed: 0,
+    rank: pp?.rank ?? 0,
+    layers: partitionLayers({
+      numLayers: model.numLayers,
+      numChunks: placement.length,
+      layout: 'balanced',
+      work: gptEmbeddingAndHeadCost(model, sequenceLength),
+    }),
+    ...modelSharing({ groups }),
+  });
+  const whole = pp === undefined ? stages.get(0)! : { stages, placement, group: pp };
+  return { whole, stages, parameters };
+}
+
+/** Returns a parameter to be filled with float32 values, rounded where it computes in another dtype. */
+function float32Tensor(parameter: Parameter): LogicalTensor {
+  const { data, size, shape } = parameter;
+  const write = (values: Float32Array): void => {
+    if (data.dtype === 'float32') {
+      data.write(values);
+      return;
+    }
+    using exact = Tensor.from(values, { shape, dtype: 'float32', device: data.device });
+    cast({ output: data, input: exact });
+  };
+  return {
+    name: parameter.name,
+    dtype: 'F32',
+    globalShape: parameter.globalShape,
+    slices: parameter.slices,
+    read: () => {
+      throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
+    },
+    write: (bytes) => {
+      // a copy where the bytes do not lie on a float's boundary
+      const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
+      write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
+    },
+    ...(data.dtype === 'float32' ? lentMemory(data) : {}),
+  };
+}
