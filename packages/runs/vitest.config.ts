@@ -4,6 +4,6 @@ export default library(
   sharedBut([
     ...(hasGpu ? ['test/cuda/*.test.ts'] : []),
     'test/memory-of-*.test.ts',
-    'test/{fine-tuning-errors,llama-training,nothing-left-open}.test.ts',
+    'test/{llama-training,nothing-left-open}.test.ts',
   ]),
 );

@@ -36,9 +36,10 @@ const mayImport = {
   runs: ['run-records', 'inference'],
   planning: ['runs', 'cost-model'],
   dashboard: ['runs'],
-  cli: ['planning', 'dashboard'],
+  'bert-tasks': ['planning'],
+  cli: ['bert-tasks', 'dashboard'],
   'gpt-train': ['planning', 'dashboard'],
-  'bert-train': ['planning', 'dashboard'],
+  'bert-train': ['bert-tasks', 'dashboard'],
 };
 
 /** Everything that the layers let `name` depend on, by way of others too. */

@@ -37,8 +37,8 @@ export const ceilings = {
   'field moeFfnHiddenSize': 12,
   'field moeSharedExpertIntermediateSize': 12,
   'field quickGeglu': 12,
-  'model type gpt2': 31,
+  'model type gpt2': 29,
   'model type llama': 22,
-  'model type bert': 94,
+  'model type bert': 95,
   'feature lora': 17,
 };

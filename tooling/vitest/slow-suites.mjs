@@ -25,6 +25,13 @@ export const slowSuites = {
     'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
   },
+  'packages/bert-tasks': {
+    'test/fine-tuning-layouts.test.ts': 46,
+    'test/fine-tuning-recomputation.test.ts': 12,
+  },
+  'packages/planning': {
+    'test/memory-of-ranks.test.ts': 25,
+  },
   'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,
     'test/bert-layouts.test.ts': 32,
@@ -32,13 +39,10 @@ export const slowSuites = {
     'test/checkpoints-of-eight-ranks.test.ts': 20,
     'test/decoupled-rate.test.ts': 22,
     'test/experts-of-checkpoints.test.ts': 35,
-    'test/fine-tuning-layouts.test.ts': 46,
-    'test/fine-tuning-recomputation.test.ts': 12,
     'test/huggingface-llama.test.ts': 15,
     'test/llama.test.ts': 9,
     'test/many-processes.test.ts': 39,
     'test/memory-of-checkpoints.test.ts': 14,
-    'test/memory-of-ranks.test.ts': 25,
     'test/memory-of-stages.test.ts': 31,
     'test/muon.test.ts': 19,
     'test/overflow-in-one-stage.test.ts': 10,

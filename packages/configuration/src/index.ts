@@ -3,15 +3,6 @@ export { bertModelOf, gptModelOf } from './architecture/models-of-configuration.
 export { type ParsedFlags, type ParseFlagsOptions, parseFlags } from './command-line/parse-flags.js';
 export { formatHelp } from './command-line/program-help.js';
 export { type LoadedFlags, type ResolvedFlags, resolveFlags } from './command-line/resolve-flags.js';
-export { configureFineTuning } from './fine-tuning/configure-fine-tuning.js';
-export type {
-  FineTuningConfiguration,
-  FineTuningTaskName,
-  SpanConfiguration,
-  StartConfiguration,
-  TaskDataConfiguration,
-} from './fine-tuning/fine-tuning-configuration.js';
-export type { FineTuningOptions } from './fine-tuning/fine-tuning-flags.js';
 export { configure, flagsOfOptions } from './options/configure.js';
 export {
   type ModelOptions,

@@ -24,3 +24,4 @@ export { buildGptDatasets, openGptDataset } from './samples/gpt-dataset.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
 export type { SampleDataset } from './samples/sample-dataset.js';
+export { TaskDataset } from './samples/task-dataset.js';

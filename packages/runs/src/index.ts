@@ -1,7 +1,4 @@
 export { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
-export { type FineTuneOptions, type FineTuningReport, fineTune } from './fine-tuning/fine-tune.js';
-export type { EpochResult, SeedResult, SetResult } from './fine-tuning/fine-tuning-results.js';
-export type { TaskMetrics } from './fine-tuning/tasks.js';
 export { optimizerOfRun, type PartOfRun, partOfRun } from './parts/models/part-of-run.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './parts/ranks/training-processes.js';
 export { checkpointToLora } from './saved/adapters/checkpoint-to-lora.js';

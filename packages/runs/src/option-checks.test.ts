@@ -1,8 +1,7 @@
-import { configure, configureFineTuning } from '@mtl/configuration';
+import { configure } from '@mtl/configuration';
 import { errorOf, type ProbedOptions, problemsOfOptions, takes, valuesOfAllTypes } from '@mtl/errors/testing';
 import { listRuns, readRun, removeRun, sendRun } from '@mtl/run-records';
 import { describe, expect, it } from 'vitest';
-import { fineTune } from './fine-tuning/fine-tune.js';
 import { openTraining } from './training/open-training.js';
 import { runTrainingProgram } from './training/run-training-program.js';
 import { type TrainOptions, train } from './training/train.js';
@@ -24,6 +23,7 @@ const probed: readonly ProbedOptions[] = [
       stream: takes.nothing,
       'stream.write': takes.function,
       extensions: takes.emptyArray,
+      planning: takes.nothing,
     },
   },
   {
@@ -42,25 +42,9 @@ const probed: readonly ProbedOptions[] = [
       commandLine: takes.text,
       conversations: takes.anyObject,
       extensions: takes.emptyArray,
+      planning: takes.nothing,
       rankWatchTimes: takes.emptyObject,
       'rankWatchTimes.leastReportMs': takes.number,
-    },
-  },
-  {
-    name: 'fineTune',
-    call: (options) => fineTune(options as Parameters<typeof fineTune>[0]),
-    right: {
-      configuration: configureFineTuning({ task: 'qqp', dataDir: 'never-there', load: 'never-there' }),
-      onMessage: () => {},
-    },
-    last: 'onMessage',
-    accepts: {
-      configuration: takes.nothing,
-      seeds: takes.nothing,
-      world: takes.nothing,
-      local: takes.nothing,
-      job: takes.nothing,
-      onMessage: takes.function,
     },
   },
   {
@@ -75,6 +59,7 @@ const probed: readonly ProbedOptions[] = [
       argv: takes.arrayOfTexts,
       defaults: takes.emptyObject,
       'defaults.lr': (value) => value === 5,
+      planning: takes.nothing,
       checkFlags: takes.function,
     },
   },

@@ -1,21 +1,18 @@
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { FineTuningConfiguration } from '@mtl/configuration';
 import { generate, perplexity } from '@mtl/inference';
 import { numLiveTensors } from '@mtl/kernels';
 import type { TrainerExtension } from '@mtl/trainer';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { fineTune, type TrainOptions, train } from '../src/index.js';
 import { checkpointToHuggingFace } from '../src/saved/conversion/from-checkpoint.js';
 import { huggingFaceToCheckpoint } from '../src/saved/conversion/to-checkpoint.js';
 import { loadGptForInference } from '../src/saved/inference/load-gpt-for-inference.js';
+import { type TrainOptions, train } from '../src/training/train.js';
 import { preparedCorpus } from './support/prepared-corpus.js';
-import { SmallTasks } from './support/small-tasks.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
 const pathOf = (name: string): string => join(directory, name);
-const tasks = new SmallTasks({ microBatchSize: 4 });
 const onNotice = (): void => {};
 
 /** On a corpus whose indices are read in no time. */
@@ -60,10 +57,7 @@ beforeAll(async () => {
   const weights = pathOf('hf-damaged/model.safetensors');
   writeFileSync(weights, readFileSync(weights).subarray(0, -8));
 });
-afterAll(() => {
-  tasks.remove();
-  rmSync(directory, { recursive: true });
-});
+afterAll(() => rmSync(directory, { recursive: true }));
 
 async function trained(options: TrainOptions, { steps = true } = {}): Promise<void> {
   await using training = await train(options);
@@ -78,13 +72,6 @@ const failing = (part: 'beforeStep' | 'onGradients' | 'afterStep'): TrainerExten
   },
 });
 const twice: readonly TrainerExtension[] = [{ name: 'a' }, { name: 'a' }];
-
-async function fineTuned(changes: (save: string) => Partial<FineTuningConfiguration>): Promise<void> {
-  const save = mkdtempSync(join(directory, 'task-'));
-  const checkpoint = { ...tasks.configuration('qqp').checkpoint, save };
-  const configuration = tasks.configuration('qqp', { epochs: 1, checkpoint, ...changes(save) });
-  await fineTune({ configuration, onMessage: () => {} });
-}
 
 async function inference(load: string, { isLeft = false } = {}): Promise<void> {
   using loaded = await loadGptForInference({ load: pathOf(load), device: 'cpu', onNotice });
@@ -149,34 +136,6 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     'train that fails after a step',
     () => trained({ ...tiny, extensions: [failing('afterStep')] }),
     'afterStep',
-  ],
-  ['fineTune', () => fineTuned(() => ({}))],
-  [
-    'fineTune that cannot report',
-    () => fineTuned(() => ({ metricsJsonl: pathOf('folder') })),
-    'MTL_METRICS_FILE',
-  ],
-  [
-    'fineTune that cannot save',
-    () =>
-      fineTuned((save) => {
-        writeFileSync(join(save, 'seed-1234'), '');
-        return {};
-      }),
-    /^MTL_FINE_TUNING_FOLDER --save: .*seed-1234/,
-  ],
-  [
-    'fineTune whose service cannot be opened',
-    () =>
-      fineTuned((save) => {
-        mkdirSync(join(save, 'seed-1234'));
-        writeFileSync(join(save, 'seed-1234/tracking.json'), '{');
-        return {
-          checkpoint: { ...tasks.configuration('qqp').checkpoint, save, resume: true },
-          tracking: { 'mlflow-tracking-uri': 'http://127.0.0.1:9' },
-        };
-      }),
-    'MTL_TRACKING_STATE',
   ],
   ['generate and perplexity', () => inference('saved')],
   ['generate that is left', () => inference('saved', { isLeft: true })],

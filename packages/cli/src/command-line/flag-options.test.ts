@@ -1,4 +1,4 @@
-import { fineTuningFlags } from '@mtl/configuration/internal';
+import { fineTuningFlags } from '@mtl/bert-tasks';
 import { describe, expect, it } from 'vitest';
 import { addFlags } from './flag-options.js';
 import { newCommand } from './new-command.js';

@@ -1,12 +1,14 @@
-import type { FineTuningOptions } from '@mtl/configuration';
 import {
   checkedSeeds,
+  type FineTuningOptions,
+  type FineTuningReport,
+  fineTune,
   fineTuningConfiguration,
   fineTuningFlags,
   missingFineTuningFlags,
-} from '@mtl/configuration/internal';
+  type SeedResult,
+} from '@mtl/bert-tasks';
 import { ConfigurationError } from '@mtl/errors';
-import { type FineTuningReport, fineTune, type SeedResult } from '@mtl/runs';
 import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import type { MissingWord } from '../command-line/command-line-error.js';

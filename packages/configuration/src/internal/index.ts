@@ -6,13 +6,10 @@ export { bertOf } from '../architecture/models-of-configuration.js';
 export { foldNotices } from '../command-line/fold-notices.js';
 export { withLoadedFlags } from '../command-line/parse-flags.js';
 export { type FlagOfProgram, flagsOfProgram } from '../command-line/program-help.js';
-export { checkedSeeds, fineTuningConfiguration } from '../fine-tuning/configure-fine-tuning.js';
-export { fineTuningFlags, missingFineTuningFlags } from '../fine-tuning/fine-tuning-flags.js';
 export { bundledCorpus } from '../flags/data-flags.js';
 export { loggingFlags } from '../flags/logging-flags.js';
 export {
   configurationOption,
-  fineTuningConfigurationOption,
   flagValuesOption,
   modelKindOption,
   numProcessesOption,

@@ -3,13 +3,11 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { formatHelp } from '../command-line/program-help.js';
 import { type ResolveFlagsOptions, resolveFlags } from '../command-line/resolve-flags.js';
-import { configureFineTuning } from '../fine-tuning/configure-fine-tuning.js';
-import { type FineTuningOptions, fineTuningFlags } from '../fine-tuning/fine-tuning-flags.js';
 import type { PresetName } from '../presets/presets.js';
 import { schemaOf } from '../schema/flag-schema.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
-import { camelCase, flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
+import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
 /** Tells for each option of a run which values it takes, by the schema of its flag. */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
@@ -19,13 +17,6 @@ const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
       ([key, flag]) =>
         [`${topic}.${key}`, (value: unknown) => schemaOf(flag).safeParse(value).success] as const,
     ),
-  ]),
-);
-
-const ofFineTuning = Object.fromEntries(
-  Object.entries(fineTuningFlags).map(([flag, schema]) => [
-    camelCase(flag),
-    (value: unknown) => schema.safeParse(value).success,
   ]),
 );
 
@@ -41,12 +32,6 @@ const probed: readonly ProbedOptions[] = [
     call: (options) => configure(options as RunOptions),
     last: 'preset',
     accepts: { 'model.hiddenSize': (value) => value === 5, 'checkpoint.save': takes.text },
-  },
-  {
-    name: 'configureFineTuning',
-    call: (options) => configureFineTuning(options as FineTuningOptions),
-    last: 'seeds',
-    accepts: { ...ofFineTuning, seeds: takes.arrayOfNumbers },
   },
   {
     name: 'validateConfiguration',
@@ -150,9 +135,6 @@ describe('the types of options', () => {
     >();
     type Layout = NonNullable<RunOptions['layout']>;
     expectTypeOf<Layout['device']>().toEqualTypeOf<'cpu' | 'cuda' | undefined>();
-    expectTypeOf<FineTuningOptions['preset']>().toEqualTypeOf<
-      'megatron-336m' | 'megatron-1.3b' | 'megatron-3.9b' | undefined
-    >();
     // @ts-expect-error there is no preset char-10
     const wrong: RunOptions = { preset: 'char-10' };
     expect(() => configure(wrong)).toThrow('unknown preset char-10');

@@ -128,7 +128,8 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
+/** Checks that an object has these parts. */
+export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 
 /** A configuration of a training run, with all its parts. */
@@ -137,14 +138,6 @@ export const configurationOption: OptionCheck<false> = objectOption(
   {
     kind: required(modelKindOption),
     ...partsNamed(['model', 'training', 'optimizer', 'spikes', 'data', 'parallel', 'checkpoint', 'logging']),
-  },
-);
-
-/** A configuration of a fine-tuning, with all its parts. */
-export const fineTuningConfigurationOption: OptionCheck<false> = objectOption(
-  'a configuration that configureFineTuning returned',
-  {
-    ...partsNamed(['data', 'start', 'spans', 'optimizer', 'parallel', 'recompute', 'checkpoint', 'tracking']),
   },
 );
 

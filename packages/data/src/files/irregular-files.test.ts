@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { IndexedDataset, IndexedDatasetWriter, prepareDataset, readDocuments } from '../index.js';
-import { readSquadFile } from '../tasks/index.js';
 
 let directory: string;
 beforeEach(() => {
@@ -46,7 +45,6 @@ describe('a FIFO in place of a file', () => {
       }),
     'an .idx file': () => dataset('a.idx'),
     'a .bin file': () => dataset('a.bin'),
-    "a task's file": () => readSquadFile(fifo('train.json')),
   };
 
   it.each(Object.keys(readers))('is a coded error at once: %s', async (name) => {

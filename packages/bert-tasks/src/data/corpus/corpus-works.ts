@@ -1,0 +1,308 @@
+import { createSentenceSplitter, type RandomState } from '@mtl/data/internal';
+import { DataError } from '@mtl/errors';
+
+/** A sentence and its place. */
+interface CorpusPlace {
+  readonly work: number;
+  readonly sentence: number;
+}
+
+// Shorter sentences say too little to tell where they come from; longer ones fill a sequence by themselves.
+const shortest = 40;
+const longest = 240;
+// Sentences of one work that are at least so far apart do not follow each other in any sense.
+const farApart = 12;
+// Works shorter than this have no two sentences far apart.
+const fewestSentences = 2 * farApart + 8;
+
+/** Works (documents of a corpus) as sentences, from which tasks draw. */
+export class CorpusSentences {
+  readonly works: readonly (readonly string[])[];
+  readonly #random: RandomState;
+  #words: CorpusWords | undefined;
+
+  constructor(options: { readonly works: readonly (readonly string[])[]; readonly random: RandomState }) {
+    this.works = options.works;
+    this.#random = options.random;
+  }
+
+  /**
+   * Returns a place with `before` sentences of the work before it and `after` behind it, of which all have a
+   * fair length.
+   */
+  run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
+    for (;;) {
+      const work = this.#random.randint(0, this.works.length);
+      const sentences = this.works[work]!;
+      const sentence = this.#random.randint(before, sentences.length - after);
+      const part = sentences.slice(sentence - before, sentence + after + 1);
+      if (part.every(isFair)) return { work, sentence };
+    }
+  }
+
+  /** Returns a sentence of fair length in the same work, far from a place. */
+  farFrom({ work, sentence }: CorpusPlace): string {
+    const sentences = this.works[work]!;
+    const far = sentences.filter((text, i) => Math.abs(i - sentence) >= farApart && isFair(text));
+    return far[this.#random.randint(0, far.length)]!;
+  }
+
+  /** Returns a sentence of fair length in another work. */
+  elsewhere({ work }: CorpusPlace): string {
+    for (;;) {
+      const other = this.run({ before: 0, after: 0 });
+      if (other.work !== work) return this.at(other);
+    }
+  }
+
+  /** Words of the works; counted when first asked for. */
+  get words(): CorpusWords {
+    this.#words ??= new CorpusWords(this.works);
+    return this.#words;
+  }
+
+  /** Returns one of the third of the other works that use the least alike words. */
+  unlikeWork({ work }: CorpusPlace): number {
+    const others = this.words.othersByLikeness(work);
+    return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
+  }
+
+  /** Returns a place of `count` sentences of a work that all have a fair length. */
+  runOf(work: number, count: number): CorpusPlace {
+    const sentences = this.works[work]!;
+    for (;;) {
+      const sentence = this.#random.randint(0, sentences.length - count + 1);
+      if (sentences.slice(sentence, sentence + count).every(isFair)) return { work, sentence };
+    }
+  }
+
+  /** Returns `count` sentences from a place on. */
+  textAt({ work, sentence }: CorpusPlace, count: number): string {
+    return this.works[work]!.slice(sentence, sentence + count).join(' ');
+  }
+
+  /** Returns the sentence at a place, or `distance` sentences behind it. */
+  at({ work, sentence }: CorpusPlace, distance = 0): string {
+    return this.works[work]![sentence + distance]!;
+  }
+}
+
+function isFair(text: string): boolean {
+  return text.length >= shortest && text.length <= longest;
+}
+
+/**
+ * Cuts documents into sentences, leaves out short documents and those without enough sentences of a fair
+ * length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ */
+export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
+  const split = createSentenceSplitter();
+  const works = documents
+    .map((text) => split(text).map((sentence) => sentence.replaceAll(/\s+/g, ' ')))
+    .filter((sentences) => sentences.length >= fewestSentences && hasFairRuns(sentences));
+  if (works.length >= fewestWorks) return works;
+  throw new DataError(
+    'MTL_DATA_TOO_FEW_DOCUMENTS',
+    `${works.length} of ${documents.length} documents are long enough for tasks`,
+    {
+      expected: `${fewestWorks} or more documents of ${fewestSentences} sentences, most of ${shortest} to ${longest} characters`,
+      remedy: 'pass whole works as documents, not their paragraphs',
+    },
+  );
+}
+
+// The longest run that a task draws: an article of five sentences with one on each side.
+const longestRun = 7;
+
+/** Returns whether there is a fair run to draw, and from each of its places a fair sentence far away. */
+function hasFairRuns(sentences: readonly string[]): boolean {
+  const fair = sentences.map(isFair);
+  const run = fair.some(
+    (_, i) => i + longestRun <= fair.length && fair.slice(i, i + longestRun).every(Boolean),
+  );
+  return run && fair.every((_, place) => fair.some((isOne, i) => isOne && Math.abs(i - place) >= farApart));
+}
+
+/** The words of works: which are how common, and which works use the same ones. */
+export class CorpusWords {
+  /** Words by their number in all works, the commonest (0) first, equal ones by the alphabet. */
+  readonly rankOf: ReadonlyMap<string, number>;
+  readonly #counts: readonly ReadonlyMap<string, number>[];
+  readonly #vectors: readonly Float64Array[];
+  readonly #sorted = new Map<number, readonly string[]>();
+  readonly #alike = new Map<number, readonly number[]>();
+
+  /** Works as sentences. */
+  constructor(works: readonly (readonly string[])[]) {
+    this.#counts = works.map((sentences) => countWords(sentences));
+    const totals = new Map<string, number>();
+    for (const counts of this.#counts) {
+      for (const [word, count] of counts) totals.set(word, (totals.get(word) ?? 0) + count);
+    }
+    const sorted = [...totals].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1));
+    this.rankOf = new Map(sorted.map(([word], rank) => [word, rank]));
+    this.#vectors = this.#weigh();
+  }
+
+  /**
+   * Returns words of a work whose ranks are in a range (both ends inside), each once, the commonest first.
+   */
+  wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
+    let words = this.#sorted.get(work);
+    if (words === undefined) {
+      words = [...this.#counts[work]!.keys()].sort((a, b) => this.#rank(a) - this.#rank(b));
+      this.#sorted.set(work, words);
+    }
+    return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
+  }
+
+  /** Returns whether a work uses a word (lower case). */
+  has(work: number, word: string): boolean {
+    return this.#counts[work]!.has(word);
+  }
+
+  /**
+   * Returns the other works, the one that uses the most alike words first: by the cosine of their tf-idf
+   * weights.
+   */
+  othersByLikeness(work: number): readonly number[] {
+    const known = this.#alike.get(work);
+    if (known !== undefined) return known;
+    const mine = this.#vectors[work]!;
+    const likeness = this.#vectors.map((vector) => dot(vector, mine));
+    const others = [...likeness.keys()].filter((other) => other !== work);
+    // The sort is stable: of two alike, the first one comes first.
+    others.sort((a, b) => likeness[b]! - likeness[a]!);
+    this.#alike.set(work, others);
+    return others;
+  }
+
+  #rank(word: string): number {
+    return this.rankOf.get(word)!;
+  }
+
+  /** Returns the number of some sorted words that have a rank below `rank`. */
+  #numBelow(words: readonly string[], rank: number): number {
+    let [low, high] = [0, words.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#rank(words[middle]!) < rank) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** Returns float64 vectors of length 1 (0 for a work of words that all use), one entry for each word. */
+  #weigh(): Float64Array[] {
+    const numWorksWith = new Float64Array(this.rankOf.size);
+    for (const counts of this.#counts) {
+      for (const word of counts.keys()) numWorksWith[this.rankOf.get(word)!]! += 1;
+    }
+    return this.#counts.map((counts) => {
+      const vector = new Float64Array(this.rankOf.size);
+      for (const [word, count] of counts) {
+        const rank = this.rankOf.get(word)!;
+        vector[rank] = (1 + Math.log(count)) * Math.log(this.#counts.length / numWorksWith[rank]!);
+      }
+      const norm = Math.sqrt(dot(vector, vector));
+      return norm === 0 ? vector : vector.map((x) => x / norm);
+    });
+  }
+}
+
+function dot(a: Float64Array, b: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i]! * b[i]!;
+  return sum;
+}
+
+function countWords(sentences: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const sentence of sentences) {
+    for (const [word] of sentence.toLowerCase().matchAll(/\p{L}+/gu)) {
+      counts.set(word, (counts.get(word) ?? 0) + 1);
+    }
+  }
+  return counts;
+}
+
+// Commoner words say nothing of what a text is about; rarer ones become several tokens in a small vocabulary,
+// which would tell them apart without any knowledge of what they mean.
+const ranks = { first: 150, behind: 2500 };
+// The distance in rank that the old word and the new one may have: the rarer is not the answer.
+// Tenths: their bounds are exact.
+const equallyCommon = { least: 7, most: 14 };
+// Texts without a word to replace are rare in prose. So many in a row: there is none.
+const mostAttempts = 1000;
+
+/** A text in which a word was replaced, and the position of the new one (UTF-16 units). */
+interface ReplacedWord {
+  readonly text: string;
+  readonly word: string;
+  readonly start: number;
+}
+
+/**
+ * Replaces a word of a work's text by one about as common, which the whole work does not use and one of the
+ * works least like it does. Undefined where no word can be replaced.
+ */
+export function replaceWord(options: {
+  readonly text: string;
+  readonly place: CorpusPlace;
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+}): ReplacedWord | undefined {
+  const { text, place, sentences, random } = options;
+  const { words } = sentences;
+  // Words of lower case that are not first: how a word is written does not give it away.
+  const holes = [...text.matchAll(/(?<=\p{Ll}[,;]? )\p{Ll}{4,}(?=[ ,;.])/gu)].filter(
+    ([hole]) => words.has(place.work, hole) && hasRank(words.rankOf.get(hole)!),
+  );
+  if (holes.length === 0) return undefined;
+  const hole = holes[random.randint(0, holes.length)]!;
+  const strangers = strangersFor({ place, word: hole[0], sentences });
+  if (strangers.length === 0) return undefined;
+  const word = strangers[random.randint(0, strangers.length)]!;
+  const end = hole.index + hole[0].length;
+  return { text: text.slice(0, hole.index) + word + text.slice(end), word, start: hole.index };
+}
+
+/**
+ * Calls a function until a draw succeeds; it returns undefined for a draw in vain. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ */
+export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
+  for (let attempt = 0; attempt < mostAttempts; attempt++) {
+    const drawn = draw();
+    if (drawn !== undefined) return drawn;
+  }
+  throw new DataError(
+    'MTL_DATA_TOO_FEW_DOCUMENTS',
+    `in ${mostAttempts} texts no word could be replaced by an equally common one of another work`,
+    {
+      expected: `works that use different words among the ${ranks.first + 1}th to ${ranks.behind}th commonest`,
+      remedy: 'pass works on different subjects, or more of them',
+    },
+  );
+}
+
+/** Returns words about as common as one of a work, which the work does not use and an unlike one does. */
+function strangersFor(options: {
+  readonly place: CorpusPlace;
+  readonly word: string;
+  readonly sentences: CorpusSentences;
+}): string[] {
+  const { place, word, sentences } = options;
+  const { words } = sentences;
+  const other = sentences.unlikeWork(place);
+  const rank = words.rankOf.get(word)!;
+  const first = Math.max(ranks.first, (equallyCommon.least * rank) / 10);
+  const last = Math.min(ranks.behind - 1, (equallyCommon.most * rank) / 10);
+  return words
+    .wordsOf(other, { first, last })
+    .filter((one) => one.length >= 4 && !words.has(place.work, one));
+}
+
+function hasRank(rank: number): boolean {
+  return rank >= ranks.first && rank < ranks.behind;
+}

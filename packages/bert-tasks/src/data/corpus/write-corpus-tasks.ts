@@ -1,0 +1,246 @@
+import { join } from 'node:path';
+import { RandomState } from '@mtl/data/internal';
+import { writeFileAtomically } from '@mtl/errors/files';
+import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-works.js';
+
+/** From which works, how much, where to. */
+interface WriteCorpusTasksOptions {
+  /** Whole works: at least 64 of 32 or more sentences. */
+  readonly documents: readonly string[];
+  /** Gets the folders MNLI, QQP, RACE and SQuAD. */
+  readonly directory: string;
+  readonly seed: number;
+  /** Examples of each training file (2,000); for RACE as many questions. */
+  readonly numTraining?: number;
+  /** Examples of each other file (400). */
+  readonly numEvaluation?: number;
+}
+
+// An eighth is a part, MNLI halves it, and a work needs three others, of which one is the least like it.
+const fewestWorks = 64;
+const parts = ['train', 'dev', 'test'] as const;
+type Part = (typeof parts)[number];
+
+/**
+ * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus:
+ * what a model that was trained on such text knows better than one that was not. Training, dev and test files
+ * draw from works of their own (6 : 1 : 1), MNLI's mismatched files from other works of the same part than
+ * its matched ones. The same documents, sizes and seed give the same bytes. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ */
+export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
+  const { documents, directory, seed, numTraining = 2000, numEvaluation = 400 } = options;
+  const split = splitWorks(documents, fewestWorks);
+  const order = Uint32Array.from(split.keys());
+  new RandomState(seed).shuffle(order);
+  const works = Array.from(order, (work) => split[work]!);
+  const eighth = Math.floor(works.length / 8);
+  const worksOf: Record<Part, string[][]> = {
+    dev: works.slice(0, eighth),
+    test: works.slice(eighth, 2 * eighth),
+    train: works.slice(2 * eighth),
+  };
+  // A stream for each file: the size of one does not change another.
+  let streams = 0;
+  const draw = (ofWorks: readonly string[][]) => {
+    const random = new RandomState((seed + ++streams) % 4294967296);
+    return { random, sentences: new CorpusSentences({ works: ofWorks, random }) };
+  };
+  const write = (path: readonly string[], text: string) =>
+    writeFileAtomically(join(directory, ...path), [text]);
+  for (const part of parts) {
+    const count = part === 'train' ? numTraining : numEvaluation;
+    const withLabels = part !== 'test';
+    write(['QQP', `${part}.tsv`], corpusQqp({ ...draw(worksOf[part]), count, withLabels }));
+    writeMnli({ part, works: worksOf[part], count, draw, write });
+    for (const level of ['high', 'middle'] as const) {
+      const drawn = draw(worksOf[part]);
+      // Two questions a passage, two levels.
+      for (let number = 0; number < Math.ceil(count / 4); number++) {
+        write(['RACE', part, level, `${number}.txt`], corpusPassage({ ...drawn, level, number }));
+      }
+    }
+    if (part === 'test') continue;
+    for (const version of ['1.1', '2.0'] as const) {
+      const name = `${part}-v${version}.json`;
+      write(['SQuAD', name], corpusSquad({ ...draw(worksOf[part]), count, version }));
+    }
+  }
+}
+
+function writeMnli(options: {
+  part: Part;
+  works: readonly string[][];
+  count: number;
+  draw: (works: readonly string[][]) => { random: RandomState; sentences: CorpusSentences };
+  write: (path: readonly string[], text: string) => void;
+}): void {
+  const { part, works, count, draw, write } = options;
+  if (part === 'train') {
+    const text = corpusMnli({ ...draw(works), count, genre: 'matched', withLabels: true });
+    write(['MNLI', 'train.tsv'], text);
+    return;
+  }
+  const half = Math.ceil(works.length / 2);
+  const halves = { matched: works.slice(0, half), mismatched: works.slice(half) };
+  for (const [genre, ofWorks] of Object.entries(halves)) {
+    const text = corpusMnli({ ...draw(ofWorks), count, genre, withLabels: part === 'dev' });
+    write(['MNLI', `${part}_${genre}.tsv`], text);
+  }
+}
+
+const mnliColumns = [
+  'index',
+  'promptID',
+  'pairID',
+  'genre',
+  'sentence1_binary_parse',
+  'sentence2_binary_parse',
+  'sentence1_parse',
+  'sentence2_parse',
+  'sentence1',
+  'sentence2',
+];
+
+// One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
+const sentencesOfText = 2;
+const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
+const wordsReplaced = 3;
+
+/**
+ * Returns a file of QQP: is the second sentence the next one of the same work (1), or of another work (0)?
+ */
+function corpusQqp(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly withLabels: boolean;
+}): string {
+  const { sentences, random, count, withLabels } = options;
+  const rows = [
+    withLabels ? 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate' : 'id\tquestion1\tquestion2',
+  ];
+  for (let i = 0; i < count; i++) {
+    const place = sentences.run({ before: 0, after: 1 });
+    const label = random.randint(0, 2);
+    const pair = [sentences.at(place), label === 1 ? sentences.at(place, 1) : sentences.elsewhere(place)];
+    rows.push((withLabels ? [i, 2 * i + 1, 2 * i + 2, ...pair, label] : [i, ...pair]).join('\t'));
+  }
+  return `${rows.join('\n')}\n`;
+}
+
+/**
+ * Returns a file of MNLI: two sentences, and two that follow them (entailment), or of one of the works least
+ * like theirs (neutral), or that follow them, with three words replaced by words that the work does not use
+ * (contradiction). Parses are left empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the
+ * same words.
+ */
+function corpusMnli(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly genre: string;
+  readonly withLabels: boolean;
+}): string {
+  const { sentences, random, count, genre, withLabels } = options;
+  const rows = [[...mnliColumns, ...(withLabels ? ['label1', 'gold_label'] : [])].join('\t')];
+  for (let i = 0; i < count; i++) {
+    const label = mnliLabels[random.randint(0, mnliLabels.length)]!;
+    const texts = drawUntilReplaced(() => drawPair({ sentences, random, label }));
+    const names = [i, i, `${i}${label[0]}`, genre, '', '', '', ''];
+    rows.push([...names, ...texts, ...(withLabels ? [label, label] : [])].join('\t'));
+  }
+  return `${rows.join('\n')}\n`;
+}
+
+/** Draws two texts of MNLI; undefined where the second one has too few words to replace. */
+function drawPair(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly label: (typeof mnliLabels)[number];
+}): [string, string] | undefined {
+  const { sentences, random, label } = options;
+  const place = sentences.run({ before: 0, after: 2 * sentencesOfText - 1 });
+  const first = sentences.textAt(place, sentencesOfText);
+  if (label === 'neutral') {
+    const other = sentences.runOf(sentences.unlikeWork(place), sentencesOfText);
+    return [first, sentences.textAt(other, sentencesOfText)];
+  }
+  let text = sentences.textAt({ ...place, sentence: place.sentence + sentencesOfText }, sentencesOfText);
+  if (label === 'entailment') return [first, text];
+  for (let i = 0; i < wordsReplaced; i++) {
+    const replaced = replaceWord({ text, place, sentences, random });
+    if (replaced === undefined) return undefined;
+    text = replaced.text;
+  }
+  return [first, text];
+}
+
+const sentencesOfArticle = 5;
+
+/**
+ * Returns a passage of RACE: five sentences, and which sentence follows them and which stands before them.
+ * The wrong options come from other works (middle) or from the same one (high).
+ */
+function corpusPassage(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly level: 'high' | 'middle';
+  readonly number: number;
+}): string {
+  const { sentences, random, level, number } = options;
+  const place = sentences.run({ before: 1, after: sentencesOfArticle });
+  const article = Array.from({ length: sentencesOfArticle }, (_, i) => sentences.at(place, i)).join(' ');
+  const questions = [
+    { text: 'Which sentence follows?', right: sentences.at(place, sentencesOfArticle) },
+    { text: 'Which sentence stands before?', right: sentences.at(place, -1) },
+  ].map(({ text, right }) => {
+    const wrong = level === 'high' ? sentences.farFrom(place) : sentences.elsewhere(place);
+    const options = [wrong, sentences.elsewhere(place), sentences.elsewhere(place)];
+    const answer = random.randint(0, 4);
+    options.splice(answer, 0, right);
+    return { text, options, answer: 'ABCD'[answer]! };
+  });
+  return JSON.stringify({
+    answers: questions.map(({ answer }) => answer),
+    options: questions.map(({ options }) => options),
+    questions: questions.map(({ text }) => text),
+    article,
+    id: `${level}${number}.txt`,
+  });
+}
+
+const sentencesOfContext = 2;
+const question = 'Which word is out of place?';
+
+/**
+ * Returns a file of SQuAD: contexts of two sentences in which one word was replaced (`replaceWord`). The
+ * answer to the one question is the new word. In version 2.0 a third of the contexts are as they were, and
+ * the question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the same words.
+ */
+export function corpusSquad(options: {
+  readonly sentences: CorpusSentences;
+  readonly random: RandomState;
+  readonly count: number;
+  readonly version: '1.1' | '2.0';
+}): string {
+  const { sentences, random, count, version } = options;
+  const paragraphs = Array.from({ length: count }, (_, number) => {
+    const id = `${version}-${number}`;
+    const { original, replaced } = drawUntilReplaced(() => {
+      const place = sentences.run({ before: 0, after: sentencesOfContext - 1 });
+      const text = sentences.textAt(place, sentencesOfContext);
+      const replaced = replaceWord({ text, place, sentences, random });
+      return replaced && { original: text, replaced };
+    });
+    if (version === '2.0' && random.randint(0, 3) === 0) {
+      return { context: original, qas: [{ question, id, answers: [], is_impossible: true }] };
+    }
+    const { text: context, word, start } = replaced;
+    // The format counts code points.
+    const answers = [{ text: word, answer_start: [...context.slice(0, start)].length }];
+    const possible = version === '2.0' ? { is_impossible: false } : {};
+    return { context, qas: [{ question, id, answers, ...possible }] };
+  });
+  return `${JSON.stringify({ version, data: [{ title: 'corpus', paragraphs }] })}\n`;
+}

@@ -1,0 +1,164 @@
+import { TaskDataset } from '@mtl/data';
+import { sharedCopy, specialTokenId, TaskSequences } from '@mtl/data/internal';
+import { ConfigurationError, UsageError } from '@mtl/errors';
+import type { Tokenizer } from '@mtl/tokenizers';
+import type { SentencePairExample } from './read-glue-file.js';
+import type { MultipleChoiceExample } from './read-race-directory.js';
+
+/** Sentence pairs, and how to encode them. */
+interface EncodeSentencePairsOptions {
+  readonly examples: readonly SentencePairExample[];
+  /** BERT's WordPiece. */
+  readonly tokenizer: Tokenizer;
+  readonly sequenceLength: number;
+}
+
+/**
+ * Encodes pairs. Sample n is example n: `[CLS] first [SEP] second [SEP]`, the longer text truncated first.
+ * Its batches have labels when every example has one. Throws `MTL_DATA_SPECIAL_TOKEN` and
+ * `MTL_DATA_SEQUENCE_LENGTH`.
+ */
+export function encodeSentencePairs(options: EncodeSentencePairsOptions): TaskDataset {
+  const { examples, tokenizer, sequenceLength } = options;
+  checkTaskSequenceLength(sequenceLength);
+  const vocabulary = pairVocabulary(tokenizer);
+  const sequences = new TaskSequences();
+  const labels: number[] = [];
+  for (const { first, second, label } of examples) {
+    sequences.add(
+      pairTokens({
+        first: tokenizer.encode(first),
+        second: tokenizer.encode(second),
+        sequenceLength,
+        vocabulary,
+      }),
+    );
+    if (label !== undefined) labels.push(label);
+  }
+  return new TaskDataset({
+    kind: 'task',
+    sequenceLength,
+    numChoices: 1,
+    padding: vocabulary.padding,
+    ...sequences.pack(),
+    labels: labels.length === examples.length ? sharedCopy(labels) : undefined,
+    startPositions: undefined,
+    endPositions: undefined,
+  });
+}
+
+/** Questions with options, and how to encode them. */
+interface EncodeMultipleChoiceOptions {
+  readonly examples: readonly MultipleChoiceExample[];
+  /** BERT's WordPiece. */
+  readonly tokenizer: Tokenizer;
+  readonly sequenceLength: number;
+  /** Tokens of a question with an option at most (Megatron's 128); the rest is dropped. */
+  readonly maximumQuestionLength?: number;
+}
+
+/**
+ * Encodes questions with options. Sample n is example n, one sequence for each option:
+ * `[CLS] question and option [SEP] article [SEP]`, as Megatron puts RACE: the option fills the blanks (`_`)
+ * of the question, or follows it where it has none. The longer part is truncated first. Throws
+ * `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
+ */
+export function encodeMultipleChoice(options: EncodeMultipleChoiceOptions): TaskDataset {
+  const { examples, tokenizer, sequenceLength, maximumQuestionLength = 128 } = options;
+  checkTaskSequenceLength(sequenceLength);
+  const numChoices = examples[0]?.options.length ?? 1;
+  const vocabulary = pairVocabulary(tokenizer);
+  const sequences = new TaskSequences();
+  // Questions on one article follow each other.
+  let article: { readonly text: string; readonly tokens: ArrayLike<number> } | undefined;
+  for (const [i, example] of examples.entries()) {
+    if (example.options.length !== numChoices) {
+      throw new UsageError('MTL_DATA_CHOICE', `example ${i} has ${example.options.length} options`, {
+        expected: `${numChoices}, as the first one`,
+      });
+    }
+    if (article?.text !== example.article) {
+      article = { text: example.article, tokens: tokenizer.encode(example.article) };
+    }
+    for (const option of example.options) {
+      const question = tokenizer.encode(questionWithOption(example.questionText, option));
+      const first = question.slice(0, maximumQuestionLength);
+      sequences.add(pairTokens({ first, second: article.tokens, sequenceLength, vocabulary }));
+    }
+  }
+  return new TaskDataset({
+    kind: 'task',
+    sequenceLength,
+    numChoices,
+    padding: vocabulary.padding,
+    ...sequences.pack(),
+    labels: sharedCopy(examples.map(({ label }) => label)),
+    startPositions: undefined,
+    endPositions: undefined,
+  });
+}
+
+function questionWithOption(question: string, option: string): string {
+  return question.includes('_') ? question.replaceAll('_', () => option) : `${question} ${option}`;
+}
+
+/** The special tokens of a pair of texts. */
+interface PairVocabulary {
+  readonly classification: number;
+  readonly separator: number;
+  readonly padding: number;
+}
+
+/** Special tokens of a pair: `[CLS]` and two `[SEP]`. */
+export const pairSpecialTokens = 3;
+
+/**
+ * Reads the special tokens of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` where one is missing.
+ */
+export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
+  return {
+    classification: specialTokenId(tokenizer, '[CLS]'),
+    separator: specialTokenId(tokenizer, '[SEP]'),
+    padding: specialTokenId(tokenizer, '[PAD]'),
+  };
+}
+
+/**
+ * Returns `[CLS] first [SEP] second [SEP]`. Where that is longer than `sequenceLength`, the longer of the two
+ * texts loses its last token until both fit, the second one when they are equal (Devlin 2018: the rule of
+ * BERT's fine-tuning).
+ */
+export function pairTokens(options: {
+  readonly first: ArrayLike<number>;
+  readonly second: ArrayLike<number>;
+  readonly sequenceLength: number;
+  readonly vocabulary: PairVocabulary;
+}): { readonly tokens: number[]; readonly firstLength: number } {
+  const { first, second, sequenceLength, vocabulary } = options;
+  const room = sequenceLength - pairSpecialTokens;
+  let { length: firstTokens } = first;
+  let { length: secondTokens } = second;
+  while (firstTokens + secondTokens > room) {
+    if (firstTokens > secondTokens) firstTokens--;
+    else secondTokens--;
+  }
+  const { classification, separator } = vocabulary;
+  const tokens = [classification];
+  for (let i = 0; i < firstTokens; i++) tokens.push(first[i]!);
+  tokens.push(separator);
+  for (let i = 0; i < secondTokens; i++) tokens.push(second[i]!);
+  tokens.push(separator);
+  return { tokens, firstLength: firstTokens + 2 };
+}
+
+/** Throws `MTL_DATA_SEQUENCE_LENGTH` for sequences that could not hold a token of each text. */
+function checkTaskSequenceLength(sequenceLength: number): void {
+  if (Number.isInteger(sequenceLength) && sequenceLength >= pairSpecialTokens + 2) return;
+  throw new ConfigurationError(
+    'MTL_DATA_SEQUENCE_LENGTH',
+    `the sequence length ${sequenceLength} is too short`,
+    {
+      expected: `${pairSpecialTokens + 2} or more: [CLS], two [SEP] and a token of each text`,
+    },
+  );
+}

@@ -1,0 +1,136 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration/internal';
+import { CheckpointError, ConfigurationError } from '@mtl/errors';
+import { writeFileAtomically } from '@mtl/errors/files';
+import { writeHuggingFaceBertForTask } from '@mtl/formats';
+import { huggingFaceTaskClass } from '@mtl/formats/internal';
+import type { BertModelConfiguration } from '@mtl/models';
+import {
+  bertTokenizerSettings,
+  checkHuggingFaceTarget,
+  checkSaveForHuggingFace,
+  exportedTokenizerFiles,
+  exportedTokenizerNotice,
+} from '@mtl/runs/internal';
+import { savedWeights } from '@mtl/runs/lifecycle';
+import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
+import { seedDirectory } from './fine-tuning-results.js';
+import type { BertStart } from './open-bert-start.js';
+import { fineTuningTasks } from './tasks.js';
+
+export interface HuggingFaceExportsOptions {
+  readonly configuration: FineTuningConfiguration;
+  readonly seeds: readonly number[];
+  readonly model: BertModelConfiguration;
+  readonly start: Pick<BertStart, 'tokenizer'>;
+  readonly onMessage: (text: string) => void;
+}
+
+/**
+ * Fine-tuned models as directories of the transformers library: what --save-hf asks for. Only the first rank
+ * has one.
+ */
+export class HuggingFaceExports {
+  readonly #options: HuggingFaceExportsOptions;
+
+  constructor(options: HuggingFaceExportsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Checks before the run that all can be written after it.
+   *
+   * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
+   *   MTL_HUGGING_FACE_EXISTS, MTL_FLAG_NEEDS
+   */
+  check({ worldSize }: { readonly worldSize: number }): void {
+    const { configuration, seeds, model } = this.#options;
+    const { checkpoint } = configuration;
+    if (checkpoint.saveHuggingFace === undefined) return;
+    checkSaveForHuggingFace(checkpoint, { worldSize });
+    checkHuggingFaceArchitecture({ kind: 'bert', model });
+    const { task } = configuration;
+    if (huggingFaceTaskClass(model, fineTuningTasks[task].bertTask) === undefined) {
+      throw new ConfigurationError(
+        'MTL_HUGGING_FACE_ARCHITECTURE',
+        `--save-hf: a RoFormer of transformers, a BERT with rotary positions, has other layers for ${task}`,
+        {
+          expected: 'a BERT with learned positions',
+          remedy: 'leave --save-hf out, or fine-tune a BERT with --position-embedding-type learned_absolute',
+        },
+      );
+    }
+    for (const seed of seeds) {
+      if (!this.#isThere(seed)) checkHuggingFaceTarget(this.#directoryOf(seed)!);
+    }
+  }
+
+  /**
+   * Writes the weights of a seed, from its last checkpoint where there are any.
+   *
+   * @param weights of a process that holds the whole model; unused where there are checkpoints
+   */
+  async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
+    const { configuration, model, start, onMessage } = this.#options;
+    const directory = this.#directoryOf(seed);
+    if (directory === undefined) return;
+    if (this.#isThere(seed)) {
+      onMessage(`seed ${seed}: ${directory} was written before`);
+      return;
+    }
+    const { bertTask: task, labels } = fineTuningTasks[configuration.task];
+    const tensors = configuration.checkpoint.save === undefined ? weights?.() : await this.#saved(seed);
+    await writeHuggingFaceBertForTask({
+      directory,
+      task,
+      labels,
+      model,
+      tensors: tensors ?? [],
+      ...bertTokenizerSettings(start.tokenizer),
+      tokenizerFiles: await exportedTokenizerFiles(start.tokenizer.options, model),
+    });
+    const { save } = configuration.checkpoint;
+    if (save !== undefined) writeFileAtomically(notePath(save, seed), [noteOf(directory)]);
+    const notice = await exportedTokenizerNotice(directory, start.tokenizer);
+    if (notice !== undefined) onMessage(notice);
+    onMessage(`wrote ${directory}`);
+  }
+
+  #directoryOf(seed: number): string | undefined {
+    const { configuration, seeds } = this.#options;
+    const { saveHuggingFace } = configuration.checkpoint;
+    if (saveHuggingFace === undefined || seeds.length === 1) return saveHuggingFace;
+    return seedDirectory(saveHuggingFace, seed);
+  }
+
+  /**
+   * Tells if the run that is resumed has written it before. That there is a model says nothing: it may be
+   * another run's.
+   */
+  #isThere(seed: number): boolean {
+    const { save, resume } = this.#options.configuration.checkpoint;
+    const directory = this.#directoryOf(seed);
+    if (!resume || save === undefined || directory === undefined) return false;
+    const path = notePath(save, seed);
+    if (!existsSync(path) || readFileSync(path, 'utf8') !== noteOf(directory)) return false;
+    return existsSync(join(directory, 'config.json'));
+  }
+
+  async #saved(seed: number): Promise<LogicalTensor[]> {
+    const directory = seedDirectory(this.#options.configuration.checkpoint.save!, seed);
+    const found = await findCheckpoint({ directory, onNotice: this.#options.onMessage });
+    if (found.kind === 'found') return savedWeights(found.checkpoint);
+    throw new CheckpointError('MTL_CHECKPOINT_NONE', `${directory}: no checkpoint found to write`, {
+      remedy: `remove ${directory}: the seed is fine-tuned again`,
+      exitCode: 2,
+    });
+  }
+}
+
+/** Returns the file in which the first rank notes what it has written of a seed. */
+const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
+
+/** Returns one note from whatever directory the run is resumed with. */
+const noteOf = (directory: string): string => `${resolve(directory)}\n`;

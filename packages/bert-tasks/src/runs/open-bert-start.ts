@@ -1,0 +1,140 @@
+import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import { readSavedConfiguration } from '@mtl/configuration';
+import { ConfigurationError } from '@mtl/errors';
+import { readHuggingFaceBertForTask } from '@mtl/formats';
+import type { BertModelConfiguration, BertTask } from '@mtl/models';
+import { checkTokenizerFits, tokenizerOfHuggingFace } from '@mtl/runs/internal';
+import { openSavedCheckpoint } from '@mtl/runs/lifecycle';
+import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
+import { isOptimizerTensor } from '@mtl/trainer/internal';
+import type { StartConfiguration } from '../flags/fine-tuning-configuration.js';
+
+/** A model to be fine-tuned, its weights not yet read. */
+export interface BertStart {
+  /** The checkpoint or the directory; undefined from scratch. */
+  readonly path: string | undefined;
+  readonly model: BertModelConfiguration;
+  readonly tokenizer: Tokenizer;
+  /** The parameters that it has values for, with their global shapes where they may not fit. */
+  readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;
+  /** Fills tensors that it has. */
+  load(tensors: readonly LogicalTensor[]): Promise<void>;
+}
+
+type Found = Omit<BertStart, 'tokenizer'> & { readonly tokenizer: TokenizerOptions | undefined };
+
+export interface OpenBertStartOptions {
+  readonly start: StartConfiguration;
+  readonly task: BertTask;
+  /** Positions of a model from scratch. */
+  readonly sequenceLength: number;
+  readonly onNotice: (notice: string) => void;
+}
+
+/**
+ * Finds the BERT that a fine-tuning starts from.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError
+ *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE for one of another model than BERT), MTL_HUGGING_FACE_*
+ */
+export async function openBertStart(options: OpenBertStartOptions): Promise<BertStart> {
+  const { start } = options;
+  const named = await openNamed(options);
+  const tokenizerOptions = start.tokenizer ?? named?.tokenizer;
+  if (tokenizerOptions === undefined) {
+    throw new ConfigurationError('MTL_FLAG_REQUIRED', 'the tokenizer is missing', {
+      expected: '--tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt',
+    });
+  }
+  const tokenizer = await createTokenizer(tokenizerOptions);
+  const found = named ?? fromScratch(options, tokenizer);
+  const { model, path } = found;
+  checkTokenizerFits({ tokenizer, model, from: path });
+  if (!start.initialWeights) return { ...found, tokenizer };
+  return { ...found, path: undefined, tokenizer, has: () => false };
+}
+
+async function openNamed(options: OpenBertStartOptions): Promise<Found | undefined> {
+  const { load, loadHuggingFace, scratch, checkpointStep } = options.start;
+  const flags = { '--load': load, '--load-hf': loadHuggingFace, '--num-layers': scratch };
+  const given = Object.entries(flags).filter(([, value]) => value !== undefined);
+  if (given.length !== 1) {
+    const names = given.map(([name]) => name).join(' and ');
+    throw new ConfigurationError(
+      given.length === 0 ? 'MTL_FLAG_REQUIRED' : 'MTL_FLAG_CONFLICT',
+      given.length === 0 ? 'no model is named' : `${names} name more than one model`,
+      {
+        expected:
+          '--load DIR (checkpoints of a BERT), --load-hf DIR (a BERT of the transformers library), or ' +
+          '--num-layers, --hidden-size and --num-attention-heads for one from scratch',
+      },
+    );
+  }
+  if (checkpointStep !== undefined && load === undefined) {
+    throw new ConfigurationError('MTL_FLAG_NEEDS', `--ckpt-step ${checkpointStep} belongs to --load`, {
+      remedy: 'leave --ckpt-step out',
+    });
+  }
+  if (load !== undefined) return await openCheckpoint(load, options);
+  if (loadHuggingFace !== undefined) return await openHuggingFace(loadHuggingFace, options);
+  return undefined;
+}
+
+async function openCheckpoint(load: string, options: OpenBertStartOptions): Promise<Found> {
+  const { start, onNotice } = options;
+  const { checkpointStep } = start;
+  const { checkpoint, configuration, place } = await openSavedCheckpoint({ load, checkpointStep, onNotice });
+  const saved = readSavedConfiguration('bert', configuration, place);
+  const { path, tensors } = checkpoint;
+  const shapes = new Map([...tensors].map(([name, { globalShape }]) => [name, `${globalShape}`]));
+  return {
+    path,
+    model: saved.model,
+    tokenizer: saved.tokenizer,
+    // the head of another task may have the same name
+    has: ({ name, globalShape }) =>
+      !isOptimizerTensor(name) &&
+      (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),
+    load: async (wanted) => void (await loadCheckpoint({ checkpoint, tensors: wanted, ignore: () => true })),
+  };
+}
+
+async function openHuggingFace(directory: string, { start, task }: OpenBertStartOptions): Promise<Found> {
+  const found = await readHuggingFaceBertForTask({ directory, task });
+  return {
+    path: directory,
+    model: found.configuration,
+    // flags come first: these files need not say all
+    tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
+    has: ({ name }) => found.parameterNames.has(name),
+    load: (tensors) => found.load(tensors),
+  };
+}
+
+/** Returns the shape of the original BERT, as large as the flags say. */
+function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
+  const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
+  return {
+    path: undefined,
+    model: {
+      numLayers,
+      hiddenSize,
+      numAttentionHeads,
+      layerNormPlacement,
+      ffnHiddenSize: 4 * hiddenSize,
+      maxPositionEmbeddings: sequenceLength,
+      vocabularySize: tokenizer.vocabularySize,
+      makeVocabularySizeDivisibleBy: 128,
+      layerNormEpsilon: 1e-5,
+      geluKind: 'erf',
+      hiddenDropout: 0.1,
+      attentionDropout: 0.1,
+      initMethodStd: 0.02,
+      tokenTypeVocabularySize: 2,
+      sentenceOrderHead: false,
+    },
+    tokenizer: undefined,
+    has: () => false,
+    load: async () => {},
+  };
+}

@@ -1,0 +1,420 @@
+import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
+import { inWordsOfFlags, numSharesOfBatch, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
+import type { TaskDataset } from '@mtl/data';
+import { sizeOf } from '@mtl/kernels';
+import type { TaskTokenBatch } from '@mtl/layout';
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  type BertTaskStage,
+  buildBertTaskStages,
+  type TransformerConfiguration,
+} from '@mtl/models';
+import { bertMatmuls, bertTaskEmbeddingAndHeadCost, bertTaskParameters } from '@mtl/models/internal';
+import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
+import type { RunStart } from '@mtl/run-records';
+import type { TrainingProcesses } from '@mtl/runs';
+import type { Job, ThreadChoice } from '@mtl/runs/internal';
+import {
+  closeAfterError,
+  dataChanges,
+  dtypeOfPrecision,
+  loadTraining,
+  type ModelPart,
+  modelPart,
+  noteOfUnknownData,
+  notesOfDataChanges,
+  optimizerOfPart,
+  RunLog,
+  type RunReporters,
+  SaveDirectory,
+  startOfCheckpoint,
+  Training,
+  taskDataFingerprint,
+} from '@mtl/runs/lifecycle';
+import { modelFlops, Trainer, weightTensors } from '@mtl/trainer';
+import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
+import type { FineTuningLayout } from './fine-tuning-layout.js';
+import { type EpochResult, seedDirectory } from './fine-tuning-results.js';
+import type { BertStart } from './open-bert-start.js';
+import { type TaskBatches, TaskEvaluations, taskBatches } from './task-evaluations.js';
+import type { OpenedTask } from './tasks.js';
+
+export interface OpenReportersOptions {
+  readonly seed: number;
+  readonly resumeIteration: number;
+  /** Log of the first rank, where the seed has a folder. */
+  readonly log: RunLog | undefined;
+}
+
+export interface OpenFineTuningOptions {
+  readonly configuration: FineTuningConfiguration;
+  readonly seed: number;
+  readonly start: BertStart;
+  readonly model: BertModelConfiguration;
+  readonly sequenceLength: number;
+  readonly bertTask: BertTask;
+  readonly layout: FineTuningLayout;
+  readonly task: OpenedTask;
+  /** Returns checksums of the files of the task, as `fingerprintsOfTask`; all seeds share them. */
+  readonly fingerprints: () => RunStart['datasets'];
+  readonly processes: TrainingProcesses;
+  readonly job: Job;
+  /** Threads of this rank's kernels. */
+  readonly threads: ThreadChoice;
+  /** Opens the reporters of steps; only rank 0 has any. */
+  readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
+  readonly onMessage: (text: string) => void;
+  readonly onEpoch: (result: EpochResult) => void;
+}
+
+/** The fine-tuning of one seed, and what its model was found to be able to do. */
+export interface OpenedFineTuning {
+  readonly training: Training<TaskTokenBatch, FineTuningConfiguration>;
+  readonly evaluations: TaskEvaluations;
+}
+
+type TaskPart = ModelPart<TaskTokenBatch, BertTaskStage>;
+
+/**
+ * Opens the fine-tuning of one seed: the model with its weights, or what the seed has saved before, and the
+ * record in its folder, which is owned from here on. Every process calls it.
+ */
+export async function openFineTuning(options: OpenFineTuningOptions): Promise<OpenedFineTuning> {
+  const { configuration, seed, layout, processes, job, task, threads, onMessage } = options;
+  const { checkpoint, exitInterval } = configuration;
+  const directory = checkpoint.save === undefined ? undefined : seedDirectory(checkpoint.save, seed);
+  const part = partOfTask(options);
+  const optimizer = optimizerOfTask(options, part);
+  const lossScaler = new LossScaler(
+    configuration.precision === 'fp16' ? { kind: 'dynamic', initialScale: 2 ** 16 } : { kind: 'constant' },
+  );
+  const owner = new SaveDirectory({ checkpoint: { save: directory }, job, processes, onMessage });
+  let log: RunLog | undefined;
+  let batches: TaskBatches | undefined;
+  let iteration = 0;
+  try {
+    await loadStart(optimizer, options);
+    await owner.own();
+    let loaded: Checkpoint | undefined;
+    const onOpen = (checkpoint: Checkpoint): void => {
+      loaded = checkpoint;
+    };
+    const progress = await resume(options, { directory, optimizer, lossScaler, onOpen });
+    iteration = progress?.iteration ?? 0;
+    const stepsPerEpoch = stepsOfEpoch(task.train, configuration);
+    const evaluations = new TaskEvaluations({
+      ...options,
+      directory,
+      iteration,
+      resume: checkpoint.resume,
+      evaluate: {
+        pipeline: part.pipeline,
+        microBatchSize: configuration.microBatchSize,
+        // as many at a time as in a step, which is a number that the schedule fits
+        numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
+        isCut: isCut(options),
+      },
+    });
+    // the first rank reads all data for their checksums
+    log = await processes.together(async () => {
+      if (!processes.isFirst) return undefined;
+      for (const note of notesOfData(options, loaded)) onMessage(note);
+      return startLog(options, { directory, iteration, stepsPerEpoch });
+    });
+    batches = batchesOf(options, progress?.consumedSamples ?? 0);
+    const parts = { part, optimizer, lossScaler, batches };
+    const trainer = trainerOf(options, { ...parts, stepsPerEpoch, progress });
+    const reporters = await options.openReporters({ seed, resumeIteration: iteration, log });
+    const training = new Training<TaskTokenBatch, FineTuningConfiguration>({
+      ...parts,
+      configuration,
+      processes,
+      threads,
+      exitInterval,
+      trainer,
+      log,
+      reporters,
+      model: options.model,
+      tokenizer: options.start.tokenizer,
+      save: {
+        directory,
+        owner,
+        loaded,
+        interval: checkpoint.saveInterval ?? stepsPerEpoch,
+        keepLast: checkpoint.keepLast,
+        configurationFor: (path) => savedConfiguration(path, options),
+      },
+      evaluation: {
+        interval: stepsPerEpoch,
+        run: () => {
+          const { iteration: at } = trainer.progress;
+          return evaluations.afterEpoch({ epoch: at / stepsPerEpoch, iteration: at });
+        },
+      },
+      onEnd: ({ reason }) => evaluations.atEnd({ isDone: reason === 'done' }),
+    });
+    return { training, evaluations };
+  } catch (error) {
+    log?.fail(error, { iteration });
+    await closeAfterError([
+      () => owner.release(),
+      () => optimizer.dispose(),
+      () => part.dispose(),
+      () => batches?.close(),
+    ]);
+    throw error;
+  }
+}
+
+function partOfTask(options: OpenFineTuningOptions): TaskPart {
+  const { configuration, layout, processes, model, bertTask, seed, sequenceLength, onMessage } = options;
+  const { parallel, recompute, numMicroBatches } = layout;
+  return modelPart<TransformerConfiguration, TaskTokenBatch, BertTaskStage>({
+    model,
+    processes,
+    onMessage,
+    configuration: { parallel, training: { numMicroBatches, seed, recompute } },
+    dtype: dtypeOfPrecision[configuration.precision],
+    recorder: undefined,
+    work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
+    // the model is the BERT above
+    buildStages: (stages) => buildBertTaskStages({ ...stages, model, task: bertTask }),
+  });
+}
+
+/**
+ * Loads the weights that the start has; the head of a task, and what else it has not got, keep their initial
+ * values.
+ */
+async function loadStart(
+  optimizer: ModelOptimizer,
+  { start, seed, model, bertTask, onMessage }: OpenFineTuningOptions,
+): Promise<void> {
+  const loaded = weightTensors(optimizer).filter((tensor) => start.has(tensor));
+  const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
+  await start.load(held);
+  optimizer.refreshModel();
+  // counts the whole model, on whichever ranks its parts are
+  const all = bertTaskParameters(model, bertTask);
+  const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
+  const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
+  const from =
+    start.path === undefined ? 'all initial' : `of ${start.path}; initial: ${fresh.join(', ') || 'none'}`;
+  onMessage(`seed ${seed}: ${numParameters.toLocaleString('en-US')} parameters, ${from}`);
+}
+
+async function resume(
+  { configuration, seed, model, bertTask, processes, onMessage }: OpenFineTuningOptions,
+  parts: {
+    readonly directory: string | undefined;
+    readonly optimizer: ModelOptimizer;
+    readonly lossScaler: LossScaler;
+    readonly onOpen: (checkpoint: Checkpoint) => void;
+  },
+) {
+  const { directory, ...loaded } = parts;
+  if (directory === undefined || !configuration.checkpoint.resume) return undefined;
+  return await loadTraining({
+    ...loaded,
+    processes,
+    onMessage,
+    // nothing to load but what a restart finds
+    checkpoint: { finetune: false, loadOptimizer: true, loadRng: true },
+    huggingFace: undefined,
+    parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),
+    restartFrom: { directory, job: 'any' },
+    nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
+  });
+}
+
+function optimizerOfTask(
+  { configuration, layout, processes, seed }: OpenFineTuningOptions,
+  part: TaskPart,
+): ModelOptimizer {
+  try {
+    return optimizerOfPart(part, {
+      processes,
+      device: layout.parallel.device,
+      dtype: dtypeOfPrecision[configuration.precision],
+      configuration: {
+        // Adam as BERT's fine-tuning has it (Devlin et al. 2018)
+        optimizer: { ...configuration.optimizer, adamBeta1: 0.9, adamBeta2: 0.999, adamEpsilon: 1e-8 },
+        parallel: layout.parallel,
+        training: { seed },
+      },
+    });
+  } catch (error) {
+    part.dispose();
+    throw error;
+  }
+}
+
+/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+function notesOfData(
+  { fingerprints }: OpenFineTuningOptions,
+  loaded: Checkpoint | undefined,
+): readonly string[] {
+  if (loaded === undefined) return [];
+  const { start, why } = startOfCheckpoint(loaded);
+  if (start === undefined) return [noteOfUnknownData(why, loaded.path)];
+  return notesOfTaskData(fingerprints(), { start, path: loaded.path });
+}
+
+/** Returns what is to be told of the files of a task that are not those of an earlier start. */
+export function notesOfTaskData(
+  [train, ...others]: RunStart['datasets'],
+  { start, path }: { readonly start: RunStart; readonly path: string },
+): readonly string[] {
+  const [before, ...othersBefore] = start.datasets;
+  const { workingDirectory } = start;
+  return notesOfDataChanges({
+    training: dataChanges({ workingDirectory, datasets: before === undefined ? [] : [before] }, [train!]),
+    evaluation: dataChanges({ workingDirectory, datasets: othersBefore }, others),
+    path,
+  });
+}
+
+function startLog(
+  { configuration, seed, layout, threads, fingerprints, onMessage }: OpenFineTuningOptions,
+  at: {
+    readonly directory: string | undefined;
+    readonly iteration: number;
+    readonly stepsPerEpoch: number;
+  },
+): RunLog | undefined {
+  const { directory, iteration, stepsPerEpoch } = at;
+  const { task, epochs } = configuration;
+  return RunLog.start({
+    directory,
+    threads,
+    iteration,
+    onMessage,
+    configuration: {
+      kind: 'bert',
+      preset: 'none',
+      task,
+      flags: { ...configuration.flags, seeds: seed },
+      parallel: layout.parallel,
+      training: { trainIterations: epochs * stepsPerEpoch },
+    },
+    datasets: fingerprints,
+  });
+}
+
+/** Returns checksums of the files of a task, the training data first; all of them are read whole. */
+export const fingerprintsOfTask = ({
+  train,
+  valid,
+  test,
+}: FineTuningConfiguration['data']): RunStart['datasets'] =>
+  [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
+
+/**
+ * Heads with a logit for every token compute none for padding; others see no padding, and shapes stay few.
+ */
+const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
+
+function batchesOf(options: OpenFineTuningOptions, consumedSamples: number): TaskBatches {
+  const { configuration, seed, task, processes } = options;
+  const { globalBatchSize, microBatchSize } = configuration;
+  return taskBatches({
+    seed,
+    consumedSamples,
+    globalBatchSize,
+    microBatchSize,
+    dataset: task.train,
+    isCut: isCut(options),
+    shareOfBatch: processes.shareOfBatch,
+  });
+}
+
+function trainerOf(
+  { configuration, layout, model, sequenceLength, task }: OpenFineTuningOptions,
+  parts: {
+    readonly part: TaskPart;
+    readonly optimizer: ModelOptimizer;
+    readonly lossScaler: LossScaler;
+    readonly batches: TaskBatches;
+    readonly stepsPerEpoch: number;
+    readonly progress: Awaited<ReturnType<typeof resume>>;
+  },
+): Trainer<TaskTokenBatch> {
+  const { part, stepsPerEpoch, progress, ...loop } = parts;
+  const { optimizer, globalBatchSize, microBatchSize, epochs } = configuration;
+  const { device } = layout.parallel;
+  const numShares = numSharesOfBatch(layout.parallel);
+  const trainIterations = epochs * stepsPerEpoch;
+  const warmupSteps = optimizer.warmupFraction * trainIterations;
+  const schedule = inWordsOfFlags(
+    () =>
+      new LearningRateSchedule({
+        maxLearningRate: optimizer.learningRate,
+        minLearningRate: optimizer.minLearningRate,
+        decayStyle: optimizer.decayStyle,
+        // part of a step would make the first one, whose rate is 0, all of warm-up
+        warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
+        decaySteps: trainIterations,
+      }),
+  );
+  return new Trainer({
+    ...loop,
+    device,
+    sequenceLength,
+    trainIterations,
+    pipeline: part.pipeline,
+    losses: [{ name: 'task_loss', per: 'sample', count: ({ batchSize }) => batchSize }],
+    learningRate: ({ numUpdates }) => schedule.at(numUpdates),
+    microBatches: new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }),
+    flopsPerSample: modelFlops({
+      batchSize: task.train.description.numChoices,
+      sequenceLength,
+      // a head of a few outputs counts for nothing
+      ...bertMatmuls(model),
+    }),
+    ...(progress === undefined ? {} : { progress }),
+  });
+}
+
+/**
+ * Returns the configuration that checkpoints save of the run; the tokenizer's files are copied next to them.
+ */
+async function savedConfiguration(
+  directory: string,
+  { model, start, configuration }: OpenFineTuningOptions,
+): Promise<JsonObject> {
+  const tokenizer = await saveTokenizer(directory, start.tokenizer);
+  const saved = { [savedModelKeys.bert]: model, fineTuning: resumable(configuration), ...tokenizer };
+  // JSON leaves out what is undefined
+  return JSON.parse(JSON.stringify(saved)) as JsonObject;
+}
+
+/** Returns the steps of an epoch: whole global batches. */
+export function stepsOfEpoch(
+  { length }: Pick<TaskDataset, 'length'>,
+  { globalBatchSize }: Pick<FineTuningConfiguration, 'globalBatchSize'>,
+): number {
+  return Math.floor(length / globalBatchSize);
+}
+
+/**
+ * Returns the settings that a resumed run must keep to be the same run: all but layout, recomputation, places
+ * and reports. Sets that are scored are part of it, since the report compares all seeds on them.
+ */
+export function resumable(configuration: FineTuningConfiguration) {
+  const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;
+  const { optimizer, dropout, precision } = configuration;
+  return {
+    task,
+    data: { train: data.train, valid: data.valid },
+    start,
+    sequenceLength,
+    spans,
+    epochs,
+    globalBatchSize,
+    microBatchSize,
+    optimizer,
+    dropout,
+    precision,
+  };
+}

@@ -1,0 +1,361 @@
+import { basename, dirname, join } from 'node:path';
+import type { JsonValue } from '@mtl/checkpoint';
+import type { TaskDataset } from '@mtl/data';
+import { DataError } from '@mtl/errors';
+import type { BertTask } from '@mtl/models';
+import type { Tokenizer } from '@mtl/tokenizers';
+import { bestSpans } from '../data/best-spans.js';
+import { encodeMultipleChoice, encodeSentencePairs } from '../data/encode-pairs.js';
+import { encodeSpans } from '../data/encode-spans.js';
+import {
+  type BrokenGlueRow,
+  type GlueTaskName,
+  glueTasks,
+  readGlueFile,
+  type SentencePairExample,
+} from '../data/read-glue-file.js';
+import { readRaceDirectory } from '../data/read-race-directory.js';
+import { readSquadFile, type SpanExamples } from '../data/read-squad-file.js';
+import { accuracy, binaryF1, squadMetrics } from '../data/task-metrics.js';
+import {
+  writeGluePredictions,
+  writeRacePredictions,
+  writeSquadPredictions,
+} from '../data/write-predictions.js';
+import type {
+  FineTuningTaskName,
+  SpanConfiguration,
+  TaskDataConfiguration,
+} from '../flags/fine-tuning-configuration.js';
+
+/** Entries [from, to). */
+export interface IndexRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Scores by name: shares in percent. */
+export type TaskMetrics = Readonly<Record<string, number>>;
+
+/**
+ * Examples that a model is evaluated on. An example has one sample, or several next to each other (the
+ * windows of a question); its prediction is made from the logits of all of them, and is JSON, so that ranks
+ * can tell each other.
+ */
+export interface TaskSet<Prediction extends JsonValue = JsonValue> {
+  /** The file's name without its ending: `dev_matched`. */
+  readonly name: string;
+  readonly path: string;
+  readonly dataset: TaskDataset;
+  readonly numExamples: number;
+  /** True where predictions can be scored. */
+  readonly hasLabels: boolean;
+  samplesOf(examples: IndexRange): IndexRange;
+  /** The predictions of some examples from the logits of their samples, in order. */
+  predict(examples: IndexRange, logits: readonly Float32Array[]): Prediction[];
+  /** The scores of the predictions of all examples. */
+  metrics(predictions: readonly Prediction[]): TaskMetrics;
+  /** Writes the predictions of all examples in the task's format into a folder; the files it wrote. */
+  write(predictions: readonly Prediction[], directory: string): readonly string[];
+}
+
+/** The sets that a model is trained and evaluated on. */
+export interface OpenedTask {
+  readonly train: TaskDataset;
+  readonly valid: readonly TaskSet[];
+  readonly test: readonly TaskSet[];
+  /** Notes about the files. */
+  readonly notices: readonly string[];
+}
+
+interface TaskKind {
+  readonly bertTask: BertTask;
+  /** Names of the classes in the files of a classification, in order. */
+  readonly labels?: readonly string[];
+  /** Tokens of a sequence unless a flag gives another number. */
+  readonly sequenceLength: number;
+  /** Returns the name of a set from its file or folder. */
+  readonly setName: (path: string) => string;
+  readonly open: (options: OpenTaskOptions) => OpenedTask;
+}
+
+const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
+
+/** The tasks, as they are known before their files are read. */
+export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
+  mnli: {
+    bertTask: classes(glueTasks.MNLI.labels.length),
+    labels: glueTasks.MNLI.labels,
+    sequenceLength: 128,
+    setName,
+    open: (options) => openSentencePairTask('MNLI', options),
+  },
+  qqp: {
+    bertTask: classes(glueTasks.QQP.labels.length),
+    labels: glueTasks.QQP.labels,
+    sequenceLength: 128,
+    setName,
+    open: (options) => openSentencePairTask('QQP', options),
+  },
+  race: {
+    bertTask: { kind: 'multiple-choice' },
+    sequenceLength: 512,
+    setName: raceSetName,
+    open: openRaceTask,
+  },
+  squad: { bertTask: { kind: 'span' }, sequenceLength: 384, setName, open: openSquadTask },
+};
+
+/** Options to read and encode a task's files. */
+interface OpenTaskOptions {
+  readonly data: TaskDataConfiguration;
+  readonly tokenizer: Tokenizer;
+  readonly sequenceLength: number;
+  readonly spans: SpanConfiguration;
+}
+
+/** Returns the name of a set from its file or folder. */
+function setName(path: string): string {
+  return basename(path).replace(/\.(tsv|json)$/, '');
+}
+
+/** Returns the examples, all of which must have labels. @throws DataError MTL_DATA_TASK_UNLABELLED */
+function labelledExamples<Example>(
+  examples: readonly Example[],
+  { path, hasLabel }: { readonly path: string; readonly hasLabel: (example: Example) => boolean },
+): readonly Example[] {
+  if (examples.every(hasLabel)) return examples;
+  throw new DataError('MTL_DATA_TASK_UNLABELLED', `${path} has no labels`, {
+    expected: 'a file to train on or to score: train or dev',
+    remedy: 'pass a test set with --test-data: it is predicted, not scored',
+    exitCode: 2,
+  });
+}
+
+/**
+ * Opens MNLI or QQP from files of GLUE. Broken rows of QQP's training file are left out, and counted aloud.
+ */
+function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): OpenedTask {
+  const { data, tokenizer, sequenceLength } = options;
+  const notices: string[] = [];
+  const read = (path: string, isTraining: boolean): SentencePairExample[] => {
+    const broken: BrokenGlueRow[] = [];
+    // only the training file of QQP is known to have such rows: elsewhere they are an error
+    const takes = isTraining && task === 'QQP';
+    const examples = readGlueFile({
+      task,
+      path,
+      ...(takes ? { onBrokenRow: (row: BrokenGlueRow) => void broken.push(row) } : {}),
+    });
+    if (broken.length > 0) {
+      notices.push(
+        `${path}: ${broken.length} of ${examples.length + broken.length} rows are broken and were left out ` +
+          `(the first is line ${broken[0]!.line}: ${broken[0]!.numColumns} of ${broken[0]!.expectedColumns} columns)`,
+      );
+    }
+    return examples;
+  };
+  const train = labelledExamples(read(data.train, true), {
+    path: data.train,
+    hasLabel: ({ label }) => label !== undefined,
+  });
+  const setOf = (path: string): TaskSet<number> => {
+    const examples = read(path, false);
+    const labels = examples.flatMap(({ label }) => label ?? []);
+    return {
+      name: setName(path),
+      path,
+      numExamples: examples.length,
+      dataset: encodeSentencePairs({ examples, tokenizer, sequenceLength }),
+      hasLabels: labels.length === examples.length,
+      samplesOf: (range) => range,
+      predict: (_, logits) => logits.map(largestOf),
+      metrics: (predictions) => ({
+        accuracy: 100 * accuracy({ predictions, labels }),
+        ...(task === 'QQP' ? { f1: 100 * binaryF1({ predictions, labels }) } : {}),
+      }),
+      write: (predictions, directory) => {
+        const target = join(directory, `${basename(path).replace(/\.tsv$/, '')}.tsv`);
+        writeGluePredictions({ path: target, task, examples, predictions });
+        return [target];
+      },
+    };
+  };
+  return {
+    train: encodeSentencePairs({ examples: train, tokenizer, sequenceLength }),
+    valid: data.valid.map((path) => labelledSet(setOf(path))),
+    test: data.test.map(setOf),
+    notices,
+  };
+
+  function labelledSet(set: TaskSet<number>): TaskSet<number> {
+    labelledExamples([set], { path: set.path, hasLabel: ({ hasLabels }) => hasLabels });
+    return set;
+  }
+}
+
+/** Opens RACE from its folders of passages. */
+function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): OpenedTask {
+  const encode = (examples: ReturnType<typeof readRaceDirectory>) =>
+    encodeMultipleChoice({
+      examples,
+      tokenizer,
+      sequenceLength,
+      // at most half of a short sequence
+      maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
+    });
+  const setOf = (path: string): TaskSet<number> => {
+    const examples = readRaceDirectory(path);
+    const levels = [undefined, ...new Set(examples.map(({ level }) => level))].filter(
+      (level, index) => index === 0 || level !== undefined,
+    );
+    const name = raceSetName(path);
+    return {
+      name,
+      path,
+      numExamples: examples.length,
+      hasLabels: true,
+      dataset: encode(examples),
+      samplesOf: (range) => range,
+      predict: (_, logits) => logits.map(largestOf),
+      metrics: (predictions) =>
+        Object.fromEntries(
+          levels.map((level) => {
+            const own = examples.flatMap((example, index) =>
+              level === undefined || example.level === level ? [index] : [],
+            );
+            const share = accuracy({
+              predictions: own.map((index) => predictions[index]!),
+              labels: own.map((index) => examples[index]!.label),
+            });
+            return [level === undefined ? 'accuracy' : `accuracy_${level}`, 100 * share];
+          }),
+        ),
+      write: (predictions, directory) => {
+        const target = join(directory, `${name}.json`);
+        writeRacePredictions({ path: target, examples, predictions });
+        return [target];
+      },
+    };
+  };
+  return {
+    train: encode(readRaceDirectory(data.train)),
+    valid: data.valid.map(setOf),
+    test: data.test.map(setOf),
+    notices: [],
+  };
+}
+
+/** `dev`, or `dev-high` for a half of it. */
+function raceSetName(path: string): string {
+  const name = basename(path);
+  return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
+}
+
+/** The best answer to a question, and how likely there is none. */
+type SpanPrediction = [text: string, noAnswerProbability: number];
+
+/** Opens SQuAD, 1.1 or 2.0 as its files say. */
+function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptions): OpenedTask {
+  const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
+  const encode = ({ examples }: SpanExamples) =>
+    encodeSpans({ examples, tokenizer, sequenceLength, documentStride, maximumQueryLength });
+  const setOf = (path: string): TaskSet<SpanPrediction> => {
+    const file = readSquadFile(path);
+    const { dataset, windows } = encode(file);
+    const firstWindows = file.examples.map(() => 0);
+    for (let index = windows.length - 1; index >= 0; index--) firstWindows[windows[index]!.example] = index;
+    const firstOf = (example: number): number => firstWindows[example] ?? windows.length;
+    const name = setName(path);
+    return {
+      name,
+      path,
+      dataset,
+      numExamples: file.examples.length,
+      hasLabels: true,
+      samplesOf: ({ from, to }) => ({ from: firstOf(from), to: firstOf(to) }),
+      predict: ({ from, to }, logits) =>
+        file.examples.slice(from, to).map((example, index) => {
+          const [first, end] = [firstOf(from + index), firstOf(from + index + 1)];
+          const { candidates, noAnswerProbability } = bestSpans({
+            example,
+            maximumAnswerLength,
+            logits: windows.slice(first, end).map((window, at) => {
+              const own = logits[first - firstOf(from) + at]!;
+              const half = own.length / 2;
+              return { window, start: own.subarray(0, half), end: own.subarray(half) };
+            }),
+          });
+          return [candidates[0]?.text ?? '', noAnswerProbability];
+        }),
+      metrics: (predictions) => metricsOf(file, predictions),
+      write: (predictions, directory) => {
+        const path = join(directory, `${name}.json`);
+        if (!file.hasUnanswerable) {
+          writeSquadPredictions({ path, predictions: textsOf(file, predictions) });
+          return [path];
+        }
+        const probabilitiesPath = join(directory, `${name}-no-answer.json`);
+        writeSquadPredictions({
+          path,
+          probabilitiesPath,
+          predictions: decidedTextsOf(file, predictions),
+          noAnswerProbabilities: probabilitiesOf(file, predictions),
+        });
+        return [path, probabilitiesPath];
+      },
+    };
+  };
+  return {
+    train: encode(readSquadFile(data.train)).dataset,
+    valid: data.valid.map(setOf),
+    test: data.test.map(setOf),
+    notices: [],
+  };
+}
+
+const byId = <Value>({ examples }: SpanExamples, at: (index: number) => Value): Map<string, Value> =>
+  new Map(examples.map(({ id }, index) => [id, at(index)]));
+
+const textsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+  byId(file, (index) => predictions[index]![0]);
+
+/** Returns '' where "no answer" scores higher than the best answer: BERT's threshold of 0. */
+const decidedTextsOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+  byId(file, (index) => (predictions[index]![1] > 0.5 ? '' : predictions[index]![0]));
+
+const probabilitiesOf = (file: SpanExamples, predictions: readonly SpanPrediction[]) =>
+  byId(file, (index) => predictions[index]![1]);
+
+/**
+ * Returns F1 first, as the paper has it; of 2.0 also the best over all thresholds, which is searched among
+ * the best answers.
+ */
+function metricsOf(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
+  if (!examples.hasUnanswerable) {
+    const { f1, exact } = squadMetrics({ examples, predictions: textsOf(examples, predictions) });
+    return { f1, exact };
+  }
+  const decided = squadMetrics({ examples, predictions: decidedTextsOf(examples, predictions) });
+  const searched = squadMetrics({
+    examples,
+    predictions: textsOf(examples, predictions),
+    noAnswerProbabilities: probabilitiesOf(examples, predictions),
+  });
+  const { f1, exact, hasAnswer, noAnswer } = decided;
+  return {
+    f1,
+    exact,
+    best_f1: searched.bestF1!,
+    best_exact: searched.bestExact!,
+    ...(hasAnswer === undefined ? {} : { has_answer_f1: hasAnswer.f1 }),
+    ...(noAnswer === undefined ? {} : { no_answer_f1: noAnswer.f1 }),
+  };
+}
+
+/** Returns the index of the largest value, the first of equals. */
+function largestOf(values: ArrayLike<number>): number {
+  let best = 0;
+  for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;
+  return best;
+}

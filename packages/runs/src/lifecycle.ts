@@ -1,0 +1,28 @@
+// The parts of which runs of other kinds are made, such as the fine-tuning of @mtl/bert-tasks: their
+// directory, records, reports, and the protocol around their steps.
+
+export { closeAfterError } from './close-all.js';
+export {
+  dataChanges,
+  lastStartOf,
+  noteOfUnknownData,
+  notesOfDataChanges,
+  startOfCheckpoint,
+} from './data-changes/data-changes.js';
+export { taskDataFingerprint } from './data-changes/fingerprints.js';
+export { type ModelPart, modelPart } from './parts/models/model-part.js';
+export { dtypeOfPrecision, optimizerOfPart } from './parts/models/part-of-run.js';
+export { SaveDirectory } from './save-directory.js';
+export { loadTraining } from './saved/checkpoints/load-training.js';
+export { openSavedCheckpoint } from './saved/checkpoints/open-saved-checkpoint.js';
+export { savedWeights } from './saved/checkpoints/saved-weights.js';
+export { RunLog } from './training/run-log.js';
+export { signalOfRanks } from './training/signal-of-ranks.js';
+export { openTracking, type TrackedConfiguration, trackingOfRun } from './training/tracking-of-run.js';
+export { Training } from './training/training.js';
+export {
+  closeSinks,
+  type MetricsFiles,
+  openMetricsFiles,
+  type RunReporters,
+} from './training/training-reporters.js';
