@@ -39,6 +39,6 @@ export const ceilings = {
   'field quickGeglu': 12,
   'model type gpt2': 29,
   'model type llama': 22,
-  'model type bert': 95,
+  'model type bert': 79,
   'feature lora': 17,
 };

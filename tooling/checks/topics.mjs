@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { parseSource } from './parse-source.mjs';
@@ -202,12 +202,18 @@ function readFields(parse) {
   );
 }
 
+const hasFolderOf = (name, path) =>
+  dirname(path)
+    .split('/')
+    .some((folder) => folder === name || folder.startsWith(`${name}-`));
+
 function readModelTypes(parse) {
   return keysOf(initializerOf(parse(modelTypesFile), 'modelTypes')).map((name) => ({
     kind: 'model type',
     name,
     words: [wordsOf(name)],
-    isOwn: (path) => path === modelTypesFile,
+    // packages/bert-tasks and packages/models/src/bert are bert's own
+    isOwn: (path) => path === modelTypesFile || hasFolderOf(name, path),
   }));
 }
 
