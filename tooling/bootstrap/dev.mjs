@@ -4,7 +4,9 @@
  * Makes ready what the command needs and runs it. Without a NAME that is known: the list, and status 2.
  */
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { commandOf, helpOf, programs } from '../measure/programs.mjs';
 import { asksForHelp } from './answer-help.mjs';
 import { bootstrap, ensurePackages, root, toolEnvironment } from './bootstrap.mjs';
 
@@ -12,6 +14,26 @@ const builds =
   (...filters) =>
   () =>
     bootstrap(['build', 'build:native'], filters);
+
+/** The programs of tooling/measure, which have their help at their tops. */
+const measurements = Object.fromEntries(
+  Object.entries(programs).map(([name, program]) => [
+    name,
+    {
+      about: program.about,
+      takes: '[FLAGS]',
+      help: `Builds what is not built yet, and runs tooling/measure/${program.file ?? 'kernels'}.\n\n${helpOf(program)}`,
+      prepare: () => {
+        builds()();
+        const { target } = program;
+        if (target === undefined) return;
+        const native = join(root, 'tooling/native/build-native.mjs');
+        runCommand(['node', native, '--target', target], { cwd: join(root, 'packages/kernels') });
+      },
+      command: commandOf(program),
+    },
+  ]),
+);
 
 /**
  * The commands by name. `about` is its line of the list, `takes` and `help` are the help (without them, the
@@ -64,13 +86,13 @@ export const commands = {
     command: 'node tooling/cuda/make-bundle.mjs',
   },
   bench: {
-    about: 'Runs the benchmarks of every package; also npm run bench.',
-    takes: '[TURBO FLAGS]',
-    help: `Builds what is not built yet, and runs the benchmarks of every package, one after the other.
+    about: 'Runs the benchmarks, one after the other; also npm run bench.',
+    takes: '[NAME ...]',
+    help: `Builds what is not built yet, and runs the benchmarks, one after the other. Ends with status 1 where one failed.
 
-  --filter=@mtl/NAME  Only those of one package.`,
+  NAME  Only these, by their names in the list of npm run dev.`,
     prepare: builds(),
-    command: 'turbo run bench --concurrency=1 --continue --output-logs=full',
+    command: 'node tooling/measure/run-benchmarks.mjs',
   },
   parity: {
     about: 'Compares training runs in many layouts with one process.',
@@ -108,44 +130,7 @@ packages/cli/fixtures/compatibility/VERSION (docs/compatibility.md). Run it once
     command:
       'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs packages/cli/test/support/compatibility/write-fixture.ts',
   },
-  'plan-against-runs': {
-    about: 'Compares the predictions of mtl plan with training runs here.',
-    takes: '[FLAGS]',
-    help: `Builds what is not built yet, calibrates this machine (two cores or more), predicts 18 training runs in one process and in two,
-writes the predictions down, measures the runs, and prints predicted and measured step times and memory with their
-errors. Takes about seven minutes, in which nothing else should run on the machine. Ends with status 1 where the errors are
-above 10 % (median of step times), 20 % (worst) or 1 % (memory).
-
-  --profile FILE  Predicts with this profile instead of calibrating.
-  --steps N       Steps of each run, of which the first four are not counted. [16]
-  --only TEXT     Runs whose name contains it.
-  --parts         Prints the parts of each step, predicted and measured.
-  --output DIR    Where profile, predictions and results are written. [.cache/plan-against-runs]`,
-    prepare: builds(),
-    command: 'node tooling/plan-against-runs/plan-against-runs.mjs',
-  },
-  'layer-norm-study': {
-    about: 'Runs the study of docs/studies/layer-norm-placement.md.',
-    takes: '[FLAGS]',
-    help: 'Builds what is not built yet, and runs the study of docs/studies/layer-norm-placement.md, which describes what it takes.',
-    prepare: builds('@mtl/bert-train'),
-    command: 'node apps/bert-train/study/layer-norm.mjs',
-  },
-  'preset-study': {
-    about: 'Runs the study of docs/studies/default-presets.md.',
-    takes: '[FLAGS]',
-    help: 'Builds what is not built yet, and runs the study of docs/studies/default-presets.md, which describes what it takes.',
-    prepare: builds('@mtl/gpt-train', '@mtl/cli'),
-    command: 'node apps/gpt-train/study/default-presets.mjs',
-  },
-  'pretrained-against-scratch': {
-    about: 'Compares fine-tuning with training from scratch.',
-    takes: '[DIRECTORY] [FLAGS]',
-    help: `Builds what is not built yet, and runs docs/benchmarks/bert.md, which describes what it
-takes.`,
-    prepare: builds('@mtl/bert-train', '@mtl/cli'),
-    command: 'node apps/bert-train/bench/pretrained-against-scratch.mjs',
-  },
+  ...measurements,
 };
 
 /** How many letters the longest common subsequence of two names has. */
@@ -192,10 +177,10 @@ function refuse(name) {
 }
 
 /** Runs a command with the arguments after it; returns its status. */
-function runCommand(words) {
+function runCommand(words, { cwd = root } = {}) {
   const [program, ...args] = words;
   const command = program === 'node' ? process.execPath : program;
-  const how = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
+  const how = { cwd, env: toolEnvironment(), stdio: 'inherit' };
   const { status, error } = spawnSync(command, args, how);
   if (error !== undefined) throw error;
   return status ?? 1;

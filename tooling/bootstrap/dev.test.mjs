@@ -43,6 +43,8 @@ describe('npm run dev', () => {
     if (program === 'node') {
       const file = words.find((word) => !word.startsWith('-') && /^(tooling|packages|apps)\//.test(word));
       expect(existsSync(join(root, file))).toBe(true);
+    } else if (program === 'vitest') {
+      expect(existsSync(join(root, words[words.indexOf('--config') + 1]))).toBe(true);
     } else {
       expect([program, words[0]]).toEqual(['turbo', 'run']);
       const { tasks } = JSON.parse(readFileSync(join(root, 'turbo.json'), 'utf8'));

@@ -100,9 +100,9 @@ describe('a command or flag that is not there is found', () => {
     expect(inDocument('`--skip-bad-line` and --lr\n')).toEqual([
       'README.md:1: --skip-bad-line is a flag of no command',
     ]);
-    expect(inDocument('`npm run fit` in packages/cost-model\n')).toEqual([]);
-    expect(inDocument('`npm run fit`\n', 'packages/cost-model/README.md')).toEqual([]);
-    expect(inDocument('`npm run fit` in packages/kernels\n')).toHaveLength(1);
+    expect(inDocument('`npm run test:native` in packages/kernels\n')).toEqual([]);
+    expect(inDocument('`npm run test:native`\n', 'packages/kernels/README.md')).toEqual([]);
+    expect(inDocument('`npm run test:native` in packages/data\n')).toHaveLength(1);
   });
 
   it('in a message, a remedy and a help text', () => {
@@ -124,7 +124,7 @@ describe('a command or flag that is not there is found', () => {
     expect(inSource('f(`\nExamples:\n  mtl chat runs/a --systen b   (a remark)\n`);')).toEqual([
       expect.stringContaining('MTL_FLAG_UNKNOWN'),
     ]);
-    expect(npmProblemsOfText('a.ts', '// npm run bench:matmul -w @mtl/kernels\n')).toHaveLength(1);
+    expect(npmProblemsOfText('a.ts', '// npm run test:native -w @mtl/kernels\n')).toHaveLength(1);
     expect(npmProblemsOfText('.ci/run', 'npm run --silent dev -- parity --fewer\n')).toHaveLength(1);
   });
 });

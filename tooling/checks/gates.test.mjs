@@ -116,7 +116,7 @@ describe('the gates of the repository', () => {
     // apps start the command of @mtl/cli, on which they do not depend
     expect(outdatedBy('packages/cli/src/main.ts')).toEqual(['@mtl/bert-train', '@mtl/cli', '@mtl/gpt-train']);
     const aboveData = outdatedBy('packages/data/src/index.ts');
-    expect(aboveData).toEqual(expect.arrayContaining(['@mtl/data', '@mtl/models', '@mtl/gpt-train']));
+    expect(aboveData).toEqual(expect.arrayContaining(['@mtl/data', '@mtl/runs', '@mtl/gpt-train']));
     expect(aboveData).not.toContain('@mtl/pipeline');
     expect(outdatedBy('tooling/vitest/preset.mjs')).toEqual(
       expect.arrayContaining(['@mtl/errors', '@mtl/cli']),

@@ -145,7 +145,7 @@ const modules = new Set([
   ...moduleClosure({
     root,
     without,
-    workspace: [...testFolders.map(({ folder }) => folder), 'tooling'],
+    workspace: [...testFolders.map(({ folder }) => folder), 'tooling', 'tooling/measure'],
     alsoNeeded: [...ownPackages, 'vitest', 'fast-check'],
   }),
   // by which ranks of tests run TypeScript: tooling's alone, the test runner brings others that it does not

@@ -120,7 +120,7 @@ if (values.emulation) {
 }
 /** The GPU and its libraries; where there is none, openCuda's error. */
 function describeGpu() {
-  const script = join(kernels, 'bench/cuda/describe-gpu.mjs');
+  const script = join(root, 'tooling/measure/kernels/cuda/describe-gpu.mjs');
   const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script], options);
   return status === 0

@@ -34,7 +34,12 @@ export function stagesOf({ root, out, emulation, only, sanitizer, benchArguments
         cwd: kernels,
         minutes: 60,
         env,
-        args: ['bench/cuda/bench-kernels.mjs', '--out', out, ...(emulation ? ['--dry-run'] : [])],
+        args: [
+          join(root, 'tooling/measure/kernels/cuda/bench-kernels.mjs'),
+          '--out',
+          out,
+          ...(emulation ? ['--dry-run'] : []),
+        ],
         // a little less than it has, in which it writes the table
         limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
@@ -142,7 +147,7 @@ function benchSteps({ root, out, emulation, benchArguments }) {
       cwd: join(root, 'apps/gpt-train'),
       minutes: 180,
       args: [
-        'bench/cuda/bench-cuda.mjs',
+        join(root, 'tooling/measure/gpt-train/cuda/bench-cuda.mjs'),
         ...['--out', out, '--profile', join(out, 'profile.json')],
         ...(emulation ? ['--dry-run'] : []),
         ...benchArguments,

@@ -18,6 +18,12 @@ export const testFolders = [
     weight: 2,
   },
   {
+    folder: 'packages/planning',
+    step: 'memory and matmuls of training runs, as dry runs find them',
+    report: 'tests-plans.json',
+    weight: 1,
+  },
+  {
     folder: 'apps/gpt-train',
     step: 'training runs against PyTorch and the CPU, on one rank and several',
     report: 'tests-training.json',

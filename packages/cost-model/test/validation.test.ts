@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ListedEstimates, loadProfile, predictStepTime } from '../src/index.js';
-import { costOf, fits } from '../validation/fits.js';
-import { errorsOf, type PredictedRow, stepOfRow } from '../validation/measured-row.js';
-import { paperOrders } from '../validation/paper-orders.js';
-import { paperRows } from '../validation/paper-rows.js';
+import { costOf, fits } from './support/fits.js';
+import { errorsOf, type PredictedRow, stepOfRow } from './support/measured-row.js';
+import { paperOrders } from './support/paper-orders.js';
+import { paperRows } from './support/paper-rows.js';
 
 const rows: readonly PredictedRow[] = paperRows.map((row) => ({
   ...row,

@@ -4,7 +4,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { loadProfile } from '@mtl/cost-model';
 import { inWholeRuns } from '@mtl/tooling/in-whole-runs';
 import { describe, expect, it } from 'vitest';
-import { gptOptions, papers, searchPaper } from '../../../validation/paper-searches.js';
+import { gptOptions, papers, searchPaper } from '../../../test/support/paper-searches.js';
 import { planRun, wholeMemory } from '../plan-run.js';
 import type { LayoutCandidate } from './layout-candidates.js';
 import { RecordedEstimates } from './recorded-estimates.js';

@@ -1,0 +1,122 @@
+import { listedProfile, loadProfile, predictStepTime } from '../../src/index.js';
+import type { ListedProfile } from '../../src/profiles/profile.js';
+import { type MeasuredRow, stepOfRow } from './measured-row.js';
+import { paperRows } from './paper-rows.js';
+
+/** Constants of a profile that are fitted, and the rows for it. */
+interface Fit {
+  /** Path of the profile relative to profiles/, without .json. */
+  readonly file: string;
+  readonly rows: readonly MeasuredRow[];
+  readonly description: string;
+  /** Keys of each constant, its value before the fit, which the fit leaves only for a gain, and its limit. */
+  readonly start: readonly (readonly [keys: readonly string[], value: number, most?: number])[];
+  /** Weight of the squared relative distance from the start, against squared relative errors of rows. */
+  readonly inertia: number;
+  /** Sum of absolute instead of squared errors, where a row may be an outlier. */
+  readonly absolute?: boolean;
+}
+
+const rowsOf = (profile: string): MeasuredRow[] =>
+  paperRows.filter((row) => row.fitted && row.profile === profile);
+
+/** No kernel moves bytes faster than a copy, which reaches about this part of the data sheet's bandwidth. */
+const copyEfficiency = 0.92;
+
+/** At most six constants of a GPU and two of a program. */
+export const fits: readonly Fit[] = [
+  {
+    file: 'hardware/a100-80gb',
+    rows: rowsOf('a100-80gb-megatron'),
+    description: 'Korthikanti et al. 2022, table 5, rows of 22 B and 175 B',
+    start: [
+      [['matmul', 'efficiency'], 0.8],
+      [['memory', 'efficiency'], 0.85, copyEfficiency],
+      [['memory', 'scoresEfficiency'], 0.75],
+      [['linkInside', 'efficiency'], 0.75],
+    ],
+    inertia: 0.005,
+  },
+  {
+    file: 'software/megatron-deepspeed',
+    rows: rowsOf('a100-80gb-deepspeed'),
+    description: 'rows of 3.6 B of the multi-node measurements of vTrain',
+    start: [
+      [['hostSecondsPerOperation'], 1e-4],
+      [['linkFactor'], 1, 1],
+    ],
+    inertia: 0,
+    absolute: true,
+  },
+  {
+    file: 'hardware/v100-32gb',
+    rows: rowsOf('v100-32gb-megatron'),
+    description: 'Shoeybi et al. 2019, 39 TFLOP/s of one GPU',
+    start: [[['matmul', 'efficiency'], 0.8]],
+    inertia: 0,
+  },
+];
+
+/** Returns the cost that a fit makes small: errors of its rows, and the distance from the start. */
+export function costOf(fit: Fit, point: readonly number[]): number {
+  let cost = 0;
+  for (const row of fit.rows) {
+    const error = Math.log(
+      predictStepTime(stepOfRow(row, withValues(listedProfile(loadProfile(row.profile)), fit, point)))
+        .seconds / row.seconds,
+    );
+    cost += fit.absolute ? Math.abs(error) : error ** 2;
+  }
+  for (const [i, [, start]] of fit.start.entries()) cost += fit.inertia * Math.log(point[i]! / start) ** 2;
+  return cost;
+}
+
+function withValues(profile: ListedProfile, fit: Fit, point: readonly number[]): ListedProfile {
+  const changed = structuredClone(profile);
+  const part = fit.file.startsWith('hardware') ? changed.hardware : changed.software;
+  for (const [i, [keys]] of fit.start.entries()) {
+    setConstant(part as unknown as Constants, keys, { value: point[i]!, source: 'trial', fitted: true });
+  }
+  return changed;
+}
+
+export type Constants = Record<string, unknown>;
+
+export interface Constant {
+  readonly value: number;
+  readonly source: string;
+  readonly fitted?: boolean;
+}
+
+/** Replaces a constant of a profile. */
+export function setConstant(constants: Constants, keys: readonly string[], value: Constant): void {
+  const parent = keys.slice(0, -1).reduce((part, key) => part[key] as Constants, constants);
+  parent[keys.at(-1)!] = value;
+}
+
+/** A constant of a minimum: the start of the search, and its upper limit. */
+interface Range {
+  readonly start: number;
+  readonly most?: number;
+}
+
+/**
+ * Finds the smallest value of a function near the start: one coordinate after the other, in steps that become
+ * smaller. It is deterministic.
+ */
+export function minimize(ranges: readonly Range[], cost: (point: readonly number[]) => number): number[] {
+  let best = ranges.map(({ start }) => start);
+  let lowest = cost(best);
+  for (let step = 0.5; step > 1e-4; ) {
+    const before = lowest;
+    for (const [i, { most = Number.POSITIVE_INFINITY }] of ranges.entries()) {
+      for (const factor of [1 + step, 1 / (1 + step)]) {
+        const point = best.map((value, k) => (k === i ? Math.min(most, value * factor) : value));
+        const value = cost(point);
+        if (value < lowest) [best, lowest] = [point, value];
+      }
+    }
+    if (lowest > before - 1e-9) step /= 2;
+  }
+  return best;
+}

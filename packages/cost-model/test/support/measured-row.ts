@@ -1,0 +1,51 @@
+import {
+  type Layout,
+  listedProfile,
+  loadProfile,
+  type ModelSize,
+  type StepOptions,
+} from '../../src/index.js';
+import type { ListedProfile } from '../../src/profiles/profile.js';
+
+/** A measured step and the settings that its source states. */
+export interface MeasuredRow {
+  readonly set: string;
+  readonly name: string;
+  readonly profile: string;
+  readonly model: ModelSize;
+  readonly layout: Layout;
+  readonly seconds: number;
+  /** Speed of a GPU, as the source states it, where seconds are computed from it. */
+  readonly teraflops?: number;
+  /** True if constants are fitted on it. */
+  readonly fitted: boolean;
+  /** Settings of the software that differ from the profile's. */
+  readonly scattersMessages?: boolean;
+  readonly fusesKernels?: boolean;
+  readonly shardsParameters?: boolean;
+}
+
+/** Returns the step of a measured row, with the profile that it names or with another in its place. */
+export function stepOfRow(
+  row: MeasuredRow,
+  profile: ListedProfile = listedProfile(loadProfile(row.profile)),
+): StepOptions {
+  const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
+  const software = {
+    ...profile.software,
+    ...(scattersMessages === undefined ? {} : { scattersMessages }),
+    ...(fusesKernels === undefined ? {} : { fusesKernels }),
+    ...(shardsParameters === undefined ? {} : { shardsParameters }),
+  };
+  return { model, layout, profile: { ...profile, software } };
+}
+
+export interface PredictedRow extends MeasuredRow {
+  readonly predicted: number;
+}
+
+/** Returns the mean and the largest error of predictions, as parts of the measured seconds. */
+export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
+  const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
+  return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };
+}

@@ -1,3 +1,0 @@
-import { library } from '@mtl/tooling/vitest';
-
-export default library({ include: ['bench/run-op-benchmarks.ts'], testTimeout: 600_000 });

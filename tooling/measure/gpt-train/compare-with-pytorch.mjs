@@ -1,0 +1,138 @@
+#!/usr/bin/env node
+/**
+ * npm run dev -- step-against-pytorch: the training step against the PyTorch yardstick and against oneDNN's
+ * matmul rate, in one run, each side at its best; both raw logs are kept.
+ *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
+ * The yardstick is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
+ * torch (default python3). Without them only our side is timed.
+ */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { hostInformation, matmul, setNumThreads, Tensor } from '@mtl/kernels';
+import { yardstickOf } from './yardstick-of.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, '..', '..', '..');
+const { values } = parseArgs({
+  options: {
+    presets: { type: 'string', default: 'char-10m,gpt2-124m' },
+    threads: { type: 'string', default: '2' },
+    repeat: { type: 'string', default: '2' },
+    log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench.jsonl') },
+  },
+});
+const peer = yardstickOf(process.env);
+const python = process.env.MTL_PEER_PYTHON ?? 'python3';
+const threads = values.threads;
+/** Steps timed and micro-batches tried per preset; what is asked for, from the issue that set the goal. */
+const plans = {
+  'char-10m': {
+    iters: 8,
+    warmup: 2,
+    microBatches: [16],
+    goals: { float32: 1.2, bfloat16: 1.4 },
+    memory: [0.6, 0.6],
+  },
+  'gpt2-124m': {
+    iters: 3,
+    warmup: 1,
+    microBatches: [2],
+    goals: { float32: 1.1, bfloat16: 1.4 },
+    memory: [0.8, 0.85],
+  },
+};
+const log = [];
+
+function run(command, args) {
+  const result = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 24 });
+  if (result.status !== 0) throw new Error(`${command} ${args.join(' ')}\n${result.stderr}`);
+  const line = result.stdout.trim().split('\n').at(-1);
+  log.push(line);
+  return JSON.parse(line);
+}
+
+function hasPeer() {
+  return peer !== undefined && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
+}
+
+/** oneDNN's rate for square matmuls, in GFLOP/s: the roofline of this machine in this run. */
+function matmulRate(dtype) {
+  const size = 2048;
+  const make = () => Tensor.zeros({ shape: [size, size], dtype });
+  const [output, left, right] = [make(), make(), make()];
+  let best = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < 6; attempt++) {
+    const start = performance.now();
+    matmul({ output, left, right });
+    best = Math.min(best, performance.now() - start);
+  }
+  for (const tensor of [output, left, right]) tensor.dispose();
+  return (2 * size ** 3) / best / 1e6;
+}
+
+const best = (runs) => runs.reduce((a, b) => (b.tokens_per_s > a.tokens_per_s ? b : a));
+const ours = (preset, dtype, plan, microBatch) =>
+  run(process.execPath, [
+    join(here, 'train-step.mjs'),
+    ...['--preset', preset, '--dtype', dtype, '--threads', threads, '--micro-batch', String(microBatch)],
+    ...['--iters', String(plan.iters), '--warmup', String(plan.warmup)],
+  ]);
+const theirs = (preset, dtype, plan, microBatch) =>
+  run(python, [
+    peer,
+    ...['--preset', preset, '--dtype', dtype, '--threads', threads, '--micro-batch', String(microBatch)],
+    ...['--iters', String(plan.iters), '--warmup', String(plan.warmup)],
+  ]);
+
+setNumThreads(Number(threads));
+const rates = { float32: matmulRate('float32'), bfloat16: matmulRate('bfloat16') };
+const { instructionSet, onednnVersion } = hostInformation();
+console.log(
+  `${cpus()[0].model}, ${threads} threads, ${instructionSet}, oneDNN ${onednnVersion}, Node ${process.version}`,
+);
+console.log(
+  `oneDNN 2048^3: ${rates.float32.toFixed(0)} GFLOP/s float32, ${rates.bfloat16.toFixed(0)} bfloat16`,
+);
+const withPeer = hasPeer();
+if (!withPeer)
+  console.log(
+    peer === undefined
+      ? 'skipped the peer: MTL_PEER names no yardstick'
+      : `skipped the peer: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
+  );
+
+for (const preset of values.presets.split(',')) {
+  const plan = plans[preset];
+  for (const [index, dtype] of ['float32', 'bfloat16'].entries()) {
+    const [ourRuns, peerRuns] = [[], []];
+    for (let repeat = 0; repeat < Number(values.repeat); repeat++) {
+      for (const microBatch of plan.microBatches) {
+        ourRuns.push(ours(preset, dtype, plan, microBatch));
+        if (withPeer) peerRuns.push(theirs(preset, dtype, plan, microBatch));
+      }
+    }
+    const mine = best(ourRuns);
+    const roofline = (mine.model_tflops * 1000) / rates[dtype];
+    console.log(
+      `${preset} ${dtype}: ${mine.tokens_per_s} tokens/s, ${mine.step_ms} ms, ${mine.model_tflops} model TFLOP/s ` +
+        `(${(roofline * 100).toFixed(0)} % of oneDNN's rate), ${(mine.peak_bytes / 2 ** 20).toFixed(0)} MiB peak RSS, ` +
+        `${(mine.outside_kernels * 100).toFixed(2)} % outside kernels`,
+    );
+    if (peerRuns.length === 0) continue;
+    const other = best(peerRuns);
+    const [speed, memory] = [mine.tokens_per_s / other.tokens_per_s, mine.peak_bytes / other.peak_bytes];
+    const verdict = (good) => (good ? 'reached' : 'MISSED');
+    console.log(
+      `  ${other.peer}: ${other.tokens_per_s} tokens/s, ${(other.peak_bytes / 2 ** 20).toFixed(0)} MiB; ` +
+        `speed x${speed.toFixed(2)} (goal ${plan.goals[dtype]}: ${verdict(speed >= plan.goals[dtype])}), ` +
+        `memory x${memory.toFixed(2)} (goal ${plan.memory[index]}: ${verdict(memory <= plan.memory[index])})`,
+    );
+  }
+}
+mkdirSync(dirname(values.log), { recursive: true });
+writeFileSync(values.log, `${log.join('\n')}\n`);
+console.log(`raw results: ${values.log}`);

@@ -1,0 +1,3 @@
+import { library } from '@mtl/tooling/vitest';
+
+export default library({ include: ['kernels/run-op-benchmarks.ts'], testTimeout: 600_000 });

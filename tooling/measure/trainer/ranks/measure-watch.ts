@@ -1,0 +1,87 @@
+import type { World } from '@mtl/comm';
+import { Tensor } from '@mtl/kernels';
+import {
+  HostClock,
+  MetricsJsonlWriter,
+  RankWatch,
+  type TrainingEvent,
+} from '../../../../packages/trainer/src/index.js';
+
+export interface WatchCostArgument {
+  /** Computation of a step, after which ranks add something up, as they do in training. */
+  readonly stepMs: number;
+  readonly numSteps: number;
+  /** The first of them, whose reports run before Node.js has compiled their code. */
+  readonly numFirstSteps: number;
+  /** The metrics.jsonl that rank 0 writes. */
+  readonly path: string;
+  readonly leastReportMs?: number;
+}
+
+/** The time that the watch took of a rank. */
+export interface WatchCost {
+  /** The time of each report after the first steps and before the end. */
+  readonly reportMs: readonly number[];
+  readonly stepsMs: number;
+  /** In the first steps and at the end, where a rank waits for all others: once a run. */
+  readonly onceMs: number;
+}
+
+/** Watches ranks that compute the same, with reports at every multiple of one step that is allowed. */
+export default async function measureWatch(world: World, argument: WatchCostArgument): Promise<WatchCost> {
+  const { stepMs, numSteps, numFirstSteps, path, leastReportMs } = argument;
+  const { group, rank, size } = world;
+  const writer = rank === 0 ? await MetricsJsonlWriter.open({ path }) : undefined;
+  const watch = new RankWatch({
+    world: group,
+    peers: [Array.from({ length: size }, (_, index) => index)],
+    hosts: Array.from({ length: size }, () => 'here'),
+    interval: 1,
+    leastReportMs,
+    clock: new HostClock({
+      waitedSeconds: () =>
+        Object.values(group.statistics()).reduce((sum, each) => sum + each.waitedSeconds, 0),
+    }),
+    peakBytes: () => 1,
+  });
+  const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
+  const events: TrainingEvent[] = [];
+  /** Milliseconds of each report: gathering, and one step later the record. */
+  const reportMs: number[] = [];
+  let sinceReportMs = 0;
+  const timed = (call: () => readonly TrainingEvent[]): void => {
+    const started = performance.now();
+    const reported = call();
+    for (const event of reported) writer?.event(event);
+    const ms = performance.now() - started;
+    events.push(...reported);
+    sinceReportMs += ms;
+    if (reported.length === 0) return;
+    reportMs.push(sinceReportMs);
+    sinceReportMs = 0;
+  };
+  watch.resume();
+  let [numFirstReports, started] = [0, 0];
+  for (let step = 1; step <= numSteps; step++) {
+    const end = performance.now() + stepMs;
+    while (performance.now() < end);
+    group.allReduce(gradients).wait();
+    timed(() => watch.afterStep({ iteration: step }));
+    if (step === numFirstSteps) [numFirstReports, started] = [reportMs.length, performance.now()];
+  }
+  const stepsMs = performance.now() - started;
+  const numReports = reportMs.length;
+  timed(() => watch.end(numSteps));
+  gradients.dispose();
+  writer?.close();
+  for (const { fields } of events.filter(({ type }) => type === 'ranks')) {
+    const wrong = (fields.compute_ms as number[]).find((ms) => !(ms >= stepMs && ms < 3 * stepMs));
+    if (wrong !== undefined) throw new Error(`a step of ${stepMs} ms is said to take ${wrong} ms`);
+  }
+  const sum = (values: readonly number[]): number => values.reduce((total, ms) => total + ms, 0);
+  return {
+    reportMs: reportMs.slice(numFirstReports, numReports),
+    stepsMs,
+    onceMs: sum(reportMs.slice(0, numFirstReports)) + sum(reportMs.slice(numReports)),
+  };
+}
