@@ -28,7 +28,7 @@ export type {
 } from './metrics/training-reports.js';
 export { TrainingSummary } from './metrics/training-summary.js';
 export { type RunTrainingOptions, runTraining, type TrainingResult } from './run-training.js';
-export type { LossKind } from './steps/loss-totals.js';
+export type { LossKind } from './steps/loss-kinds.js';
 export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, type StepAgreement, type StepsOptions, Trainer } from './trainer.js';
 export type { LearningRate, TrainerOptions } from './trainer-options.js';

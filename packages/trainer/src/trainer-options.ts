@@ -4,7 +4,7 @@ import { LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer
 import type { Pipeline } from '@mtl/pipeline';
 import type { TrainerExtension } from './extensions/trainer-extension.js';
 import type { StepMetrics, TrainingProgress } from './metrics/training-reports.js';
-import type { LossKind } from './steps/loss-totals.js';
+import type { LossKind } from './steps/loss-kinds.js';
 
 /** The rate of a step, from where training is. */
 export type LearningRate = (position: {

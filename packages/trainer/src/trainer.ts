@@ -1,28 +1,23 @@
 import { TrainingError } from '@mtl/errors';
-import { deviceRange, memoryStatistics, supportsMarks, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
-import type { LossFactors } from '@mtl/pipeline';
+import { deviceRange, memoryStatistics, supportsMarks } from '@mtl/kernels';
 import { Extensions } from './extensions/extensions.js';
-import type { ComputedStep, StepVerdict } from './extensions/trainer-extension.js';
 import type {
   StepMetrics,
   TrainingEvent,
   TrainingProgress,
   ValidationLoss,
 } from './metrics/training-reports.js';
-import { DeviceNumbers, LateNumbers } from './steps/device-numbers.js';
-import { LossSums, LossTotals } from './steps/loss-totals.js';
+import { decideStep } from './steps/decided-step.js';
+import { LateStep } from './steps/late-step.js';
+import { checkedCounts, checkLossKinds, reportedLosses, tokenLosses } from './steps/loss-kinds.js';
 import { Ranks } from './steps/ranks.js';
-import {
-  findingWrongIndices,
-  namingWrongIndices,
-  refuseStepUnderWay,
-  wrongIndexOfStep,
-} from './steps/step-errors.js';
+import type { EnqueuedStep, RunningStep, StepOutcome } from './steps/running-step.js';
+import { namingWrongIndices, refuseStepUnderWay } from './steps/step-errors.js';
+import { ownCounts, partsOf, sumsOfParts } from './steps/step-losses.js';
+import { StepPasses } from './steps/step-passes.js';
 import {
   type CompleteTrainerOptions,
   completeTrainerOptions,
-  type StepRates,
   stepRates,
   type TrainerOptions,
 } from './trainer-options.js';
@@ -55,54 +50,19 @@ export interface StepAgreement {
   agreed(sums: readonly number[]): Promise<void>;
 }
 
-/** A step whose batches are here. */
-interface RunningStep<Batch> {
-  readonly startMs: number;
-  readonly iteration: number;
-  /** Progress before the step, and after it. */
-  readonly from: TrainingProgress;
-  readonly to: TrainingProgress;
-  readonly batches: readonly Batch[];
-  /** The counts of each kind of loss in the global batch, not yet checked. */
-  readonly counts: readonly number[];
-  readonly globalBatchSize: number;
-  readonly lossScale: number;
-  readonly rates: StepRates;
-}
-
-/** Results of a step, and the decision about it. */
-interface StepOutcome {
-  /** The mean of each kind of loss. */
-  readonly means: readonly number[];
-  /** Their total, which decides about the step: what its gradients are of. */
-  readonly loss: number;
-  readonly gradientNorm: number;
-  readonly peakBytes: number;
-  readonly verdict: StepVerdict;
-}
-
-/** Results of all ranks, from the numbers that a step leaves on devices. */
-interface AgreedNumbers extends Pick<StepOutcome, 'means' | 'loss' | 'peakBytes'> {
-  /** The numbers of this rank. */
-  readonly read: readonly number[];
-}
-
 /** Choices about the start of the next step, see `StepsOptions`. */
 interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
   /** True if its results are read when the next step is enqueued. */
   readonly isLate: boolean;
 }
 
-/** A step that is enqueued. */
+/** A step whose results are not known to the caller yet. */
 interface StartedStep {
-  /** The numbers that are read late, if they are. */
-  readonly late?: LateNumbers;
+  /** The step itself, if its results are read late. */
+  readonly late?: LateStep;
   /** Waits for its results, takes note of them, and returns what is known. */
   finish(): StepMetrics;
 }
-
-/** The verdict of a step that no extension refuses. */
-const accepted: StepVerdict = { action: 'update', events: [] };
 
 /** The agreement of steps before which nothing else is agreed on. */
 const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
@@ -130,7 +90,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The extensions of the loop. */
   readonly extensions: Extensions;
   readonly #options: CompleteTrainerOptions<Batch>;
-  readonly #totals: LossTotals<Batch>;
+  readonly #passes: StepPasses<Batch>;
   /** Progress after the last step whose results are known. */
   #progress: TrainingProgress;
   /** Progress after the last step that has begun. */
@@ -148,11 +108,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     this.#options = options;
     this.extensions = new Extensions(options.extensions);
     this.ranks = new Ranks({ groups: options.optimizer.groups });
-    this.#totals = new LossTotals({
-      ...options,
-      ranks: this.ranks,
-      isLastStage: options.pipeline.isLast,
-    });
+    checkLossKinds(options.losses);
+    this.#passes = new StepPasses({ options, extensions: this.extensions, ranks: this.ranks });
     this.#progress = options.progress ?? { iteration: 0, consumedSamples: 0, consumedTokens: 0 };
     this.#started = this.#progress;
   }
@@ -238,30 +195,34 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     while (done < numMicroBatches) {
       const some = await take(batches, Math.min(most, numMicroBatches - done));
       if (some.length === 0) break;
-      using numbers = this.#deviceNumbers(some.length * losses.length);
-      const own = new LossSums(losses, numbers);
+      using own = this.#passes.lossesOf(some);
       const read = namingWrongIndices(`evaluation after iteration ${this.#progress.iteration}`, () => {
         pipeline.evaluate({
           batches: some,
           lossFactors: Object.fromEntries(losses.map(({ name }) => [name, 1])),
           onLoss: (loss, microBatch) => own.add(loss, microBatch),
         });
-        return numbers.read();
+        return own.read();
       });
-      own.ofKinds(read, some.length).forEach((values, kind) => void sums[kind]!.push(...values));
-      this.#totals.countsOf(some).forEach((count, kind) => {
+      own.sumsOfMicroBatches(read).forEach((values, kind) => void sums[kind]!.push(...values));
+      this.#countsOf(some).forEach((count, kind) => {
         counts[kind]! += count;
       });
       done += some.length;
     }
-    const agreed = this.ranks.sum([...counts, ...this.#totals.partsOf(sums, done)]);
-    const whole = this.#totals.checkedCounts(agreed, 'the evaluation data hold');
-    const means = this.#totals.sums(agreed.slice(losses.length)).map((sum, kind) => sum / whole[kind]!);
-    return {
-      loss: this.#totals.main(means),
-      ...this.#totals.byName(means),
-      ...this.#totals.tokenLosses(),
-    };
+    const parts = partsOf(sums, { losses, ranks: this.ranks, numMicroBatches: done });
+    const agreed = this.ranks.sum([...counts, ...parts]);
+    const whole = checkedCounts(agreed, { ...this.#options, who: 'the evaluation data hold' });
+    const means = sumsOfParts(agreed.slice(losses.length), this.#options).map(
+      (sum, kind) => sum / whole[kind]!,
+    );
+    return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
+  }
+
+  /** Returns this rank's part of what counts of each kind of loss in micro-batches. */
+  #countsOf(batches: readonly Batch[]): readonly number[] {
+    const { losses, pipeline } = this.#options;
+    return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
   }
 
   /** Tells whether the results of steps can be read late: nothing of the next step depends on them. */
@@ -301,7 +262,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     const batches = await this.#take(numMicroBatches);
     const [numWithoutData, ...agreed] = this.ranks.sum([
       batches === undefined ? 1 : 0,
-      ...this.#totals.countsOf(batches ?? []),
+      ...this.#countsOf(batches ?? []),
       ...agreement.own(),
     ]);
     const numKinds = this.#options.losses.length;
@@ -326,64 +287,55 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /** Passes and update, unless an extension refuses it. What they found is read at once, or late. */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
-    const { device, iterationsToSkip } = this.#options;
     const { iteration, startMs } = step;
-    if (iterationsToSkip?.has(iteration) === true) {
+    if (this.#options.iterationsToSkip?.has(iteration) === true) {
       const stepMs = performance.now() - startMs;
       return { finish: () => this.#leftOut(step, stepMs) };
     }
     this.extensions.beforeStep(iteration);
-    if (!isLate) {
-      const outcome = this.extensions.decide ? await this.#decide(step) : (await this.#update(step))();
-      const elapsedMs = (): number => performance.now() - startMs;
-      return { finish: () => this.#finish(step, { ...outcome, elapsedMs }) };
+    const passes = this.#passes;
+    if (isLate) {
+      const late = await LateStep.enqueue(step, { passes, earlier: this.#underWay?.late });
+      return { late, finish: () => this.#finish(step, late) };
     }
-    const late = new LateNumbers({ device, startMs, earlier: this.#underWay?.late });
-    try {
-      const outcomeOf = await this.#update(step, late);
-      const finish = (): StepMetrics => {
-        using _ = late;
-        return this.#finish(step, { ...outcomeOf(), elapsedMs: () => late.milliseconds() });
-      };
-      return { late, finish };
-    } catch (error) {
-      late.dispose();
-      throw error;
-    }
+    const computed = await (this.extensions.decide ? decideStep(step, passes) : passes.updateAtOnce(step));
+    return { finish: () => this.#finish(step, computed) };
   }
 
-  /** Takes note of a step whose results are here. */
-  #finish(
-    step: RunningStep<Batch>,
-    { means, verdict, ...measured }: StepOutcome & { readonly elapsedMs: () => number },
-  ): StepMetrics {
-    const { lossScaler, sequenceLength, flopsPerSample } = this.#options;
+  /** Takes note of a step, once its results are here. */
+  #finish(step: RunningStep<Batch>, enqueued: EnqueuedStep): StepMetrics {
+    const { lossScaler, losses, sequenceLength, flopsPerSample } = this.#options;
     const { globalBatchSize, rates, lossScale } = step;
-    const { gradientNorm, peakBytes } = measured;
-    this.#progress = step.to;
-    const isOverflow = !Number.isFinite(gradientNorm);
-    const isAccepted = verdict.action === 'update';
-    if (isOverflow && isAccepted && !this.#canBackOff()) throw this.#divergence(step, measured);
-    lossScaler.update(isOverflow);
-    const stepMs = measured.elapsedMs();
-    return this.#told(
-      {
-        ...step.to,
-        globalBatchSize,
-        loss: this.#totals.main(means),
-        ...this.#totals.byName(means),
-        gradNorm: gradientNorm,
-        ...rates,
-        lossScale,
-        skipped: isOverflow || !isAccepted,
-        ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
-        stepMs,
-        tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
-        modelTflops: (flopsPerSample * globalBatchSize) / stepMs / 1e9,
-        peakBytes,
-      },
-      verdict.events,
-    );
+    try {
+      const outcome = enqueued.outcome();
+      const { means, verdict, gradientNorm, peakBytes } = outcome;
+      this.#progress = step.to;
+      const isOverflow = !Number.isFinite(gradientNorm);
+      const isAccepted = verdict.action === 'update';
+      if (isOverflow && isAccepted && !this.#passes.isForScaler(outcome))
+        throw this.#divergence(step, outcome);
+      lossScaler.update(isOverflow);
+      const stepMs = enqueued.milliseconds();
+      return this.#told(
+        {
+          ...step.to,
+          globalBatchSize,
+          ...reportedLosses(losses, means),
+          gradNorm: gradientNorm,
+          ...rates,
+          lossScale,
+          skipped: isOverflow || !isAccepted,
+          ...(verdict.action === 'roll-back' ? { rollsBack: true } : {}),
+          stepMs,
+          tokensPerSecond: (globalBatchSize * sequenceLength * 1000) / stepMs,
+          modelTflops: (flopsPerSample * globalBatchSize) / stepMs / 1e9,
+          peakBytes,
+        },
+        verdict.events,
+      );
+    } finally {
+      enqueued.dispose();
+    }
   }
 
   /** The metrics with the events of the step: extensions learn that it is over. */
@@ -412,8 +364,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
       lossScale,
       ...rates,
       stepMs,
-      loss: Number.NaN,
-      ...this.#totals.byName(losses.map(() => Number.NaN)),
+      ...reportedLosses(
+        losses,
+        losses.map(() => Number.NaN),
+      ),
       gradNorm: Number.NaN,
       skipped: true,
       isLeftOut: true,
@@ -423,191 +377,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     });
   }
 
-  /**
-   * Passes and update, which detects overflow on the device, whatever the numbers of the step are. Waits for
-   * the device once, after all of them have been requested; with `late` only when the caller asks for the
-   * outcome, and then for this step alone.
-   */
-  async #update(step: RunningStep<Batch>, late?: LateNumbers): Promise<() => StepOutcome> {
-    const { optimizer, device } = this.#options;
-    const { rates, lossScale } = step;
-    using numbers = this.#numbersOf(step);
-    const sums = await this.#passes(step, numbers);
-    const launch = (): void => optimizer.launchStep({ ...rates, lossScale, gradientNorm: numbers.next() });
-    if (late === undefined) {
-      const found = this.#readNumbers(step, sums, () => {
-        launch();
-        return numbers.read();
-      });
-      const outcome = this.#outcomeOf(step, found);
-      return () => outcome;
-    }
-    launch();
-    // a step without an update ends the run
-    optimizer.assumeUpdate();
-    late.end(numbers.startRead());
-    const { peakBytes } = memoryStatistics(device);
-    return () => {
-      const read = findingWrongIndices(() => late.read());
-      return this.#outcomeOf(step, this.#agree(step, { sums, read, peakBytes }));
-    };
-  }
-
-  /** Returns the outcome of an update that is enqueued. */
-  #outcomeOf(step: RunningStep<Batch>, { read, ...found }: AgreedNumbers): StepOutcome {
-    const { gradientNorm } = this.#options.optimizer.finishStep(read.at(-1)!);
-    const measured = { ...found, gradientNorm };
-    return { ...measured, verdict: this.#judge(step, measured) };
-  }
-
-  /** Passes, and the update where the extensions accept what they found. */
-  async #decide(step: RunningStep<Batch>): Promise<StepOutcome> {
-    const { optimizer } = this.#options;
-    const { rates, lossScale } = step;
-    const first = await this.#measure(step);
-    const { step: measured, events } = await this.extensions.repeated({
-      iteration: step.iteration,
-      first,
-      isSuspicious: !this.#isForScaler(first) && this.extensions.isSuspicious(first),
-      again: async () => {
-        optimizer.discardGradients();
-        return await this.#measure(step);
-      },
-      ranks: this.ranks,
-    });
-    const verdict = this.#judge(step, measured);
-    using place = this.#deviceNumbers(1);
-    if (verdict.action !== 'update') optimizer.discardGradients();
-    else
-      this.extensions.span('optimizer', () => {
-        optimizer.launchStep({ ...rates, lossScale, gradientNorm: place.next() });
-        optimizer.finishStep(measured.gradientNorm);
-      });
-    return { ...measured, verdict: { ...verdict, events: [...events, ...verdict.events] } };
-  }
-
-  /** Passes, and what they found. */
-  async #measure(step: RunningStep<Batch>): Promise<Omit<StepOutcome, 'verdict'> & ComputedStep> {
-    const { optimizer, device } = this.#options;
-    using numbers = this.#numbersOf(step);
-    using own = Tensor.zeros({ shape: [1], dtype: 'float64', device });
-    if (this.extensions.repeat) optimizer.recordOwnGradients(own);
-    const sums = await this.#passes(step, numbers);
-    const { read, ...found } = this.#readNumbers(step, sums, () => {
-      const squares = optimizer.measureGradients();
-      return [...numbers.read(), ...(hasValues(device) ? [own.item(), squares.item()] : [0, 0])];
-    });
-    const gradientNorm = Math.sqrt(read.at(-1)!) / step.lossScale;
-    return { ...found, gradientNorm, own: read.slice(0, -1) };
-  }
-
-  /** Tells whether gradients overflowed under a loss scale that can be lowered. */
-  #isForScaler({ gradientNorm }: { readonly gradientNorm: number }): boolean {
-    return !Number.isFinite(gradientNorm) && this.#canBackOff();
-  }
-
-  /** Asks the extensions to decide; an overflow is the loss scaler's to handle while it can. */
-  #judge(
-    step: RunningStep<Batch>,
-    measured: { readonly loss: number; readonly gradientNorm: number },
-  ): StepVerdict {
-    if (this.#isForScaler(measured)) return accepted;
-    const { loss, gradientNorm } = measured;
-    const { iteration, globalBatchSize } = step;
-    const { consumedSamples } = step.from;
-    return this.extensions.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
-  }
-
-  /** Place for a loss of each kind of each micro-batch, and for the gradient norm. */
-  #numbersOf({ batches }: RunningStep<Batch>): DeviceNumbers {
-    return this.#deviceNumbers(batches.length * this.#options.losses.length + 1);
-  }
-
-  /** Forward and backward; the losses times the scale are left on the device. */
-  async #passes(step: RunningStep<Batch>, numbers: DeviceNumbers) {
-    const { iteration } = step;
-    const scaledSums = new LossSums(this.#options.losses, numbers);
-    namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, scaledSums));
-    await this.extensions.onGradients(this.#options.optimizer, iteration);
-    return scaledSums;
-  }
-
-  /** Reads numbers from the device by `body`, and returns what all ranks agree on. */
-  #readNumbers(step: RunningStep<Batch>, sums: LossSums, body: () => readonly number[]): AgreedNumbers {
-    const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
-    return this.#agree(step, { sums, read, peakBytes: memoryStatistics(this.#options.device).peakBytes });
-  }
-
-  /**
-   * The losses over all ranks, and the peak of any of them. Where the device of one has reported a wrong
-   * index, which it does only now, all end, so that none saves.
-   */
-  #agree(
-    { iteration, batches, lossScale }: RunningStep<Batch>,
-    own: {
-      readonly sums: LossSums;
-      readonly read: ReturnType<typeof findingWrongIndices<readonly number[]>>;
-      readonly peakBytes: number;
-    },
-  ): AgreedNumbers {
-    const read = 'value' in own.read ? own.read.value : undefined;
-    const numMicroBatches = batches.length;
-    // where nothing could be read its sums are not numbers: the step ends below, on all ranks
-    const sums = own.sums.ofKinds(read ?? [], numMicroBatches);
-    const peaks = Array.from({ length: this.ranks.size }, (_, rank) =>
-      rank === this.ranks.rank ? own.peakBytes : 0,
-    );
-    const parts = this.#totals.partsOf(sums, numMicroBatches);
-    const [numWrong, ...agreed] = this.ranks.sum([read === undefined ? 1 : 0, ...peaks, ...parts]);
-    if (read === undefined || numWrong! > 0) {
-      throw wrongIndexOfStep(iteration, 'wrong' in own.read ? own.read.wrong : undefined);
-    }
-    const means = this.#totals
-      .sums(agreed.slice(peaks.length))
-      .map((sum, kind) => sum / (lossScale * this.#totals.weightOf(kind)));
-    const peakBytes = Math.max(...agreed.slice(0, peaks.length));
-    return { read, means, loss: this.#totals.total(means), peakBytes };
-  }
-
   async #take(count: number): Promise<Batch[] | undefined> {
     const start = performance.now();
     const taken = await take(this.#options.batches, count);
     this.#dataWaitMs += performance.now() - start;
     return taken.length < count ? undefined : taken;
-  }
-
-  #deviceNumbers(capacity: number): DeviceNumbers {
-    return new DeviceNumbers({ device: this.#options.device, capacity });
-  }
-
-  /** Forward and backward of this rank's micro-batches, whose losses times the scale go to the sums. */
-  #accumulateGradients(step: RunningStep<Batch>, scaledSums: LossSums): void {
-    const { pipeline, optimizer, losses } = this.#options;
-    const { iteration, batches, lossScale } = step;
-    const counts = this.#totals.checkedCounts(step.counts, 'a global batch holds');
-    const factors = losses.map((kind, index) => [
-      kind.name,
-      (lossScale * this.#totals.weightOf(index)) / counts[index]!,
-    ]);
-    const passes = (): void =>
-      pipeline.run({
-        batches,
-        lossFactors: Object.fromEntries(factors) as LossFactors,
-        beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
-        onLoss: (loss, microBatch) => scaledSums.add(loss, microBatch),
-      });
-    try {
-      this.extensions.aroundPasses(iteration, passes);
-    } catch (error) {
-      pipeline.abandon();
-      throw error;
-    }
-  }
-
-  /** Tells whether an overflow is the loss scale's doing: a dynamic one above its minimum. */
-  #canBackOff(): boolean {
-    const { lossScaler } = this.#options;
-    return lossScaler.isDynamic && !lossScaler.isAtMinimum;
   }
 
   #divergence(

@@ -231,7 +231,10 @@ describe('Trainer', () => {
     const world = { allReduce, rank: 0, size: 2 } as unknown as ProcessGroup;
     const groups = { ...optimizer.groups, world };
     const ranks = new Ranks({ groups });
-    Object.defineProperty(trainer, 'ranks', { value: ranks });
+    for (const name of ['rank', 'size', 'sum'] as const) {
+      const value = name === 'sum' ? (values: readonly number[]) => ranks.sum(values) : ranks[name];
+      Object.defineProperty(trainer.ranks, name, { value });
+    }
     await expect(all(trainer)).rejects.toMatchObject({
       name: 'TrainingError',
       code: 'MTL_INDEX',

@@ -1,7 +1,7 @@
 import { TrainingError } from '@mtl/errors';
 import { median } from '@mtl/pipeline/internal';
 import type { TrainingEvent } from '../metrics/training-reports.js';
-import type { NameOfTotal } from '../steps/loss-totals.js';
+import type { NameOfTotal } from '../steps/loss-kinds.js';
 import {
   isCount,
   type MeasuredStep,

@@ -1,6 +1,6 @@
 import { TrainingError } from '@mtl/errors';
 import type { TrainingEvent } from '../metrics/training-reports.js';
-import type { NameOfTotal } from '../steps/loss-totals.js';
+import type { NameOfTotal } from '../steps/loss-kinds.js';
 import type { Ranks } from '../steps/ranks.js';
 import type { ComputedStep, RerunRequest, TrainerExtension } from './trainer-extension.js';
 

@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { type LossKind, LossTotals, nameOfTotal } from './loss-totals.js';
+import {
+  checkLossKinds,
+  type LossKind,
+  nameOfTotal,
+  reportedLosses,
+  tokenLosses,
+  totalLoss,
+} from './loss-kinds.js';
 import type { Ranks } from './ranks.js';
+import { ownCounts, partsOf, sumsOfParts } from './step-losses.js';
 
 const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<number> => ({
   name,
@@ -13,13 +21,12 @@ const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 
 
 /** Returns what is reported of means 1, 2, 4 of the kinds, in their order. */
 function reported(losses: readonly LossKind<number>[]) {
-  const totals = new LossTotals({ losses, ranks: {} as Ranks, isLastStage: true });
+  checkLossKinds(losses);
   const means = [1, 2, 4].slice(0, losses.length);
   return {
-    loss: totals.main(means),
-    total: totals.total(means),
-    ...totals.byName(means),
-    ...totals.tokenLosses(),
+    ...reportedLosses(losses, means),
+    ...tokenLosses(losses),
+    total: totalLoss(losses, means),
     name: nameOfTotal(losses),
   };
 }
@@ -84,16 +91,17 @@ describe('the losses of a training run', () => {
         isFirstOfSequence: rank === 0,
       }),
     );
-    const totals = ranks.map((each) => new LossTotals({ losses, ranks: each as Ranks, isLastStage: true }));
     const summed = (told: ReadonlyArray<readonly number[]>) =>
       told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
     // two micro-batches of 6 and 4 tokens, whose loss is 5 and 3
-    expect(summed(totals.map((each) => each.countsOf([6, 4])))).toEqual([10, 1 + 1]);
+    expect(
+      summed(ranks.map((each) => ownCounts([6, 4], { losses, ranks: each, isLastStage: true }))),
+    ).toEqual([10, 1 + 1]);
     const own = [
       [2, 3],
       [3, 0],
     ].map((parts) => [parts, [0.5, 0.25]]);
-    const sums = totals[0]!.sums(summed(totals.map((each, rank) => each.partsOf(own[rank]!, 2))));
-    expect(sums).toEqual([8, 0.75]);
+    const parts = ranks.map((each, rank) => partsOf(own[rank]!, { losses, ranks: each, numMicroBatches: 2 }));
+    expect(sumsOfParts(summed(parts), { losses })).toEqual([8, 0.75]);
   });
 });

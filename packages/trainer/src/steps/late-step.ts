@@ -1,0 +1,96 @@
+import { DeviceMark, memoryStatistics, type PendingRead } from '@mtl/kernels';
+import type { EnqueuedStep, RunningStep, StepOutcome } from './running-step.js';
+import { findingWrongIndices } from './step-errors.js';
+import type { StepPasses } from './step-passes.js';
+
+/**
+ * A step whose numbers the host reads while the device works on the next one. It takes from the end of the
+ * step before to its own end, by the clock of the device: the host learns of both ends late, at moments that
+ * say nothing about the step.
+ */
+export class LateStep implements EnqueuedStep {
+  /**
+   * The begin of a step for which the device has nothing to do yet: the time of the host before, and a mark.
+   */
+  readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
+  #earlier: LateStep | undefined;
+  #reads: readonly PendingRead<'float64'>[] = [];
+  #outcomeOf: (() => StepOutcome) | undefined;
+  /** This step, and the next one, for which the end of this one is the beginning. */
+  #numHolders = 1;
+  #isDisposed = false;
+
+  /** Begins the measurement, before anything of the step is enqueued. */
+  private constructor(startMs: number, how: LateStepOptions<never>) {
+    const { earlier } = how;
+    this.#earlier = earlier;
+    if (earlier === undefined) {
+      this.#begin = { mark: new DeviceMark(how.passes.options.device), hostMs: performance.now() - startMs };
+    } else {
+      earlier.#numHolders += 1;
+    }
+  }
+
+  /** Enqueues the passes and the update of a step, without waiting for them. */
+  static async enqueue<Batch>(step: RunningStep<Batch>, how: LateStepOptions<Batch>): Promise<LateStep> {
+    const late = new LateStep(step.startMs, how as LateStepOptions<never>);
+    try {
+      await late.#enqueue(step, how.passes);
+      return late;
+    } catch (error) {
+      late.dispose();
+      throw error;
+    }
+  }
+
+  async #enqueue<Batch>(step: RunningStep<Batch>, passes: StepPasses<Batch>): Promise<void> {
+    const { optimizer, device } = passes.options;
+    using losses = passes.lossesOf(step.batches);
+    await passes.run(step, losses);
+    passes.launch(step, losses);
+    // a step without an update ends the run
+    optimizer.assumeUpdate();
+    this.#reads = losses.startRead();
+    const { peakBytes } = memoryStatistics(device);
+    this.#outcomeOf = () => {
+      const read = findingWrongIndices(() => this.#reads.flatMap((one) => [...one.read()]));
+      return passes.outcomeOf(step, losses, { read, peakBytes });
+    };
+  }
+
+  /** Waits for this step, not for the next one. */
+  outcome(): StepOutcome {
+    return this.#outcomeOf!();
+  }
+
+  milliseconds(): number {
+    const end = this.#reads.at(-1)!;
+    if (this.#begin === undefined) return end.millisecondsSince(this.#earlier!.#reads.at(-1)!);
+    return this.#begin.hostMs + end.millisecondsSince(this.#begin.mark);
+  }
+
+  dispose(): void {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    this.#begin?.mark.dispose();
+    if (this.#earlier !== undefined) this.#earlier.#release();
+    this.#earlier = undefined;
+    this.#release();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  #release(): void {
+    this.#numHolders -= 1;
+    if (this.#numHolders > 0) return;
+    for (const read of this.#reads) read.dispose();
+  }
+}
+
+interface LateStepOptions<Batch> {
+  readonly passes: StepPasses<Batch>;
+  /** The step before, if the device may still be working on it. */
+  readonly earlier: LateStep | undefined;
+}

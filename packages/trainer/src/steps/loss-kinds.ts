@@ -1,0 +1,131 @@
+import { TrainingError, UsageError } from '@mtl/errors';
+import type { ValidationLoss } from '../metrics/training-reports.js';
+
+/**
+ * A kind of loss. The total is the sum of all kinds, each its weight times a mean over what counts of it in
+ * the global batch, however that is split. Any stage of a pipeline may make it, and several may.
+ */
+export interface LossKind<Batch> {
+  /**
+   * Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). The one called `lm_loss` is
+   * the loss of the language model, which reports lead with.
+   */
+  readonly name: string;
+  /** The unit that it is a mean over, in the singular: `token`, `sample`, `sentence`. */
+  readonly per: string;
+  /** Returns the number of units that count in a micro-batch; the last stage of a pipeline is asked. */
+  count(batch: Batch): number;
+  /** Its weight in the sum. Default 1. Metrics report the mean without it. */
+  readonly weight?: number | undefined;
+  /**
+   * True if it only adds gradients, such as the balance of a router: it is reported by its name, and is not
+   * part of the reported total. Layers make it of whole sequences, so that ranks that share a sequence have
+   * the same; of another loss each has the part of its positions. Default: false.
+   */
+  readonly isAuxiliary?: boolean | undefined;
+}
+
+/** The kinds of losses of a training run. */
+export interface LossKinds<Batch> {
+  readonly losses: readonly LossKind<Batch>[];
+  /** Losses that are made by stages of ranks that do not take part. */
+  readonly lossesOfAbsentRanks?: readonly string[] | undefined;
+}
+
+/**
+ * Refuses losses that cannot be trained together.
+ *
+ * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not finite
+ */
+export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
+  const names = losses.map(({ name }) => name);
+  const wrong = losses.find((kind) => !Number.isFinite(weightOf(kind)) || weightOf(kind) === 0);
+  if (wrong !== undefined) {
+    throw new UsageError('MTL_LOSS_KINDS', `the loss ${wrong.name} has the weight ${wrong.weight}`, {
+      expected: 'a finite number other than 0',
+      remedy: 'leave out losses that do not count',
+    });
+  }
+  if (losses.some(isPart) && new Set([...names, 'total_loss']).size === names.length + 1) return;
+  throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
+    expected:
+      'one or more losses with different names other than total_loss, of which at least one is not auxiliary',
+  });
+}
+
+/** Returns the weight of a kind of loss in the gradient. */
+export const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
+
+/**
+ * Returns what counts of each kind of loss in a global batch, checked.
+ *
+ * @throws TrainingError `MTL_NO_DATA` where nothing counts in a kind
+ */
+export function checkedCounts<Batch>(
+  counts: readonly number[],
+  { losses, lossesOfAbsentRanks = [], who }: LossKinds<Batch> & { readonly who: string },
+): readonly number[] {
+  return losses.map(({ name, per }, kind) => {
+    const count = counts[kind]!;
+    if (count > 0) return count;
+    if (lossesOfAbsentRanks.includes(name)) return 1;
+    throw new TrainingError('MTL_NO_DATA', `${who} no ${per} that counts in ${name}`, {
+      remedy: 'train or evaluate on data that is not all padding or masked out of the loss',
+    });
+  });
+}
+
+/**
+ * Returns the loss that the gradients are of: the weighted sum of the means of all but auxiliary losses.
+ */
+export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
+  return losses.reduce((sum, kind, index) => sum + (isPart(kind) ? weightOf(kind) * means[index]! : 0), 0);
+}
+
+/**
+ * Returns losses as they are reported. `loss` is the one called `lm_loss`, or the total where it is the only
+ * one or there is none; the others have their names, and the total has one where it is not `loss`.
+ *
+ * @param means of each kind over the global batch
+ */
+export function reportedLosses(
+  losses: ReadonlyArray<LossKind<never>>,
+  means: readonly number[],
+): Pick<ValidationLoss, 'loss' | 'otherLosses'> {
+  const lmLoss = nameOfTotal(losses) === 'lm_loss' ? undefined : losses.findIndex(isLmLoss);
+  const isSum = losses.filter(isPart).length > 1;
+  const named = losses.flatMap((kind, index) =>
+    index !== lmLoss && (isSum || !isPart(kind)) ? [[kind.name, means[index]!] as const] : [],
+  );
+  const total = totalLoss(losses, means);
+  const all = lmLoss === undefined ? named : [...named, ['total_loss', total] as const];
+  return {
+    loss: lmLoss === undefined ? total : means[lmLoss]!,
+    ...(all.length === 0 ? {} : { otherLosses: Object.fromEntries(all) }),
+  };
+}
+
+/** Names the losses of an evaluation that have a perplexity, unless the only one does. */
+export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<ValidationLoss, 'tokenLosses'> {
+  const parts = losses.filter(isPart);
+  const ofTokens = parts.filter(({ per }) => per === 'token');
+  if (parts.length > 1) return { tokenLosses: ofTokens.map(({ name }) => name) };
+  if (losses.length === 1 && ofTokens.length === 1) return {};
+  return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
+}
+
+/**
+ * The name by which reports have the total of losses: next to a loss called `lm_loss` it has one of its own.
+ */
+export type NameOfTotal = 'lm_loss' | 'total_loss';
+
+/** See `NameOfTotal`. */
+export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal {
+  const parts = losses.filter(isPart);
+  return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';
+}
+
+/** The total is a sum of these losses. */
+const isPart = ({ isAuxiliary }: Pick<LossKind<never>, 'isAuxiliary'>): boolean => isAuxiliary !== true;
+const isLmLoss = (kind: Pick<LossKind<never>, 'name' | 'isAuxiliary'>): boolean =>
+  isPart(kind) && kind.name === 'lm_loss';

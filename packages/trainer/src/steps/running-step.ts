@@ -1,0 +1,55 @@
+import type { StepVerdict } from '../extensions/trainer-extension.js';
+import type { TrainingProgress } from '../metrics/training-reports.js';
+import type { StepRates } from '../trainer-options.js';
+
+/** A step whose batches are here. */
+export interface RunningStep<Batch> {
+  /** The time when the host began with it, by `performance.now()`. */
+  readonly startMs: number;
+  readonly iteration: number;
+  /** Progress before the step, and after it. */
+  readonly from: TrainingProgress;
+  readonly to: TrainingProgress;
+  readonly batches: readonly Batch[];
+  /** The counts of each kind of loss in the global batch, not yet checked. */
+  readonly counts: readonly number[];
+  readonly globalBatchSize: number;
+  readonly lossScale: number;
+  readonly rates: StepRates;
+}
+
+/** Results of a step over all ranks. */
+export interface StepResults {
+  /** The mean of each kind of loss. */
+  readonly means: readonly number[];
+  /** Their total, which decides about the step: what its gradients are of. */
+  readonly loss: number;
+  readonly gradientNorm: number;
+  /** The largest of all ranks. */
+  readonly peakBytes: number;
+}
+
+/** Results of a step, and the decision about it. */
+export interface StepOutcome extends StepResults {
+  readonly verdict: StepVerdict;
+}
+
+/** A step that is enqueued; its outcome is known now, or once the device has computed it. */
+export interface EnqueuedStep {
+  /** Waits for the results of the step alone, and returns them. */
+  outcome(): StepOutcome;
+  /** Returns how long the step took; called after `outcome`. */
+  milliseconds(): number;
+  /** Gives up what `outcome` needs; waits for the step. A second call does nothing. */
+  dispose(): void;
+}
+
+/** Returns a step whose outcome is here, and which took until it is asked how long. */
+export const computedStep = (
+  { startMs }: Pick<RunningStep<unknown>, 'startMs'>,
+  outcome: StepOutcome,
+): EnqueuedStep => ({
+  outcome: () => outcome,
+  milliseconds: () => performance.now() - startMs,
+  dispose: () => {},
+});

@@ -1,0 +1,158 @@
+import type { MtlError } from '@mtl/errors';
+import { memoryStatistics } from '@mtl/kernels';
+import type { LossFactors } from '@mtl/pipeline';
+import type { Extensions } from '../extensions/extensions.js';
+import type { StepVerdict } from '../extensions/trainer-extension.js';
+import type { CompleteTrainerOptions } from '../trainer-options.js';
+import { checkedCounts, totalLoss, weightOf } from './loss-kinds.js';
+import type { Ranks } from './ranks.js';
+import {
+  computedStep,
+  type EnqueuedStep,
+  type RunningStep,
+  type StepOutcome,
+  type StepResults,
+} from './running-step.js';
+import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './step-errors.js';
+import { partsOf, StepLosses, sumsOfParts } from './step-losses.js';
+
+/** The verdict of a step that no extension refuses. */
+const accepted: StepVerdict = { action: 'update', events: [] };
+
+/** Numbers of this rank that were read from the device, or the index out of range that it reports instead. */
+type ReadNumbers = { readonly value: readonly number[] } | { readonly wrong: MtlError };
+
+/** Results of all ranks but for the gradient norm, and the numbers of this rank that they were made of. */
+type AgreedNumbers = Omit<StepResults, 'gradientNorm'> & { readonly read: readonly number[] };
+
+/**
+ * The passes of a step, and what all ranks find in them: shared by steps that update at once, late, or after
+ * a decision.
+ */
+export class StepPasses<Batch> {
+  readonly options: CompleteTrainerOptions<Batch>;
+  readonly extensions: Extensions;
+  readonly ranks: Ranks;
+
+  constructor(of: Pick<StepPasses<Batch>, 'options' | 'extensions' | 'ranks'>) {
+    this.options = of.options;
+    this.extensions = of.extensions;
+    this.ranks = of.ranks;
+  }
+
+  /** Place for the losses of some micro-batches, and for a gradient norm. */
+  lossesOf(batches: readonly Batch[]): StepLosses<Batch> {
+    return new StepLosses({ ...this.options, numMicroBatches: batches.length });
+  }
+
+  /** Forward and backward; the losses times the scale are left on the device. */
+  async run(step: RunningStep<Batch>, losses: StepLosses<Batch>): Promise<void> {
+    const { iteration } = step;
+    namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, losses));
+    await this.extensions.onGradients(this.options.optimizer, iteration);
+  }
+
+  /**
+   * Updates, which detects overflow on the device whatever the numbers are, and waits for the device once.
+   */
+  async updateAtOnce(step: RunningStep<Batch>): Promise<EnqueuedStep> {
+    using losses = this.lossesOf(step.batches);
+    await this.run(step, losses);
+    const { read, ...found } = this.read(step, losses, () => {
+      this.launch(step, losses);
+      return losses.read();
+    });
+    return computedStep(step, this.judged(step, { ...found, gradientNorm: this.#finishUpdate(read) }));
+  }
+
+  /** Enqueues the update, which writes the gradient norm next to the losses. */
+  launch({ rates, lossScale }: RunningStep<Batch>, losses: StepLosses<Batch>): void {
+    this.options.optimizer.launchStep({ ...rates, lossScale, gradientNorm: losses.next() });
+  }
+
+  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that it left. */
+  outcomeOf(
+    step: RunningStep<Batch>,
+    losses: StepLosses<Batch>,
+    own: { readonly read: ReadNumbers; readonly peakBytes: number },
+  ): StepOutcome {
+    const { read, ...found } = this.#agree(step, losses, own);
+    return this.judged(step, { ...found, gradientNorm: this.#finishUpdate(read) });
+  }
+
+  #finishUpdate(read: readonly number[]): number {
+    return this.options.optimizer.finishStep(read.at(-1)!).gradientNorm;
+  }
+
+  /** Reads numbers from the device by `body`, and returns what all ranks agree on. */
+  read(step: RunningStep<Batch>, losses: StepLosses<Batch>, body: () => readonly number[]): AgreedNumbers {
+    const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
+    return this.#agree(step, losses, { read, peakBytes: memoryStatistics(this.options.device).peakBytes });
+  }
+
+  /** Returns results with what the extensions decide about them. */
+  judged<Results extends StepResults>(step: RunningStep<Batch>, results: Results) {
+    return { ...results, verdict: this.#judge(step, results) };
+  }
+
+  /** Asks the extensions to decide; an overflow is the loss scaler's to handle while it can. */
+  #judge({ iteration, globalBatchSize, from }: RunningStep<Batch>, results: StepResults): StepVerdict {
+    if (this.isForScaler(results)) return accepted;
+    const { loss, gradientNorm } = results;
+    const { consumedSamples } = from;
+    return this.extensions.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
+  }
+
+  /** Tells whether gradients overflowed under a loss scale that can be lowered. */
+  isForScaler({ gradientNorm }: Pick<StepResults, 'gradientNorm'>): boolean {
+    const { lossScaler } = this.options;
+    return !Number.isFinite(gradientNorm) && lossScaler.isDynamic && !lossScaler.isAtMinimum;
+  }
+
+  /**
+   * The losses over all ranks, and the peak of any of them. Where the device of one has reported a wrong
+   * index, which it does only now, all end, so that none saves.
+   */
+  #agree(
+    { iteration, batches, lossScale }: RunningStep<Batch>,
+    losses: StepLosses<Batch>,
+    own: { readonly read: ReadNumbers; readonly peakBytes: number },
+  ): AgreedNumbers {
+    const { ranks, options } = this;
+    const read = 'value' in own.read ? own.read.value : undefined;
+    // where nothing could be read its sums are not numbers: the step ends below, on all ranks
+    const sums = losses.sumsOfMicroBatches(read ?? []);
+    const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
+    const parts = partsOf(sums, { ...options, ranks, numMicroBatches: batches.length });
+    const [numWrong, ...agreed] = ranks.sum([read === undefined ? 1 : 0, ...peaks, ...parts]);
+    if (read === undefined || numWrong! > 0) {
+      throw wrongIndexOfStep(iteration, 'wrong' in own.read ? own.read.wrong : undefined);
+    }
+    const means = sumsOfParts(agreed.slice(peaks.length), options).map(
+      (sum, kind) => sum / (lossScale * weightOf(options.losses[kind]!)),
+    );
+    const peakBytes = Math.max(...agreed.slice(0, peaks.length));
+    return { read, means, loss: totalLoss(options.losses, means), peakBytes };
+  }
+
+  /** Forward and backward of this rank's micro-batches, whose losses times the scale go to `own`. */
+  #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
+    const { pipeline, optimizer, losses } = this.options;
+    const { iteration, batches, lossScale } = step;
+    const counts = checkedCounts(step.counts, { ...this.options, who: 'a global batch holds' });
+    const factors = losses.map((kind, index) => [kind.name, (lossScale * weightOf(kind)) / counts[index]!]);
+    const passes = (): void =>
+      pipeline.run({
+        batches,
+        lossFactors: Object.fromEntries(factors) as LossFactors,
+        beforeLastBackward: (chunk) => optimizer.expectLastBackward(chunk),
+        onLoss: (loss, microBatch) => own.add(loss, microBatch),
+      });
+    try {
+      this.extensions.aroundPasses(iteration, passes);
+    } catch (error) {
+      pipeline.abandon();
+      throw error;
+    }
+  }
+}
