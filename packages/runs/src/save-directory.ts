@@ -64,12 +64,16 @@ export class SaveDirectory {
   /**
    * Makes sure, before the first step, that a training run can save, and that it saves over no other one.
    *
-   * @param options.numBytes of one checkpoint
    * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save holds checkpoints of
    *   other runs that this one does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can
    *   be saved there
    */
-  async prepare({ numBytes }: { readonly numBytes: number }): Promise<void> {
+  async prepare({
+    numBytes,
+  }: {
+    /** Bytes of one checkpoint. */
+    readonly numBytes: number;
+  }): Promise<void> {
     const { checkpoint, job } = this.#options;
     const { save } = checkpoint;
     if (save === undefined) return;
