@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { mutateBytes, mutateJson, mutateTemplate } from './mutations.mjs';
 import { importPackage, root } from './packages.mjs';
 import { makeTrace, readTraceFile } from './traces.mjs';
@@ -382,7 +382,7 @@ async function readMegatron(directory, file) {
  * Templates of conversations with what such templates do: loops, macros, namespaces, filters, texts of lists.
  */
 const { families } = JSON.parse(
-  readFileSync(join(root, 'packages/chat-templates/fixtures/jinja.json'), 'utf8'),
+  gunzipSync(readFileSync(join(root, 'packages/chat-templates/fixtures/jinja.json.gz'))).toString('utf8'),
 );
 const chatTemplates = [
   ...families.map((text) => text.replaceAll('chat', 'messages')),

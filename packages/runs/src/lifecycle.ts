@@ -13,7 +13,7 @@ export { taskDataFingerprint } from './data-changes/fingerprints.js';
 export { type ModelPart, modelPart } from './parts/models/model-part.js';
 export { dtypeOfPrecision, optimizerOfPart } from './parts/models/part-of-run.js';
 export { SaveDirectory } from './save-directory.js';
-export { loadTraining } from './saved/checkpoints/load-training.js';
+export { type FoundStart, findStart } from './saved/checkpoints/find-start.js';
 export { openSavedCheckpoint } from './saved/checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from './saved/checkpoints/saved-weights.js';
 export { RunLog } from './training/run-log.js';

@@ -19,7 +19,7 @@ import {
   closeAfterError,
   dataChanges,
   dtypeOfPrecision,
-  loadTraining,
+  findStart,
   type ModelPart,
   modelPart,
   noteOfUnknownData,
@@ -215,7 +215,7 @@ async function resume(
 ) {
   const { directory, ...loaded } = parts;
   if (directory === undefined || !configuration.checkpoint.resume) return undefined;
-  return await loadTraining({
+  const start = await findStart({
     ...loaded,
     processes,
     onMessage,
@@ -226,6 +226,7 @@ async function resume(
     restartFrom: { directory, job: 'any' },
     nothingSaved: `seed ${seed}: nothing was saved yet, it begins at its first step`,
   });
+  return await start.load();
 }
 
 function optimizerOfTask(

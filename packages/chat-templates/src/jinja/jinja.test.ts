@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { type JsonValue, parseJson } from '../python/python-json.js';
 import { Template } from './renderer.js';
@@ -13,7 +14,8 @@ interface Outcome {
 }
 
 // Fixture: tooling/fixtures/make-jinja-fixtures.py.
-const fixture = JSON.parse(readFileSync(new URL('../../fixtures/jinja.json', import.meta.url), 'utf8')) as {
+const zipped = readFileSync(new URL('../../fixtures/jinja.json.gz', import.meta.url));
+const fixture = JSON.parse(gunzipSync(zipped).toString('utf8')) as {
   readonly context: string;
   readonly cases: readonly (Outcome & { readonly template: string })[];
   readonly families: readonly string[];

@@ -53,7 +53,6 @@ export {
   threadsOfTraining,
 } from '../parts/threads/threads-of-run.js';
 export { isSamePlace, refuseCheckpoints } from '../saved/checkpoints/checkpoint-places.js';
-export { loadTraining } from '../saved/checkpoints/load-training.js';
 export { openSavedCheckpoint } from '../saved/checkpoints/open-saved-checkpoint.js';
 export { savedWeights } from '../saved/checkpoints/saved-weights.js';
 export { openGptWeights } from '../saved/inference/open-gpt-weights.js';

@@ -8,9 +8,9 @@ import type { TrainingProgress } from '@mtl/trainer';
 import { dataChanges, startOfCheckpoint } from '../data-changes/data-changes.js';
 import { microBatchesOf } from '../parts/data/training-data.js';
 import { recipeOf } from '../parts/models/recipe-of.js';
-import { loadTraining } from '../saved/checkpoints/load-training.js';
+import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
-import { type ResumedConfiguration, resumedConfiguration } from './resumed-configuration.js';
+import { resumedConfiguration } from './resumed-configuration.js';
 
 /**
  * The start of a run: its first step with the weights that it found, or the step at which a checkpoint
@@ -35,7 +35,7 @@ export interface StartOfRun {
  * Reads the weights and, where the run goes on, the state of the optimizer: of a run that its launcher has
  * restarted what it has saved itself, otherwise what --load or --load-hf names. All ranks call it.
  *
- * @throws those of `loadTraining` and `resumedConfiguration`
+ * @throws those of `findStart` and `resumedConfiguration`
  */
 export async function loadStart(
   run: OpenedRun,
@@ -52,11 +52,7 @@ export async function loadStart(
   const { save } = checkpoint;
   const { model, optimizer, lossScaler } = parts;
   const recipe = recipeOf(configuration);
-  let origin = huggingFace?.origin;
-  let resumed:
-    | (ResumedConfiguration & { readonly checkpoint: Checkpoint; readonly withOptimizer: boolean })
-    | undefined;
-  const progress = await loadTraining({
+  const found = await findStart({
     checkpoint,
     huggingFace,
     onMessage,
@@ -67,29 +63,38 @@ export async function loadStart(
     adapters: await recipe.adapters.open(configuration, model),
     parameterNames: recipe.parameterNames(model, recipe.adapters.layersOf(configuration, model)),
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
-    onOpen: ({ state }) => {
-      origin = ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
-    },
-    onResume: (found, taken) => {
-      const changedData = (): readonly string[] => {
-        const { start } = startOfCheckpoint(found);
-        return start === undefined ? [] : dataChanges(start, parts.data.fingerprints());
-      };
-      const compared = { configuration, checkpoint: found, commandLine, changedData };
-      resumed = { checkpoint: found, ...taken, ...resumedConfiguration({ ...compared, ...taken }) };
-    },
   });
-  const inForce = goingOnFrom(resumed?.configuration ?? configuration, progress);
+  const resumed = found.isResumed ? found.checkpoint : undefined;
+  // refuses a configuration that cannot go on from the checkpoint, before anything is loaded
+  const kept =
+    resumed === undefined
+      ? undefined
+      : resumedConfiguration({
+          configuration,
+          checkpoint: resumed,
+          commandLine,
+          withOptimizer: found.withOptimizer,
+          changedData: () => {
+            const { start } = startOfCheckpoint(resumed);
+            return start === undefined ? [] : dataChanges(start, parts.data.fingerprints());
+          },
+        });
+  const progress = await found.load();
+  const inForce = goingOnFrom(kept?.configuration ?? configuration, progress);
   optimizer.weightDecay = inForce.optimizer.weightDecay;
-  for (const note of resumed?.notes ?? []) onMessage(note);
+  for (const note of kept?.notes ?? []) onMessage(note);
   return {
     configuration: inForce,
     progress,
-    resumed: resumed?.checkpoint,
-    resumedFrom: resumed?.withOptimizer === true ? resumed.checkpoint.path : undefined,
-    origin,
+    resumed,
+    resumedFrom: found.withOptimizer ? resumed?.path : undefined,
+    origin: found.checkpoint === undefined ? huggingFace?.origin : originOf(found.checkpoint),
   };
 }
+
+/** Returns the fields that the model of a checkpoint came with from a Hugging Face directory. */
+const originOf = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
+  ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
  * Returns a configuration with the steps that its run takes from where it really goes on: the flags know that

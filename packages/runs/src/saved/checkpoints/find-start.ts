@@ -16,7 +16,7 @@ import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
 import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
 import { isSamePlace } from './checkpoint-places.js';
 
-interface LoadTrainingOptions {
+interface FindStartOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
@@ -36,15 +36,35 @@ interface LoadTrainingOptions {
   readonly restartFrom?: RestartFrom | undefined;
   /** The message where it has saved nothing. */
   readonly nothingSaved?: string | undefined;
-  /** Called with the checkpoint that weights are taken from, before anything is loaded. */
-  readonly onOpen?: (checkpoint: Checkpoint) => void;
-  /**
-   * Called with the checkpoint that training continues from, where it takes more than weights from it, before
-   * anything is loaded: what it throws refuses the checkpoint.
-   */
-  readonly onResume?: (checkpoint: Checkpoint, taken: { readonly withOptimizer: boolean }) => void;
   readonly onMessage: (text: string) => void;
 }
+
+/** The start that a training run has found: checked, and not loaded yet. */
+export interface FoundStart {
+  /** The checkpoint that weights are taken from, if any. */
+  readonly checkpoint?: Checkpoint;
+  /** True if training continues from the checkpoint; otherwise a new run begins with its weights. */
+  readonly isResumed: boolean;
+  /** True if the state of the optimizer is taken from the checkpoint, too. */
+  readonly withOptimizer: boolean;
+  /**
+   * Loads the start into the optimizer, whose weights are initial ones. Every process of the run calls it and
+   * loads what it holds.
+   *
+   * @returns undefined when training starts at iteration 0: from nothing, or from weights alone
+   */
+  load(): Promise<TrainingProgress | undefined>;
+}
+
+/** A start at iteration 0 without a checkpoint. */
+const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => ({
+  isResumed: false,
+  withOptimizer: false,
+  load: async () => {
+    await load();
+    return undefined;
+  },
+});
 
 /** The place where an interrupted run may have saved. */
 interface RestartFrom {
@@ -60,45 +80,50 @@ type ResumeSettings = Pick<
 >;
 
 /**
- * Brings back what --load or --load-hf names into an optimizer with initial weights. Undefined when training
- * starts at iteration 0: from nothing, or from weights alone. Every process of the training calls it and
- * loads what it holds.
+ * Finds what a run begins with: what it has saved itself before it was restarted, or what --load or --load-hf
+ * names. Every process of the run calls it.
+ *
+ * @throws CheckpointError for a checkpoint that is not there, or of another model or optimizer
  */
-export async function loadTraining(options: LoadTrainingOptions): Promise<TrainingProgress | undefined> {
-  const { checkpoint: configuration, huggingFace, optimizer, restartFrom, onMessage } = options;
+export async function findStart(options: FindStartOptions): Promise<FoundStart> {
+  const { checkpoint: configuration, huggingFace, restartFrom, onMessage } = options;
   if (restartFrom !== undefined) {
     const { directory } = restartFrom;
     const checkpoint = await openAgreed(options, { directory });
     if (checkpoint !== undefined && (await isOwn(options, { checkpoint, restartFrom })))
-      return await resume(options, checkpoint, { finetune: false, loadOptimizer: true });
+      return await fromCheckpoint(options, checkpoint, { finetune: false, loadOptimizer: true });
     onMessage(
       options.nothingSaved ?? `restarted before this run had saved into ${directory}: training begins again`,
     );
   }
-  if (huggingFace !== undefined) {
-    const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
-    await huggingFace.load(
-      upcyclingOf({ kind: kindOf(options), checkpoint: configuration })?.tensors(weights) ?? weights,
-    );
-    await loadAdapters(options);
-    optimizer.refreshModel();
-    onMessage(beginning(huggingFace.directory, configuration));
-    return undefined;
-  }
+  if (huggingFace !== undefined) return atFirstStep(() => loadHuggingFace(options, huggingFace));
   const { load, save, checkpointStep } = configuration;
-  if (load === undefined) return undefined;
+  if (load === undefined) return atFirstStep();
   const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
-  if (checkpoint !== undefined) return await resume(options, checkpoint, configuration);
+  if (checkpoint !== undefined) return await fromCheckpoint(options, checkpoint, configuration);
   // scripts that are started again name one directory twice, and the first time it is empty
   if (isSamePlace(load, save) && checkpointStep === undefined) {
     onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
-    return undefined;
+    return atFirstStep();
   }
   throw new CheckpointError('MTL_CHECKPOINT_NONE', `--load ${load}: there is no checkpoint`, {
     expected: 'a directory that --save wrote',
     ...(existsSync(load) ? {} : { remedy: downloadAdvice(load, '--load-hf') }),
     exitCode: 2,
   });
+}
+
+/** Fills weights with those of an opened directory, and adapters with theirs. */
+async function loadHuggingFace(
+  options: FindStartOptions,
+  huggingFace: HuggingFaceModel<TransformerConfiguration>,
+): Promise<void> {
+  const { checkpoint, optimizer, onMessage } = options;
+  const weights = heldTensors(optimizer).filter(({ name }) => !isAdapter(name));
+  await huggingFace.load(upcyclingOf({ kind: kindOf(options), checkpoint })?.tensors(weights) ?? weights);
+  await loadAdapters(options);
+  optimizer.refreshModel();
+  onMessage(beginning(huggingFace.directory, checkpoint));
 }
 
 /** Returns the message of a run that begins with the weights of another one. */
@@ -110,7 +135,7 @@ const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
 /** Fills the adapters with those of an opened directory. */
-async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOptions): Promise<void> {
+async function loadAdapters({ adapters, optimizer, onMessage }: FindStartOptions): Promise<void> {
   if (adapters === undefined) return;
   await adapters.load(heldTensors(optimizer).filter(({ name }) => isAdapter(name)));
   onMessage(`loaded the adapters of ${adapters.directory}`);
@@ -118,7 +143,7 @@ async function loadAdapters({ adapters, optimizer, onMessage }: LoadTrainingOpti
 
 /** Tells if the interrupted run saved the checkpoint: rank 0 looks. */
 async function isOwn(
-  { processes }: LoadTrainingOptions,
+  { processes }: FindStartOptions,
   { checkpoint, restartFrom: { job } }: { checkpoint: Checkpoint; restartFrom: RestartFrom },
 ): Promise<boolean> {
   if (job === 'any') return true;
@@ -130,7 +155,7 @@ async function isOwn(
  * Returns the checkpoint that rank 0 finds whole, on all ranks; the others check the bytes that they read.
  */
 async function openAgreed(
-  { processes, onMessage }: LoadTrainingOptions,
+  { processes, onMessage }: FindStartOptions,
   { directory, step }: { directory: string; step?: number | undefined },
 ): Promise<Checkpoint | undefined> {
   const own = await processes.together(async () => {
@@ -146,31 +171,37 @@ async function openAgreed(
   return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
 }
 
-async function resume(
-  options: LoadTrainingOptions,
+/** Checks a checkpoint, and returns the start from it. */
+async function fromCheckpoint(
+  options: FindStartOptions,
   checkpoint: Checkpoint,
   settings: ResumeSettings,
-): Promise<TrainingProgress | undefined> {
+): Promise<FoundStart> {
+  const { model, optimizer, processes } = options;
   const { finetune, loadOptimizer } = settings;
-  const {
-    model,
-    parameterNames: namesOfModel,
-    optimizer,
-    lossScaler,
-    processes,
-    onOpen,
-    onResume,
-    onMessage,
-  } = options;
   const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
   if (upcycling !== undefined) checkDense(checkpoint);
   if (model !== undefined) {
     checkSameModel(checkpoint, { ...model, model: upcycling?.denseOf(model.model) ?? model.model });
   }
   const withOptimizer = loadOptimizer && !finetune;
-  onOpen?.(checkpoint);
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
-  if (!finetune) onResume?.(checkpoint, { withOptimizer });
+  return {
+    checkpoint,
+    isResumed: !finetune,
+    withOptimizer,
+    load: () => loadFrom(options, checkpoint, { settings, withOptimizer }),
+  };
+}
+
+async function loadFrom(
+  options: FindStartOptions,
+  checkpoint: Checkpoint,
+  { settings, withOptimizer }: { readonly settings: ResumeSettings; readonly withOptimizer: boolean },
+): Promise<TrainingProgress | undefined> {
+  const { parameterNames: namesOfModel, optimizer, lossScaler, processes, onMessage } = options;
+  const { finetune } = settings;
+  const upcycling = upcyclingOf({ kind: kindOf(options), checkpoint: settings });
   const parameterNames = upcycling?.denseNames(namesOfModel) ?? namesOfModel;
   const held = weightTensors(optimizer);
   const weights = upcycling?.tensors(held) ?? held;
@@ -214,4 +245,4 @@ function checkDense({ path, tensors }: Checkpoint): void {
 }
 
 /** Returns the kind of the model: without one nothing is compared, and only a GPT has experts. */
-const kindOf = ({ model }: Pick<LoadTrainingOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';
+const kindOf = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';
