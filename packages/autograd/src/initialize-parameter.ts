@@ -3,7 +3,7 @@ import { hasValues } from '@mtl/kernels/internal';
 import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
-/** Values of a tensor that lie together in a slice of it: a rectangle of the whole tensor as a matrix. */
+/** Contiguous values in a slice of a tensor: a rectangle of the whole tensor, seen as a matrix. */
 interface Rectangle {
   /** The position in the slice where it begins, in elements. */
   readonly offset: number;
@@ -17,9 +17,9 @@ interface Rectangle {
 const productOf = (sizes: readonly number[]): number => sizes.reduce((product, size) => product * size, 1);
 
 /**
- * Cuts a slice of a tensor into rectangles: the dimensions before the last sharded one become rows, that one
- * and those after it columns. Where an earlier dimension is sharded as well, as that of experts, each of its
- * indices is a rectangle.
+ * Splits a slice of a tensor into rectangles: the dimensions before the last sharded dimension become rows;
+ * the last sharded dimension and later ones become columns. If an earlier dimension is sharded as well
+ * (experts), each of its indices is a rectangle.
  */
 function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
@@ -44,9 +44,7 @@ function rectanglesOf({ globalShape, slices, shape }: Parameter): readonly Recta
   }));
 }
 
-/**
- * Returns the index among all of the first `numOuter` dimensions, folded, of one among those of the slice.
- */
+/** Converts an index of the slice's first `numOuter` dimensions, folded, to the index in the whole tensor. */
 function globalIndexOf(
   index: number,
   {

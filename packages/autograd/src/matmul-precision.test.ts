@@ -27,7 +27,7 @@ afterEach(() => expect(numLiveTensors()).toBe(before));
 const parameter = (name: string, globalShape: readonly number[]): Parameter =>
   new Parameter({ name, globalShape, initialization: { kind: 'normal', standardDeviation: 0.5 } });
 
-/** Plain matmuls of a weight times `factor`, none of them fused, and how often each was called. */
+/** Plain, unfused matmuls of a weight times `factor`; counts the calls of each. */
 class Scaled implements MatmulPrecision {
   readonly calls = { forward: 0, inputGradient: 0, weightGradient: 0 };
   readonly #factor: number;
@@ -159,7 +159,7 @@ describe.each(Object.entries(operations))('%s', (name, operation) => {
   it('computes what the precision makes of it', () => {
     const scaled = compute(operation, [new Scaled(0.5)]);
     const expected = compute(operation, [], 0.5);
-    // the gradient of the weight is that of half of it
+    // the gradient of the weight is half of the expected gradient
     const weightGradient = expected.weightGradient.map((value) => 0.5 * value);
     expectClose(scaled, { ...expected, weightGradient });
   });

@@ -1,18 +1,20 @@
 import { UsageError } from '@mtl/errors';
 import type { Parameter } from './parameter.js';
 
-/** Keeps values of parameters only while they are used, such as a store that shards them. */
+/**
+ * A keeper of parameter values that are present only while they are used, such as a store that shards them.
+ */
 export interface UnitKeeper {
-  /** Makes the values of the parameters that it keeps of a unit present. */
+  /** Makes the values of the unit's parameters that this keeper stores present. */
   acquire(unit: ParameterUnit): void;
-  /** Takes note that they are not used any more until the unit is acquired again. */
+  /** Records that the values are not used until the unit is acquired again. */
   release(unit: ParameterUnit): void;
 }
 
 /**
- * Parameters that a model uses together, such as those of a layer. Who computes with them acquires the unit
- * before and releases it after (`Tape.within`), so that their values need not be kept in between. A parameter
- * may be in several units (a tied embedding).
+ * Parameters that a model uses together, such as the parameters of a layer. Code that computes with the
+ * parameters acquires the unit before and releases it after (`Tape.within`), so that the values need not be
+ * kept in between. A parameter may be in several units (a tied embedding).
  */
 export class ParameterUnit {
   readonly parameters: readonly Parameter[];
@@ -28,7 +30,7 @@ export class ParameterUnit {
     this.#keepers.push(keeper);
   }
 
-  /** Makes the values present until as many calls of `release`. */
+  /** Makes the values present until `release` has been called once for each `acquire`. */
   acquire(): void {
     if (this.#numUses === 0) for (const keeper of this.#keepers) keeper.acquire(this);
     this.#numUses += 1;

@@ -45,7 +45,7 @@ export interface ParameterOptions {
   readonly matrices?: readonly (readonly Slice[])[];
   /**
    * True where it has a row for each entry of the vocabulary: the word embedding and the output layer, which
-   * may have a learning rate of their own. Default false.
+   * may have their own learning rate. Default false.
    */
   readonly isVocabularyTable?: boolean;
   /**
@@ -56,9 +56,9 @@ export interface ParameterOptions {
 }
 
 /**
- * A tensor of a model, trained unless it is frozen: what it is called, which part of it this process holds,
- * its values in the compute dtype and its main gradient in float32. It owns no memory: the memory planner
- * (the optimizer's flat buffers, or `allocateParameters` for inference) assigns the storage of both.
+ * A tensor of a model, trained unless it is frozen: its name, the part that this process holds, its values in
+ * the compute dtype and its main gradient in float32. It owns no memory: the memory planner (the optimizer's
+ * flat buffers, or `allocateParameters` for inference) assigns the storage of both.
  */
 export class Parameter {
   readonly name: string;
@@ -68,8 +68,9 @@ export class Parameter {
   readonly size: number;
   readonly placement: Placement;
   /**
-   * Mesh axes other than `reductionAxes` along which processes hold the same values: it counts once in the
-   * gradient norm, and one of them saves it. Along pp they are the first and the last stage.
+   * Mesh axes other than `reductionAxes` along which processes hold the same values: the parameter counts
+   * once in the gradient norm, and one process saves it. Along pp the processes are the first and the last
+   * stage.
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
@@ -123,17 +124,20 @@ export class Parameter {
     return this.#precision;
   }
 
-  /** The states that checkpoints keep with those of the optimizer: of its precision, and attached ones. */
+  /**
+   * The states that checkpoints keep next to the optimizer's states: the states of its precision, and
+   * attached states.
+   */
   get states(): readonly PrecisionState[] {
     return [...(this.#precision.state ?? []), ...this.#states];
   }
 
-  /** Attaches a state that is one of the whole parameter, the same on all ranks that hold some of it. */
+  /** Attaches a state of the whole parameter, the same on all ranks that hold a slice of it. */
   attach(state: PrecisionState): void {
     this.#states.push(state);
   }
 
-  /** Lets matmuls with it compute in another way, from the next pass on. */
+  /** Sets the precision of matmuls with it, from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
@@ -158,7 +162,7 @@ export class Parameter {
     this.#isFrozen = true;
   }
 
-  /** Values in the compute dtype, of `shape`; waits for values that are still on their way (`deferData`). */
+  /** Values in the compute dtype, of `shape`; waits for values that are still in transfer (`deferData`). */
   get data(): Tensor {
     if (this.#data === undefined) throw this.#unassigned('data');
     if (this.#waitForData !== undefined) {
@@ -187,7 +191,10 @@ export class Parameter {
     return { gradient: this.mainGradient, accumulate };
   }
 
-  /** States that the main gradient is zero now. Default: nothing is known of it, so it is added to. */
+  /**
+   * States that the main gradient is zero now. Default: the main gradient is unknown, so operations add to
+   * it.
+   */
   markGradientClear(): void {
     this.#isGradientClear = true;
   }
@@ -197,7 +204,8 @@ export class Parameter {
   }
 
   /**
-   * Takes `tensor` (usually a view into a flat buffer) as the values; it stays the caller's to dispose of.
+   * Takes `tensor` (usually a view into a flat buffer) as the values; the caller still owns it and disposes
+   * it.
    */
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
@@ -279,8 +287,8 @@ export interface ParameterDomain {
 }
 
 /**
- * Returns the domains of a model's parameters, each in their order; one of no parameters where there are
- * none.
+ * Returns the domains of a model's parameters, each in the order of its parameters; one empty domain if there
+ * are no parameters.
  */
 export function domainsOf(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({

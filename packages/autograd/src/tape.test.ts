@@ -92,7 +92,9 @@ function headLoss(
 interface LossOptions {
   readonly chunkBytes?: number;
   readonly recomputed?: boolean;
-  /** The weight of a loss that every layer makes of its normalized input. Default: none makes one. */
+  /**
+   * The weight of a loss that every layer computes from its normalized input. Default: no layer has a loss.
+   */
   readonly layerLoss?: number;
 }
 
@@ -199,7 +201,7 @@ describe('Tape', () => {
       run({}, options),
     );
     expect(once!.losses).toEqual(without!.losses);
-    // gradients of losses add up: those of the layers' are proportional to their weight
+    // gradients of losses add up: the gradients of the layers' losses are proportional to their weight
     for (const [index, gradient] of [without!.input, ...without!.gradients].entries()) {
       const [ofOnce, ofTwice] = [once!, twice!].map(({ input, gradients }) =>
         [input, ...gradients][index]!.map((value, at) => value - gradient[at]!),

@@ -16,8 +16,8 @@ export interface BackwardParts {
 export interface BackwardCall {
   readonly parts: BackwardParts;
   /**
-   * The gradient of the output, or of the first of several; absent for a root such as a loss, which carries
-   * its own, and for one of several outputs that nothing uses. Stays the tape's.
+   * The gradient of the output, or of the first of several outputs. Absent for a root such as a loss, which
+   * has its own gradient, and for an unused output. The tape owns it.
    */
   readonly outputGradient: Tensor | undefined;
   /** The gradients of all outputs of an operation with several, in order. */
@@ -79,8 +79,8 @@ interface PendingWeight {
 /**
  * Records differentiable operations and plays them back. Backward comes in two halves, as schedules need it:
  * `backwardInput` gives the gradients of the tape's inputs and leaves weight gradients untouched,
- * `backwardWeight` does the rest; `backward` does both, each operation's halves together, and frees memory as
- * it goes.
+ * `backwardWeight` does the rest; `backward` does both, each operation's halves together, and frees memory on
+ * the way.
  */
 export class Tape {
   readonly recording: boolean;
@@ -102,7 +102,7 @@ export class Tape {
     this.rematerialize = rematerialize;
   }
 
-  /** Brings a tensor onto the tape; the tape disposes of it when it is no longer needed. */
+  /** Puts a tensor on the tape; the tape disposes of it when it is no longer needed. */
   input(tensor: Tensor, { requiresGradient = false }: { requiresGradient?: boolean } = {}): Variable {
     return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording }));
   }
@@ -120,7 +120,7 @@ export class Tape {
     }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation },
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
-    // nothing holds the ingredients of what is not recorded, such as an activation behind frozen layers
+    // nothing holds the dependencies of unrecorded results, such as an activation after frozen layers
     const remade = isRecorded ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation } : {};
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
@@ -152,7 +152,7 @@ export class Tape {
     if (this.recording) this.#losses.add(loss);
   }
 
-  /** Runs `body` and lets go of every variable made in it but the one, or those, returned. */
+  /** Runs `body` and releases every variable made in it, except the returned variable or variables. */
   scope<T extends Variable | readonly Variable[]>(body: () => T): T {
     const made: Variable[] = [];
     this.#scopes.push(made);
@@ -171,8 +171,8 @@ export class Tape {
   }
 
   /**
-   * Runs `body`, which computes with the parameters of a unit and of no other: their values are present in
-   * it, and again when either half of backward passes its operations.
+   * Runs `body`, which computes only with the parameters of one unit. The values are present in `body`, and
+   * again when either half of backward runs its operations.
    */
   within<T>(unit: ParameterUnit, body: () => T): T {
     unit.acquire();
@@ -189,8 +189,8 @@ export class Tape {
   }
 
   /**
-   * Runs both halves of backward. `outputGradient` (of the last output) stays the caller's; absent when the
-   * outputs are losses, of which there may be several.
+   * Runs both halves of backward. The caller still owns `outputGradient` (of the last output); absent if all
+   * outputs are losses.
    */
   backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
@@ -220,8 +220,8 @@ export class Tape {
   }
 
   /**
-   * Takes the gradient of an input out of the tape: the caller's to dispose of. Undefined when none reached
-   * it.
+   * Takes the gradient of an input out of the tape; the caller disposes it. Undefined if no gradient reached
+   * the input.
    */
   takeGradient(variable: Variable): Tensor | undefined {
     const gradient = this.#gradients.get(variable);
@@ -229,7 +229,7 @@ export class Tape {
     return gradient;
   }
 
-  /** Frees everything that backward has not. */
+  /** Frees everything that backward has not freed. */
   dispose(): void {
     for (const { node, outputGradients } of this.#pending) {
       disposeOf(outputGradients);
@@ -279,7 +279,7 @@ export class Tape {
       if (gradients.some((gradient) => gradient !== undefined) || ofNode.some(isRoot)) {
         this.#playNode(node, gradients, parts);
       } else {
-        this.#finish(node); // nothing that reaches an output came from here
+        this.#finish(node); // no output depends on this node
       }
     }
   }
@@ -353,7 +353,7 @@ export class Tape {
   }
 }
 
-/** Returns a recipe that finds the values of a unit, whichever unit its consumer is in. */
+/** Returns a recipe that makes the values of a unit present, whatever unit its consumer is in. */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };
   return {

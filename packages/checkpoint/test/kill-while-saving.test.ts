@@ -15,7 +15,7 @@ import { largeStateOfIteration } from './support/states.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 
 const kills = numberInRuns({ whole: 20, fast: 5 });
-/** Fewer kills may all hit a moment between two saves: then it goes on, up to so many. */
+/** Fewer kills may all hit a moment between two saves; the test then continues up to this number of kills. */
 const mostKills = 20;
 const temporary = temporaryDirectory();
 const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -32,7 +32,10 @@ afterAll(async () => {
   await rm(program, { recursive: true, force: true });
 });
 
-/** Runs the saving loop and kills it `delayMs` after it began to save; the last iteration it called saved. */
+/**
+ * Runs the saving loop and kills it `delayMs` after it began to save. Returns the last iteration that it
+ * reported as saved.
+ */
 async function saveAndKill(delayMs: number): Promise<number> {
   const child = spawn(process.execPath, [join(program, 'dist', 'save-loop.js'), temporary.path], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -58,12 +61,12 @@ async function saveAndKill(delayMs: number): Promise<number> {
   return saved;
 }
 
-/** Such a save is left alone for an hour, in case it lives: ages all that do not name an owner. */
+/** Ages all saves without an owner: a save is left alone for an hour, in case its process lives. */
 async function letAnHourPass(): Promise<void> {
   const hoursAgo = new Date(Date.now() - 2 * 60 * 60 * 1000);
   for (const left of await readdir(temporary.path)) {
     const path = join(temporary.path, left);
-    // the tracker is a file, which no save owns for long
+    // the tracker is a file, which a save owns only briefly
     if (!left.endsWith('.saving') || !(await stat(path)).isDirectory()) continue;
     const names = await readdir(path);
     if (names.includes(ownerName) && parseSaveOwner(await readFile(join(path, ownerName), 'utf8'))) continue;
@@ -82,7 +85,7 @@ it(`a process killed while saving, ${kills} times or more, always leaves a whole
     const found = await findCheckpoint({ directory: temporary.path, onNotice: () => undefined });
     if (found.kind !== 'found') expect.fail(`kill ${kill}: no checkpoint`);
     const { checkpoint, skipped } = found;
-    // Nothing that was called saved is lost, and no published directory is torn.
+    // No reported save is lost, and no published directory is incomplete.
     expect(saved).toBeGreaterThan(newest);
     expect(checkpoint.iteration, `kill ${kill}`).toBeGreaterThanOrEqual(saved);
     expect(skipped).toEqual([]);
@@ -93,7 +96,7 @@ it(`a process killed while saving, ${kills} times or more, always leaves a whole
     }
     newest = checkpoint.iteration;
   }
-  // Otherwise the kills did not hit what they are meant to hit.
+  // Otherwise no kill hit a save.
   expect(unfinished).toBeGreaterThan(0);
   const iteration = newest + 1;
   const tensors = largeStateOfIteration(iteration);

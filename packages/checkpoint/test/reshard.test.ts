@@ -32,7 +32,7 @@ async function saveFromRanks(options: {
         ...rest,
         tensors: tensors.filter((_, index) => holders[index] === rank),
         state: {},
-        // any bytes, also those of NaN
+        // any bytes, NaN included
         requireFinite: false,
         rank,
         worldSize,
@@ -87,7 +87,7 @@ it('any layout loads exactly into any other', { tags: ['whole'] }, async () => {
           }
         }
         expect(bytesLoaded).toBe(saved.reduce((sum, { memory }) => sum + memory.length, 0));
-        // Every load box reads at most the whole of the stored boxes that it meets.
+        // Every load reads at most the complete stored boxes that it overlaps.
         expect(bytesRead).toBeGreaterThanOrEqual(verify ? 0 : bytesLoaded);
         await rm(directory, { recursive: true });
       },

@@ -13,8 +13,8 @@ import { statusOfInterruption } from './terminal/interruption.js';
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM stopped a command that
- *   cleans up, 1 for everything else that failed, and for a check that did not pass, as of `plan --check`
- * @throws ConfigurationError MTL_OPTION for what is no array of texts
+ *   cleans up, 1 for every other failure, and for a failed check such as `plan --check`
+ * @throws ConfigurationError MTL_OPTION if `argv` is no array of texts
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   checkArgument(argv, { name: 'argv', check: wordsOption });
@@ -48,8 +48,8 @@ async function runCommand(argv: readonly string[]): Promise<number> {
 
 /**
  * Returns the command whose help is asked for: `program` itself without any word, or the command that
- * `help NAME...`, behind the names of commands around it, asks about. Undefined when the words ask for no
- * help, for that of `program` itself, or with `--help` for that of a command there is.
+ * `help NAME...`, after the names of its parent commands, asks about. Undefined when the words ask for no
+ * help, for the help of `program` itself, or with `--help` for an existing command.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
@@ -70,7 +70,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   return command;
 }
 
-/** Refuses an unknown name, for which commander would show the help of the command around it. */
+/** Refuses an unknown name; commander would show the help of the parent command. */
 function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {

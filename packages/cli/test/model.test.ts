@@ -26,7 +26,7 @@ afterAll(() => directory.dispose());
 let tiny: TinyGpt;
 beforeAll(async () => {
   tiny = await trainTinyGpt(cwd);
-  // A checkpoint contains what it needs: the original files are gone.
+  // a checkpoint is self-contained: the original files are gone
   rmSync(join(cwd, 'cats.json'));
 });
 
@@ -221,7 +221,7 @@ describe('mtl generate', () => {
     const stdout = await mtl('generate', ...greedy, ...sixty);
     expect(stdout).toMatch(/^the cat number .*sat on the mat\. the cat number /);
     expect(stdout.endsWith('\n')).toBe(true);
-    // a pipe joins what is written within a moment, so calls are counted
+    // a pipe joins writes that follow each other quickly, so the test counts calls
     const here = await runMtlHere('generate', ...greedyOf(join(cwd, 'run')), ...sixty);
     expect(here).toMatchObject({ status: 0, stdout, stderr: '' });
     expect(here.numWrites).toBeGreaterThan(5);
@@ -346,10 +346,10 @@ describe('mtl convert', () => {
       .filter(({ type }) => type === undefined)
       .map((step) => step.lm_loss);
     expect(losses).toHaveLength(20);
-    // it goes on from what was learnt: weights that know nothing have a loss of 5.6
+    // training continues from the learnt weights: untrained weights have a loss of 5.6
     const { loss } = await evaluate('--load', 'run');
     expect(losses[0]).toBeLessThan(loss + 0.5);
-    // another schedule and fresh moments, but the same text: it learns on
+    // another schedule and new moments, but the same text: the loss falls further
     expect((await evaluate('--load', converted)).loss).toBeLessThan(loss);
     expect(await mtl('checkpoint', 'inspect', converted)).toContain('iter_0000020');
   });

@@ -8,9 +8,9 @@ export interface DeviceTimes {
 }
 
 /**
- * Tells how long a device waits for communication. Operations over NCCL make the device wait and not the
- * host, so that no clock of the host shows it: while something is measured, each such wait has a mark of the
- * device before it and one after it. Otherwise there are none, and it costs nothing.
+ * Tells how long a device waits for communication. NCCL operations make the device wait and not the host, so
+ * no clock of the host shows the wait. During a measurement each such wait has a device mark before it and
+ * one after it. Without a measurement there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;
@@ -33,9 +33,9 @@ export class DeviceWaits {
   }
 
   /**
-   * Measures what `task` enqueues. Must be read, or disposed of. Where the task throws, its marks are left:
-   * to dispose of them would wait for a device that perhaps waits for ranks which learn of the error only
-   * then.
+   * Measures the work that `task` enqueues. The caller must read the result or dispose it. If the task
+   * throws, its marks are leaked: disposing the marks would wait for a device that may itself wait for ranks,
+   * and the ranks learn of the error only afterwards.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];
@@ -49,7 +49,7 @@ export class DeviceWaits {
   }
 }
 
-/** Times of a stretch of a device's work, which is perhaps still under way. */
+/** Times of a stretch of a device's work, which may still be running. */
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 

@@ -76,10 +76,10 @@ interface MetaGroupOptions extends CheckedGroupOptions {
 }
 
 /**
- * A group of which only this rank exists. Operations check what every group checks, are counted, and are done
- * at once: tensors on device `meta` have no values to send. Values of tensors in host memory, with which
- * ranks agree on something, are combined as if all ranks had said what this one says; what another rank would
- * send in a message is not known (CommunicationError `MTL_META`).
+ * A group in which only this rank exists. Operations run the same checks as in every group, are counted, and
+ * finish at once: tensors on device `meta` have no values to send. Tensors in host memory, with which ranks
+ * agree on something, are combined as if all ranks had the values of this rank. The contents of a message
+ * from another rank are unknown (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';

@@ -28,13 +28,13 @@ export type CommunicationOperation =
   | 'barrier';
 
 /**
- * An operation under way. Its tensors must stay as they are until `wait` has returned; they may be disposed
- * of before (their memory is held). `await work` waits while the event loop goes on.
+ * An operation under way. Its tensors must stay as they are until `wait` has returned; the tensors may be
+ * disposed earlier (the operation holds their memory). `await work` waits while the event loop goes on.
  */
 export interface Work extends PromiseLike<void> {
   /**
-   * Blocks until the result is there (on a GPU: until the compute stream will see it). Throws what went
-   * wrong.
+   * Blocks until the result is there (on a GPU: until the compute stream will see it). Throws the error of
+   * the operation.
    */
   wait(): void;
   /** True where `wait` would return at once. */
@@ -46,8 +46,9 @@ export interface AllToAllOptions {
   readonly output: Tensor;
   readonly input: Tensor;
   /**
-   * Rows (of the first dimension) of `input` for each member, by position in the group. Default: as many for
-   * each. The names are those of PyTorch's `all_to_all_single`, input_split_sizes and output_split_sizes.
+   * Rows (of the first dimension) of `input` for each member, by position in the group. Default: the same
+   * number for each member. `inputSplits` and `outputSplits` are input_split_sizes and output_split_sizes of
+   * PyTorch's `all_to_all_single`.
    */
   readonly inputSplits?: readonly number[] | undefined;
   /** Rows of `output` from each member; with `inputSplits` only. */
@@ -64,12 +65,11 @@ export interface OperationCount {
 
 /**
  * Ranks that communicate. Every member must start the same operations in the same order; an operation that
- * some member never starts, or starts with another size or dtype, is a CommunicationError on all of them.
- * Results are the same bits whatever the timing.
+ * some member never starts, or starts with another size or dtype, is a CommunicationError on all members.
+ * Results have the same bits regardless of timing.
  *
- * Operations start at once and return a `Work`; those of one group are carried out in the order in which they
- * were started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as
- * UsageError.
+ * Operations start at once and return a `Work`. A group runs its operations in the order in which they were
+ * started. Errors that can be seen locally (shapes, dtypes, ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -108,12 +108,12 @@ export interface ProcessGroup {
   send(tensor: Tensor, options: { readonly to: number }): Work;
   /** Receives into `tensor` from `from` (a position in the group). */
   receive(tensor: Tensor, options: { readonly from: number }): Work;
-  /** Waits for all members: it is done when every member has started it. */
+  /** Waits for all members: the barrier is done when every member has started it. */
   barrier(): Work;
 
   /** Returns the operations of this rank so far, per kind. */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
-  /** Gives the group's resources back; a second call does nothing. */
+  /** Releases the group's resources; a second call does nothing. */
   close(): void;
   [Symbol.dispose](): void;
 }

@@ -9,20 +9,20 @@ export interface GroupOptions {
 }
 
 /**
- * The processes of a job, as one of them sees it. All members of a group must create it, in the same order as
- * other groups that they share.
+ * A process's view of its job. All members of a group must create it, in the same order as other groups that
+ * they share.
  */
 export interface World {
   readonly rank: number;
   readonly size: number;
   /** A group of all processes, called `world`. */
   readonly group: ProcessGroup;
-  /** Measures waits of a GPU; set where operations make it wait and not the host (NCCL). */
+  /** Measures waits of a GPU. Set where operations block the GPU and not the host (NCCL). */
   readonly deviceWaits?: DeviceWaits | undefined;
   createGroup(options: GroupOptions): ProcessGroup;
   /** Tells all processes that this one has failed and why: their operations fail, naming this rank. */
   abort(reason: Error): void;
-  /** Leaves the job in order: others do not take the end of this process for a failure. */
+  /** Leaves the job in order: the end of this process is not a failure for the others. */
   close(): void;
   [Symbol.dispose](): void;
 }

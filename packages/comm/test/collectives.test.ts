@@ -16,7 +16,7 @@ const inMemory = rankThreads(module);
 const argument: CollectiveCases = { sizes: [0, 1, 1031, 5003] };
 const bufferBytes = 4096;
 const numCases = 7 * 4 * 11;
-/** Several chunks of half a MiB for each member, the last of them short. */
+/** Several chunks of half a MiB for each member; the last chunk is short. */
 const large: CollectiveCases = {
   sizes: [400_009],
   dtypes: ['float32'],

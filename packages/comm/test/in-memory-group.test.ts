@@ -8,7 +8,7 @@ type Results = Partial<Record<InMemoryCase, unknown>>;
 
 const casesOfRanks = rankThreads(new URL('./ranks/in-memory-cases.ts', import.meta.url));
 
-/** Runs cases on ranks that are started once for all of them; returns the results of each, by rank. */
+/** Runs cases on ranks that are started once for all cases; returns the results of each case, by rank. */
 async function run<Name extends InMemoryCase>(
   names: readonly Name[],
   { worldSize = 2, timeoutMs = 20_000 } = {},

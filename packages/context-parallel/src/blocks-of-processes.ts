@@ -9,15 +9,14 @@ import {
 } from './packed-chunks.js';
 import { chunkSizeOf, chunksOfRank, sequenceChunks } from './sequence-chunks.js';
 
-// Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block
-// r / n. Its chunks and those of its block are together two chunks of a sequence that as many processes share
-// as there are blocks.
+// Blocks of neighbouring processes share the heads of their positions: process r is process r % n of block r
+// / n. The chunks of a block together are two chunks of a sequence, as if each block were one process.
 
 /** Two levels of the processes that share sequences. */
 export interface ContextLevels {
-  /** The n processes of this one's block, which exchange heads. */
+  /** The n processes of this process's block, which exchange heads. */
   readonly heads: ProcessGroup;
-  /** This process and those at its place in the other blocks, among which keys go round. */
+  /** This process and the processes at the same position in the other blocks; keys go round among them. */
   readonly ring: ProcessGroup;
 }
 
@@ -30,7 +29,7 @@ export interface BlockChunks {
   release(): void;
 }
 
-/** Describes the blocks of sequences that are all divided alike. */
+/** Describes the blocks of sequences that are all divided in the same way. */
 export function blocksOfSequences(
   { heads, ring }: ContextLevels,
   { sequenceLength, batchSize }: { readonly sequenceLength: number; readonly batchSize: number },
@@ -43,7 +42,7 @@ export function blocksOfSequences(
   };
 }
 
-/** Describes the blocks of packed samples, by the chunks that single processes have. */
+/** Describes the blocks of packed samples, given the chunks of single processes. */
 export function blocksOfPackedSamples(
   { heads, ring }: ContextLevels,
   packed: PackedParts,
@@ -73,7 +72,7 @@ export function blocksOfPackedSamples(
       chunkSize: packed.chunkSize * size,
       parts,
       ofRank: isZigzag ? (rank) => chunksOfRank(rank, ring.size) : (rank) => [rank],
-      // rows have been turned by the exchange
+      // the exchange has already transposed the rows
       columns: 1,
       places: undefined,
     },
@@ -89,7 +88,10 @@ export function blocksOfPackedSamples(
   };
 }
 
-/** Tells where each row of a block's two chunks, document after document, is among those of its processes. */
+/**
+ * Returns the position of each row of a block's two chunks, document after document, among the rows of its
+ * processes.
+ */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
   const { size } = heads;
   const places = new Int32Array(2 * size * chunkSize);

@@ -8,7 +8,7 @@ export interface ChunkPair {
   readonly keys: number;
 }
 
-/** Rows of processes and of sequences: how one order becomes the other. */
+/** Conversions between the row order of processes and the row order of sequences. */
 export interface RowOrder {
   readonly group: ProcessGroup;
   /**
@@ -24,8 +24,8 @@ export interface RowOrder {
 }
 
 /**
- * The division of a micro-batch's rows over the processes that share it: into chunks of as many rows, of
- * which every process owns as many. It has everything that attention of chunks needs to know of them.
+ * The division of a micro-batch's rows over the processes that share it: into chunks of equal size; every
+ * process owns the same number of chunks. Attention of chunks needs only this interface.
  */
 export interface Chunks extends RowOrder {
   /** The chunks of each process, in the order of its rows. */
@@ -34,8 +34,8 @@ export interface Chunks extends RowOrder {
   /** Dimensions of the rows of a chunk: [c, B], or [c] where samples are packed. */
   readonly shape: readonly number[];
   /**
-   * Returns the shape [B, A, c], for packed samples [A, c], of the log-sum-exp of a chunk of queries, of so
-   * many heads.
+   * Returns the shape of the log-sum-exp of a chunk of queries with `numHeads` heads: [B, A, c], for packed
+   * samples [A, c].
    */
   statisticsShape(numHeads: number): readonly number[];
   /** Returns false where the masks of a call hide all keys of a chunk from all queries of another. */
@@ -56,7 +56,7 @@ export interface Chunks extends RowOrder {
 /** Returns the masks and the dropout of a call that are the same for all chunks. */
 export function chunkMasks(
   { causal = false, windowSize, dropout, headOffset = 0 }: AttendedHeads,
-  /** int64: the numbers of samples. Default: those of the call. */
+  /** int64: the numbers of samples. Default: the call's samples. */
   samples: Tensor | undefined = dropout?.samples.tensor,
 ): AttentionMasks {
   return {

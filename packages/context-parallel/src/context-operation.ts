@@ -5,7 +5,10 @@ import type { Chunks } from './chunks.js';
 import type { AttendedHeads } from './context-attention.js';
 import { type ProjectionSizes, projectionShape, rowsOfPlace, sizesOf } from './projection-parts.js';
 
-/** Rows are those of the own chunks, one after the other: dimensions before W are [own, B], or [own]. */
+/**
+ * The tensors of one pass. They hold the rows of the own chunks, one chunk after the other: dimensions before
+ * W are [own, B], or [own].
+ */
 export interface Pass {
   readonly call: AttendedHeads;
   readonly chunks: Chunks;
@@ -30,7 +33,7 @@ export interface BackwardPass extends Pass {
   readonly outputGradient: Tensor;
 }
 
-/** A way to compute attention of the own queries where keys and values are with other processes. */
+/** A way to compute attention of the own queries while other processes hold keys and values. */
 export interface ContextOperation {
   readonly name: string;
   /** Writes the output and the log-sum-exp. */
@@ -39,7 +42,10 @@ export interface ContextOperation {
   backward(pass: BackwardPass): void;
 }
 
-/** Returns the dtype of sums of partial results: rounding these to 16 bits would add up over processes. */
+/**
+ * Returns the dtype of sums of partial results: the rounding errors of 16-bit sums would add up over
+ * processes.
+ */
 export const sumsOf = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /** Both directions of attention over rows of a process. */
@@ -88,7 +94,7 @@ export function recordedAttention(
       parameters: [],
       saved: Object.values(saved),
       backward: ({ outputGradient }) => {
-        // outside of tidy: what is recomputed here belongs to its variable
+        // outside of tidy: recomputed tensors belong to their variables
         const tensors = {
           projection: saved.projection.tensor,
           output: saved.output.tensor,

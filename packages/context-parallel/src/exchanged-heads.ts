@@ -43,7 +43,7 @@ interface AttentionOfHeads {
   ): void;
 }
 
-/** Attends to keys that the process has all of. */
+/** Makes attention to keys that the process holds completely. */
 export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
   const operandsOf = ({ call, projection, logSumExp }: PassOfHeads) => {
     const { numHeads, numGroups = numHeads } = call;
@@ -79,7 +79,7 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
 
 const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
 
-/** Attention to keys some of which other blocks of processes have. */
+/** Makes attention to keys that are partly in other blocks of processes. */
 export const attentionOfBlocks = (
   chunks: Chunks,
   { name, forward, backward }: ContextOperation,
@@ -98,12 +98,13 @@ export const attentionOfBlocks = (
 };
 
 /**
- * Records attention of some heads over the positions of all processes: these exchange the heads of their
- * positions for the positions of their heads, before and after (DeepSpeed-Ulysses, Jacobs et al. 2023). Only
- * the own positions of the output are kept, which the next matmul keeps anyway: in backward the row sums of
- * it and its gradient travel.
+ * Records attention of some heads over the positions of all processes. Before attention the processes
+ * exchange all heads of their positions for all positions of their heads; afterwards they exchange back
+ * (DeepSpeed-Ulysses, Jacobs et al. 2023). Only the own positions of the output are kept, which the next
+ * matmul keeps anyway. Backward therefore communicates the row sums of the output and its gradient.
  *
- * @throws UsageError `MTL_CONTEXT_PARALLEL` where the processes cannot have as many groups of heads each
+ * @throws UsageError `MTL_CONTEXT_PARALLEL` where the groups of heads cannot be divided evenly over the
+ *   processes
  */
 export function exchangedHeads(
   tape: Tape,

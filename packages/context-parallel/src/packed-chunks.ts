@@ -28,16 +28,19 @@ function uploaded(
   return new Variable(upload(values, { shape: [values.length], dtype, device }), { requiresGradient: false });
 }
 
-/** Rows of packed samples among those of several processes. */
+/** The order of packed samples' rows among the rows of several processes. */
 interface PackedRowsOfProcesses {
   readonly group: ProcessGroup;
   /** The number of chunks that a process has. */
   readonly perProcess: number;
-  /** B, where the rows of activations are [own, B] and those of a chunk are turned: [B, own]. Default: 1. */
+  /**
+   * B, where the rows of activations are [own, B] and the rows of a chunk are transposed: [B, own]. Default:
+   * 1.
+   */
   readonly columns?: number | undefined;
   /**
-   * The place of each row, one sequence after the other, among the rows of all processes; undefined where the
-   * order is the same.
+   * The position of each row, one sequence after the other, among the rows of all processes; undefined where
+   * the order is the same.
    */
   readonly places?: Int32Array | undefined;
 }
@@ -55,7 +58,7 @@ export class PackedRowOrder implements RowOrder {
   readonly group: ProcessGroup;
   readonly perProcess: number;
   readonly #columns: number;
-  /** int32 [T]: where each row of one order is in the other. */
+  /** int32 [T]: the position of each row of one order in the other order. */
   readonly #sources: { readonly ofSequences: Variable; readonly ofProcesses: Variable } | undefined;
 
   constructor({ group, perProcess, columns = 1, places }: PackedRowsOfProcesses, options: UploadOptions) {
@@ -117,7 +120,7 @@ export class PackedRowOrder implements RowOrder {
     return output;
   }
 
-  /** Gives back what is on the device. */
+  /** Releases the tensors on the device. */
   release(): void {
     for (const variable of Object.values(this.#sources ?? {})) variable.release();
   }
@@ -126,9 +129,9 @@ export class PackedRowOrder implements RowOrder {
 /** Positions [start, end) of the sequence that a sample is a part of. */
 export type Part = readonly [start: number, end: number];
 
-/** Samples whose rows lie one after the other, divided over processes: which part of them each chunk has. */
+/** Contiguous samples, divided over processes: the part of the samples that each chunk has. */
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
-  /** c: rows of every chunk; those after the last sample's belong to none. */
+  /** c: rows of every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
   /** The parts of every chunk, one for each sample. */
   readonly parts: ReadonlyArray<readonly Part[]>;
@@ -138,7 +141,7 @@ export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   readonly sampleNumbers: readonly bigint[];
 }
 
-/** The part of the samples that a chunk has, or all of them. */
+/** The part of the samples that a chunk has, or all samples. */
 interface Ranges {
   readonly lengths: readonly number[];
   /** A bound of the lengths: at least the number of rows of the longest. */
@@ -156,7 +159,7 @@ function startsOf(lengths: readonly number[]): number[] {
   return starts;
 }
 
-/** Chunks of packed samples: documents that are each divided by itself, or rows of sentences. */
+/** Chunks of packed samples: documents, each divided separately, or rows of sentences. */
 export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly shape: readonly [number];
   readonly ofRank: (rank: number) => readonly number[];
@@ -167,7 +170,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   readonly #numScores = new Map<string, number>();
   readonly #variables: Variable[] = [];
 
-  /** Copies what attention reads of them to the device. */
+  /** Copies the tensors that attention reads to the device. */
   constructor(packed: PackedParts, options: UploadOptions) {
     const { group, chunkSize, parts, ofRank, sampleNumbers } = packed;
     super({ ...packed, perProcess: parts.length / group.size }, options);
@@ -182,7 +185,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
-        // what is launched again takes other samples of as many rows
+        // recorded passes are launched again with other samples of the same total number of rows
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(startsOf(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
@@ -234,7 +237,7 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   wholeMasks(call: AttendedHeads): AttentionMasks {
     const { starts, longest, first } = this.#all;
     const numScores = this.#scoresOf(this.#all, this.#all, '');
-    // positions count for random masks alone
+    // only random masks need positions
     const packed = { starts, longest, first: call.dropout && first, numScores };
     return { ...chunkMasks(call, this.#samples.tensor), packed };
   }

@@ -13,7 +13,7 @@ export interface Document {
 }
 
 /**
- * Returns the documents of all sequences, by the first position of each one's document, [B, S].
+ * Returns the documents of all sequences, given the first position of each position's document, [B, S].
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` for a first key that does not begin where its document does
  */
@@ -38,8 +38,8 @@ export function documentsOf(keyStart: Int32Array, sequenceLength: number): reado
 /**
  * Returns the begin of the 2 n chunks of every document, and the end of the last one: [documents][2 n + 1]
  * positions. The positions of a remainder go to the chunks in turn, from document to document, so that every
- * chunk has as many positions of each sequence. No document is padded: the tokens of a step do not depend on
- * the number of processes.
+ * chunk has the same number of positions of each sequence. No document is padded: the tokens of a step do not
+ * depend on the number of processes.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that has no 2 n equal chunks
  */
@@ -64,7 +64,7 @@ export function bordersOfDocuments(
   });
 }
 
-/** Fills up with empty documents to a power of two, so that there are few different numbers of them. */
+/** Adds empty documents up to a power of two, so that few different numbers of documents occur. */
 function filledUp(documents: readonly Document[]): readonly Document[] {
   const count = 2 ** Math.ceil(Math.log2(documents.length));
   const empty = { sample: 0, start: 0, end: 0 };
@@ -72,8 +72,8 @@ function filledUp(documents: readonly Document[]): readonly Document[] {
 }
 
 /**
- * Documents of sequences, each divided by itself, so that causal attention is the same work for all processes
- * whatever the documents are: a process has two chunks of each, one from either end.
+ * Divides each document of the sequences separately, so that causal attention is the same work for all
+ * processes whatever the documents are: a process has two chunks of each document, one from either end.
  */
 export function documentChunks(
   {
@@ -123,8 +123,8 @@ export function documentChunks(
 }
 
 /**
- * Divides rows of samples that see all their keys, a slice of them for each process: without causality every
- * row of a sample is as much work.
+ * Divides rows of samples that see all their keys into one slice for each process: without causality every
+ * row of a sample is the same work.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that have no n equal slices
  */

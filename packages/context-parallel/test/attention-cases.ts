@@ -2,18 +2,18 @@
 export interface AttentionCase {
   readonly name: string;
   readonly dtype?: 'float32' | 'float64' | 'bfloat16';
-  /** Default: as many as heads. */
+  /** Default: the number of heads. */
   readonly numGroups?: number;
   readonly causal?: boolean;
   readonly windowSize?: number;
   /** First positions of documents, by sample. */
   readonly documents?: ReadonlyArray<readonly number[]>;
-  /** Rows of packed samples, in place of sequences; those after the last are unused. */
+  /** Rows of packed samples, in place of sequences; rows after the last sample are unused. */
   readonly packed?: readonly number[];
   readonly dropout?: number;
   /** The amplitude of queries and keys. Default: 1. */
   readonly amplitude?: number;
-  /** The largest difference of results, where the rounding of scores decides it. */
+  /** The largest difference of results, if the rounding of scores determines it. */
   readonly bound?: number;
 }
 
@@ -72,7 +72,7 @@ export const cases: readonly AttentionCase[] = [
   { name: 'packed samples', packed: [20, 3, 33], numGroups: 2 },
   { name: 'packed samples and dropout', packed: [1, 17, 2, 44], dropout: 0.2 },
   { name: 'packed samples that leave a process nothing', packed: [9, 6], dtype: 'float64' },
-  // the last bit of a score of 300 is 3e-5, by which its exponential is off
+  // the last bit of a score of 300 is 3e-5, which is the relative error of its exponential
   { name: 'scores of some hundreds', causal: true, amplitude: 16, bound: 3e-5 },
   { name: 'float64', causal: true, dtype: 'float64', numGroups: 2, windowSize: 9 },
   { name: 'bfloat16', causal: true, dtype: 'bfloat16' },

@@ -6,12 +6,12 @@ import { type AttentionCase, cases, sizes } from './attention-cases.js';
 import { type AttendedRows, attend, waysOf } from './ranks/attend.js';
 
 /**
- * The largest differences of results, by the largest of them: rounding of sums in another order, 32 terms of
- * order 1; of bfloat16 the last of 8 bits, since inputs and outputs are rounded to them and sums are not.
+ * The largest differences relative to the largest result: rounding of sums in another order, 32 terms of
+ * order 1; for bfloat16 the last of 8 bits, since inputs and outputs are rounded to 8 bits and sums are not.
  */
 const bounds = { float64: 1e-13, float32: 2e-6, bfloat16: 2 ** -7 };
 
-/** Returns rows [S, B, ...] in their order, from those of all processes. */
+/** Returns rows [S, B, ...] in their order, from the rows of all processes. */
 function inOrder(ranks: readonly AttendedRows[], of: 'output' | 'gradient'): readonly number[] {
   const width = ranks[0]![of].length / ranks[0]!.indices.length;
   const whole = new Array<number>(sizes.sequenceLength * sizes.batch * width).fill(Number.NaN);
@@ -79,7 +79,7 @@ describe.each([2, 4])('attention of sequences that %i processes share', (size) =
     const exchanged = (others / size) * projection;
     // row sums of each position and head, in place of the output
     const sums = own * batch * numHeads * 4;
-    // heads within pairs of processes, then as many keys and values as one process has round the pairs
+    // heads go within pairs of processes; then the keys and values of one process go round the pairs
     const [inPairs, round] = [projection / 2, (size / 2 - 1) * block];
     const expected = {
       all_gather: travelling,

@@ -4,9 +4,7 @@ import type { Scale, View } from './state.js';
 const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const scales: readonly Scale[] = ['typical', 'all', 'log'];
 
-/**
- * Reads the view that an address describes; what it does not say, or not as a view can be, is left as it is.
- */
+/** Reads the view that an address describes. Missing or invalid properties are left out. */
 export function viewOf(search: string): Partial<View> {
   const query = new URLSearchParams(search);
   const axis = axes.find((name) => name === query.get('axis'));
@@ -31,7 +29,7 @@ export function viewOf(search: string): Partial<View> {
   };
 }
 
-/** The query of the address of a view: what is not as it is at first. */
+/** Returns the query of a view's address: the properties that differ from the initial view. */
 export function addressOf(view: View): string {
   const query = new URLSearchParams();
   for (const id of view.chosen ?? []) query.append('run', id);

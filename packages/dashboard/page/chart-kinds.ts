@@ -2,7 +2,7 @@ import { formatBytes, formatCount, formatNumber } from './format.js';
 
 /** A kind of chart. */
 export interface ChartKind {
-  /** The names of its curves in metrics.jsonl; those of evaluations begin with `validation.`. */
+  /** The name of its curves in metrics.jsonl; names of evaluations begin with `validation.`. */
   readonly name: string;
   readonly title: string;
   readonly unit: string;
@@ -11,13 +11,13 @@ export interface ChartKind {
   readonly marks?: number[];
   /** True if it begins at zero: amounts whose size matters, not only their change. */
   readonly isFromZero: boolean;
-  /** True if its values vary around something that a moving average shows. */
+  /** True if a moving average of its values is useful. */
   readonly canBeSmoothed: boolean;
-  /** True if the logarithmic scale is for it. */
+  /** True if a logarithmic scale is useful. */
   readonly canBeLogarithmic: boolean;
-  /** True if its median with a band is shown: values that vary from step to step around one. */
+  /** True if its median with a band is shown: values that vary from step to step around a median. */
   readonly isBand: boolean;
-  /** Another figure of each run, shown with its values. */
+  /** Another metric of each run, shown with its values. */
   readonly companion?: { readonly name: string; readonly unit: string };
   /** True if it is shown only where its values change. */
   readonly isOnlyIfChanging: boolean;
@@ -74,10 +74,10 @@ const known: Readonly<Record<string, KnownKind>> = {
   loss_scale: { title: 'Loss scale', format: formatCount, isOnlyIfChanging: true, canBeSmoothed: false },
 };
 
-/** Counts of what was consumed: other names for the horizontal axis. */
+/** Counts of consumed samples and tokens: alternatives for the horizontal axis. */
 const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
 
-/** Figures that stand with those of another chart instead of having one of their own. */
+/** Metrics that are shown in another chart instead of their own chart. */
 const companions = Object.entries(known).flatMap(([of, { companion }]) =>
   companion === undefined ? [] : [{ name: companion.name, of }],
 );
@@ -113,7 +113,7 @@ export function kindOf(name: string): ChartKind {
 
 const ofValidation = /^validation\./;
 
-/** Returns what a curve is called everywhere; of `validation.sop_loss` "Validation sentence order loss". */
+/** Returns the display name of a curve; for `validation.sop_loss` "Validation sentence order loss". */
 export function titleOf(name: string): string {
   const step = name.replace(ofValidation, '');
   const title = known[name]?.title ?? known[step]?.title ?? capitalized(step.replaceAll('_', ' '));

@@ -27,13 +27,16 @@ interface Line {
   readonly look: RunColour;
   readonly isFocus: boolean;
   readonly points: Points;
-  /** `faint`: it stands behind its moving average; `edge`: of a band, which is filled and has no lines. */
+  /**
+   * `faint`: it is drawn behind its moving average; `edge`: the edge of a band, which is filled and has no
+   * lines.
+   */
   readonly part: 'line' | 'faint' | 'edge';
 }
 
 const height = 222;
 
-/** A chart of one figure of several runs. */
+/** A chart of one metric of several runs. */
 export class Chart {
   readonly panel: HTMLElement;
   readonly #kind: ChartKind;
@@ -83,7 +86,7 @@ export class Chart {
     return Math.max(200, this.#plotArea.clientWidth);
   }
 
-  /** Draws the curves, in the order of their runs, and what happened in these. */
+  /** Draws the curves, in the order of their runs, and the events of the runs. */
   draw(curves: readonly RunCurve[], marks: readonly MarkOfRun[]): void {
     const { canBeSmoothed } = this.#kind;
     const lines = curves.flatMap((curve) => linesOf(curve, { isSmoothed: canBeSmoothed }));
@@ -106,7 +109,7 @@ export class Chart {
     this.#showValues();
   }
 
-  /** Draws again in the colours of now. */
+  /** Draws again in the current colours. */
   redraw(): void {
     this.#plot?.redraw(false, true);
   }
@@ -123,7 +126,7 @@ export class Chart {
   #data(): uPlot.AlignedData {
     const isLogarithmic = this.#isLogarithmic;
     const tables = this.#lines.map(({ points: { x, y } }): uPlot.AlignedData => {
-      // a logarithmic scale has no place for zero
+      // a logarithmic scale cannot show zero
       const values = isLogarithmic ? y.map((value) => (value !== null && value > 0 ? value : null)) : y;
       return [x as number[], values as (number | null)[]];
     });
@@ -203,7 +206,7 @@ export class Chart {
     return this.#lines[index]?.part === 'edge';
   }
 
-  /** The space between the two edges that stand before a line: uPlot counts from the axis. */
+  /** Returns the space between the two edges before a line: uPlot counts from the axis. */
   #bands(): uPlot.Band[] {
     return this.#lines.flatMap(({ look, part }, index) =>
       part === 'edge' && this.#isEdge(index + 1)
@@ -245,10 +248,7 @@ export class Chart {
     return withMargin(low, high);
   }
 
-  /**
-   * Returns the limits of the shown part of the values within the range: most of them, where that is the
-   * scale.
-   */
+  /** Returns the limits of the shown values within the range: most values, if the scale is set to that. */
   #limits(all: Limits): Limits {
     const { scale, range } = this.#state.view;
     const isTypical = scale === 'typical' && this.#kind.canBeLogarithmic && !this.#kind.isFromZero;
@@ -265,7 +265,7 @@ export class Chart {
     return limits;
   }
 
-  /** The part of the plot that was dragged over becomes the whole, in all charts. */
+  /** Zooms all charts to the part of the plot that was dragged over. */
   #zoomTo(plot: uPlot): void {
     const { left, width } = plot.select;
     // a click
@@ -334,7 +334,7 @@ export class Chart {
   }
 }
 
-/** The lines of a curve, the last of them on top. */
+/** Returns the lines of a curve, the last line on top. */
 function linesOf({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
   const { x, y, band, smoothed } = series;
   const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });

@@ -6,7 +6,7 @@ import { HeatMap } from './heat-map.js';
 import { getExperts } from './server.js';
 import { type SmallCurveContent, smallCurve } from './small-curve.js';
 
-/** Losses of routers by their names in metrics.jsonl: those of a run are shown. */
+/** Losses of routers by their names in metrics.jsonl; the panel shows the losses that a run has. */
 const routerLosses = [
   ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss', 'z_loss'],
 ].map(kindOf);
@@ -50,7 +50,7 @@ export class ExpertsPanel {
     );
   }
 
-  /** Draws what is known, and asks for what is newer. */
+  /** Draws the known data, and requests newer data. */
   show({ id, experts }: RunDetails, { layer, series }: ShownExperts): void {
     if (experts === null) return;
     const wanted = JSON.stringify([id, experts.iteration, layer]);
@@ -151,7 +151,7 @@ function stepsText(first: number, last: number): string {
     : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
 }
 
-/** The busiest expert of the last steps, and those without tokens. */
+/** Returns the busiest expert of the last steps, and the experts without tokens. */
 function verdictOf({ layers, newest: { loads } }: ExpertsAnswer) {
   const busiest = loads.map((ofLayer) => Math.max(...ofLayer));
   const at = busiest.indexOf(Math.max(...busiest));
@@ -163,12 +163,12 @@ function verdictOf({ layers, newest: { loads } }: ExpertsAnswer) {
   const most = `Busiest is expert ${expert} of layer ${layers[at]} with ${timesEven(busiest[at])}.`;
   const none =
     idle.length === 0 ? 'All experts got tokens.' : `Experts that got no tokens: ${idle.join('; ')}.`;
-  // what a rate of FLOPs means follows from it
+  // the meaning of a rate of FLOPs follows from it
   const counted = 'Model FLOPs are those of the experts that a token uses.';
   return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }
 
-/** Shows the meaning of the colours; they are those of the style sheet. */
+/** Shows the meaning of the colours, which come from the style sheet. */
 function legend(): HTMLElement {
   const cells = ['none', '¼', '½', '1', '2', '4'].map((text) =>
     element('span', {}, element('i', { class: `heat heat-${names[text]}` }), text),

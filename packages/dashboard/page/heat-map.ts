@@ -21,13 +21,13 @@ export interface HeatMapContent {
 
 const left = 34;
 const bottom = 20;
-/** Heights of a row, and what all rows together are to take. */
+/** The least and the greatest height of a row, and the wanted height of all rows together. */
 const [leastRow, mostRow, wanted] = [2, 48, 256];
 const distance = { row: 13, column: 44 };
 
 type Colour = readonly [red: number, green: number, blue: number];
 
-/** Colours by the logarithm of a load: those of a quarter and of four times an even one are the ends. */
+/** Colours follow the logarithm of a load; the scale ends at a quarter and at four times an even load. */
 const octaves = 2;
 
 /** A picture of loads: cold where an expert gets less than an even share, warm where it gets more. */
@@ -42,7 +42,7 @@ export class HeatMap {
   #pointed: Cell | undefined;
   #drawnWidth = 0;
 
-  /** `extra`: what follows the title; `onRow` is told the row that was clicked. */
+  /** `extra`: the elements after the title; `onRow` is called with the clicked row. */
   constructor({
     extra,
     onRow,
@@ -64,7 +64,7 @@ export class HeatMap {
     });
     this.#extra = extra;
     this.element.append(this.#caption, this.#canvas);
-    // also when it gets its place in the page; its height follows from what it shows
+    // also runs when the canvas is added to the page; its height depends on its content
     new ResizeObserver(() => {
       if (this.element.clientWidth !== this.#drawnWidth) requestAnimationFrame(() => this.#draw());
     }).observe(this.element);
@@ -83,7 +83,7 @@ export class HeatMap {
     this.#draw();
   }
 
-  /** Pixels of CSS of a cell; undefined before there is a place. */
+  /** The size of a cell in CSS pixels; undefined before the canvas is in the page. */
   #sizes(): { readonly width: number; readonly height: number } | undefined {
     const width = this.element.clientWidth - left;
     if (this.#content === undefined || width <= 0) return undefined;
@@ -104,7 +104,7 @@ export class HeatMap {
     this.#describe(this.#cellAt(event));
   }
 
-  /** The words about the cell at the pointer take the place of the description of the picture. */
+  /** Shows the text about the cell at the pointer instead of the description of the picture. */
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;
@@ -183,10 +183,10 @@ interface Drawing {
   readonly colours: HeatColours;
 }
 
-/** Between cells that are large enough for one. */
+/** Returns the gap between cells, which small cells lack. */
 const gapOf = (size: number): number => (size >= 7 ? 1 : 0);
 
-/** The colours of the page now, which differ in the dark. */
+/** The current colours of the page, which depend on dark mode. */
 class HeatColours {
   readonly #style = getComputedStyle(document.documentElement);
   readonly #less = rgb(this.property('--heat-less'));
@@ -198,7 +198,7 @@ class HeatColours {
     return this.#style.getPropertyValue(name).trim();
   }
 
-  /** That of a load; one of 0 has a colour of its own. */
+  /** Returns the colour of a load; a load of 0 has its own colour. */
   of(load: number): string {
     if (load === 0) return this.#none;
     const position = Math.max(-1, Math.min(1, Math.log2(load) / octaves));

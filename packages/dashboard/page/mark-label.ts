@@ -4,7 +4,7 @@ import { element } from './element.js';
 import { formatNumber } from './format.js';
 import { gravestOf, gravity, type MarkGroup } from './mark-rail.js';
 
-/** A group is meant where the pointer is at most so many pixels from it. */
+/** The largest distance in pixels between the pointer and the group that it selects. */
 const reach = 8;
 const mostLines = 2;
 
@@ -44,7 +44,10 @@ export class MarkLabel {
   }
 }
 
-/** One line for each mark, or one of how many of each kind there are and one of the gravest of them. */
+/**
+ * Returns one line for each mark; for many marks, one line with the number of each kind and one line for the
+ * gravest mark.
+ */
 export function linesOf(marks: readonly MarkOfRun[]): readonly string[] {
   if (marks.length <= mostLines) return marks.map(lineOf);
   const [first, last] = [marks[0]!.iteration, marks.at(-1)!.iteration];

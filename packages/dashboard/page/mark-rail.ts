@@ -4,17 +4,17 @@ import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 /** Pixels between the plot and the numbers of the axis. */
 export const railHeight = 14;
 
-/** Marks that are closer than so many pixels are one tick with their count. */
+/** Marks closer than this number of pixels are one tick with their count. */
 const ownWidth = 16;
 
-/** Marks at one place of the rail. */
+/** Marks at one position of the rail. */
 export interface MarkGroup {
   readonly marks: readonly MarkOfRun[];
   /** Its middle: pixels from the left of the plot. */
   readonly left: number;
 }
 
-/** From what matters least to what matters most: the colour of a group is that of its gravest mark. */
+/** From the least to the most important; the gravest mark of a group determines the group's colour. */
 export const gravity: readonly MarkKind[] = [
   ...(['reported', 'checkpoint', 'event', 'skipped', 'spike', 'restart', 'rollback', 'error'] as const),
 ];
@@ -25,7 +25,7 @@ export function gravestOf(marks: readonly MarkOfRun[]): MarkOfRun {
   );
 }
 
-/** The marks within the plot, those that stand close together as one group. */
+/** Returns the marks within the plot; close marks form one group. */
 export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly MarkGroup[] {
   const { min, max } = plot.scales.x!;
   if (min == null || max == null) return [];

@@ -1,7 +1,7 @@
-/** Colours that everybody can tell apart; see `--run-0` and following in page.css. */
+/** The number of colours that all readers can distinguish; see `--run-0` and following in page.css. */
 export const numColours = 8;
 
-/** The look of the curves of a run: a colour, and beyond as many runs as there are colours also dashes. */
+/** The look of the curves of a run: a colour, and also dashes if there are more runs than colours. */
 export interface RunColour {
   readonly colour: number;
   /** 0 for a solid line, then one kind of dashes after another. */
@@ -12,14 +12,14 @@ export interface RunColour {
 export const dashes: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
 
 /**
- * Gives each run the colour that its name stands for. Where an older run has that one already, it is the
- * next that the fewest runs have. A run keeps its colour whatever is shown, comes or goes.
+ * Assigns each run the colour given by the hash of its name. If an older run already has this colour, the run
+ * gets the next colour among the least used. A run keeps its colour when other runs are shown, come or go.
  */
 export class RunColours {
   readonly #given = new Map<string, RunColour>();
   readonly #uses = new Array<number>(numColours).fill(0);
 
-  /** `ids`: oldest first; those that have a colour keep it. */
+  /** `ids`: oldest first; runs that have a colour keep it. */
   add(ids: readonly string[]): void {
     for (const id of ids) if (!this.#given.has(id)) this.#given.set(id, this.#next(id));
   }

@@ -3,7 +3,7 @@ import { isBand } from './chart-kinds.js';
 import { getDetails, getSeries } from './server.js';
 import type { State } from './state.js';
 
-/** Between two looks at a run that changes all the time. */
+/** The pause in milliseconds between two requests for a run that changes continuously. */
 const pauseMs = 400;
 
 interface Fetching {
@@ -13,7 +13,7 @@ interface Fetching {
   query: string;
 }
 
-/** Details and curves of the runs that are shown, as new as the server's. */
+/** Details and curves of the shown runs, kept up to date with the server. */
 export class RunData {
   readonly details = new Map<string, RunDetails>();
   readonly series = new Map<string, SeriesAnswer>();
@@ -24,7 +24,7 @@ export class RunData {
   readonly #onData: () => void;
   readonly #numPoints: () => number;
 
-  /** `numPoints`: how many a curve needs on this screen; `onData` is called after each answer. */
+  /** `numPoints`: the number of points of a curve on this screen; `onData` is called after each answer. */
   constructor(
     state: State,
     { numPoints, onData }: { readonly numPoints: () => number; readonly onData: () => void },
@@ -58,7 +58,7 @@ export class RunData {
     for (const map of [this.details, this.series, this.problems, this.#fetching]) map.delete(id);
   }
 
-  /** One request after another, the last of them for what is shown now. */
+  /** Sends one request after another; the last request is for the current view. */
   async #fetch(id: string, fetching: Fetching): Promise<void> {
     if (fetching.isRunning) return;
     fetching.isRunning = true;
@@ -73,7 +73,7 @@ export class RunData {
         this.problems.set(id, (error as Error).message);
       }
       this.#onData();
-      // who moves a slider does not wait
+      // a moved slider changes the query: no pause then
       if (before === fetching.query) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     fetching.isRunning = false;

@@ -10,7 +10,7 @@ import type { State } from './state.js';
 import { Tabs } from './tabs.js';
 import { TimelinePanel } from './timeline-panel.js';
 
-/** Everything of one run that is no curve: how it began and ended, checkpoints, samples, ranks, flags. */
+/** All information about one run except curves: starts and ends, checkpoints, samples, ranks, flags. */
 export class RunDetailsView {
   readonly #state: State;
   readonly #heading = element('h2', { class: 'run-heading' });
@@ -132,11 +132,11 @@ function startsPanel(details: RunDetails, { state }: RunSummary): HTMLElement | 
 
 interface Failure {
   readonly end: StartOfRun['end'];
-  /** False after a later start: the run went on. */
+  /** False after a later start: the run continued. */
   readonly isLast: boolean;
 }
 
-/** Returns what to do after a failure: what its error says, and how the run goes on. */
+/** Returns the advice after a failure: the remedy of its error, and the command that continues the run. */
 function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly string[] {
   const remedy = end?.remedy ?? undefined;
   const killed =
@@ -148,7 +148,7 @@ function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly stri
   ];
 }
 
-/** Returns how a run goes on: with its own weights in place of those that it began with. */
+/** Returns how to continue a run: with its own weights instead of the weights that it began with. */
 function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   const newest = checkpoints.at(-1);
   if (newest === undefined) {
@@ -219,10 +219,7 @@ function checkpointsPanel({ checkpoints, best }: RunDetails): HTMLElement {
   return panel('Checkpoints', ...(lost === undefined ? [] : [element('p', { class: 'muted' }, lost)]), list);
 }
 
-/**
- * Shows the text that the model was given and, apart from it, what it wrote; without the label, which is
- * above it.
- */
+/** Shows the prompt and, set apart, the completion, without the label, which is above the sample. */
 function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (HTMLElement | string)[] {
   if (prompt !== null && completion !== null) {
     return [element('span', { class: 'muted' }, prompt), element('span', {}, completion)];
@@ -233,7 +230,7 @@ function contentOf({ text, label, prompt, completion }: SampleOfRun): readonly (
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  // what was written again and again is there once, where it was written last
+  // repeated samples appear once, at their last position
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
     const { label, text, prompt, completion } = sample;

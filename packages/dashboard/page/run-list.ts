@@ -14,7 +14,7 @@ interface Row {
   readonly isFocus: boolean;
 }
 
-/** The list of runs: which of them have curves, and the one whose details are shown. */
+/** The list of runs, with the runs that have curves and the run whose details are shown. */
 export class RunList {
   readonly #state: State;
   readonly #folder = element('p', { class: 'folder' });
@@ -124,7 +124,7 @@ function progressOf({ iteration, trainIterations }: RunSummary): HTMLElement {
   });
 }
 
-/** Labels and values of what a run has come to. */
+/** Returns labels and values of a run's progress. */
 function figuresOf({ state, ...run }: RunSummary): HTMLElement {
   const rest = ((run.trainIterations ?? 0) - run.iteration) * ((run.stepMs ?? Number.NaN) / 1000);
   const isRunning = state === 'running';

@@ -6,7 +6,7 @@ export interface Tab {
   readonly content: readonly HTMLElement[];
 }
 
-/** Panels of which one is shown, with a row of their names above; the arrow keys go from one to the next. */
+/** Panels with a row of their names above; one panel is shown, and the arrow keys go to the next. */
 export class Tabs {
   readonly element: HTMLElement;
   readonly #row: HTMLElement;
@@ -27,11 +27,11 @@ export class Tabs {
     this.element = element('div', {}, this.#row, this.#panel);
   }
 
-  /** Shows the tab that is chosen, or the first where there is none of that name. */
+  /** Shows the chosen tab, or the first tab if no tab has that name. */
   show(tabs: readonly Tab[], chosen: string | undefined): void {
     const shown = tabs.find(({ id }) => id === chosen) ?? tabs[0];
     if (shown === undefined) return;
-    // buttons that stay the same are left alone, so that the keyboard's focus stays where it is
+    // unchanged buttons are left alone, so that the keyboard's focus stays where it is
     const key = JSON.stringify(tabs.map(({ id, title }) => [id, title]));
     if (key !== this.#key) {
       this.#key = key;

@@ -1,24 +1,22 @@
-/** Values of curves up to this part of them are shown. */
+/** The share of a curve's values that is shown (98th percentile). */
 const shownPart = 0.98;
-/**
- * A curve is shown up to that part where its top is at most so many times the top of the curve in the middle.
- */
+/** A curve is shown up to `shownPart` if its top is at most this many times the top of the median curve. */
 const mostTimes = 3;
 const mostSpans = 5;
-/** At least a part of one above these limits is shown, where that part is at most so many times that top. */
+/** A curve above these limits is shown in part, if the part is at most this many times the same top. */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**
- * From the largest: the parts of such a curve that may be shown. The last one is always shown of those in
+ * The parts of such a curve that may be shown, from the largest. The last part is shown of every curve in
  * sight.
  */
 const parts = [0.75, 0.5, 0.25] as const;
-/** Limits that leave out no more than this part of the height leave out nothing. */
+/** Limits that would leave out at most this share of the height leave out nothing. */
 const leastCut = 0.15;
 
 type Curve = readonly (number | null | undefined)[];
 
-/** From what to where most values of curves are; undefined without values. */
+/** The range of most values of curves; undefined without values. */
 export interface Limits {
   readonly least: number;
   readonly most: number;
@@ -27,17 +25,17 @@ export interface Limits {
 /** A curve by its values. */
 interface Range extends Limits {
   readonly greatest: number;
-  /** Where `parts` of its values end. */
+  /** The upper ends of `parts` of its values. */
   readonly parts: readonly number[];
   readonly isFocus: boolean;
 }
 
 /**
- * Returns limits that a few values far above, or a few curves that left the others behind, do not move.
+ * Returns limits that ignore a few values, or a few curves, far above the others.
  *
- * More than half of the curves and the focused one are always in sight, which means that the limits hold a
- * quarter of their values or more. The proportion is that of the curve in the middle: those up to a few times
- * above it are shown to their 98th percentile. Others are shown in part, unless even that is far above it.
+ * More than half of the curves and the focused curve are always in sight: the limits include at least a
+ * quarter of their values. The median curve sets the scale: curves up to a few times above it are shown to
+ * their 98th percentile. Other curves are shown in part, unless even the part is far above the median curve.
  *
  * @param curves the values of each run
  * @param focus the index of the focused run

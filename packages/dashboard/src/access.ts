@@ -40,8 +40,7 @@ export class Access {
    */
   check({ method, rawHeaders, url = '/' }: Pick<IncomingMessage, 'method' | 'rawHeaders' | 'url'>): URL {
     if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
-    // as they were sent: Node.js keeps the first of several, and a proxy on the way may have looked at
-    // another
+    // the raw headers: Node.js keeps only the first of several, and a proxy may have checked another
     const names = rawHeaders.filter(
       (_, at) => rawHeaders[at - (at % 2)]!.toLowerCase() === 'host' && at % 2 === 1,
     );
@@ -54,7 +53,7 @@ export class Access {
         'the Host header does not name this machine; open the address that mtl watch printed',
       );
     }
-    // relative to a host of no meaning: what url says of one is not looked at
+    // relative to a dummy host: a host in `url` is ignored
     const asked = new URL(
       url.startsWith('/') ? `http://localhost${url.replace(/^\/+/, '/')}` : 'http://localhost/',
     );
@@ -81,7 +80,7 @@ export class Access {
   }
 }
 
-/** Compares two texts in a time that does not tell how much of them is alike. */
+/** Compares two texts in a time that does not reveal how much they have in common. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

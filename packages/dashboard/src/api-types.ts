@@ -88,17 +88,17 @@ export interface EventOfRun {
  */
 export interface RanksOfRun {
   readonly iteration: number;
-  /** Means of a step, in milliseconds: without the time that it waited for others, and that time. */
+  /** Means of a step in milliseconds: the time without waiting for others, and the waiting time. */
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
-  /** Empty where the run does not tell them. */
+  /** Empty if the run does not record them. */
   readonly hosts: readonly (string | null)[];
   /** The ranks that the run has found to be slow, and not fast again. */
   readonly slow: readonly number[];
 }
 
-/** That a run has loads of experts, up to which step, and of how many. */
+/** The presence of expert loads in a run: the last step with loads, and the number of experts. */
 export interface ExpertsOfRun {
   readonly iteration: number;
   readonly numLayers: number;
@@ -115,12 +115,12 @@ export interface ExpertsAnswer {
     readonly first: number;
     readonly last: number;
     readonly loads: readonly (readonly number[])[];
-    /** The share of choices that were dropped for want of room. */
+    /** The share of choices that were dropped because an expert was full. */
     readonly dropped: readonly (number | null)[];
     /** Mean entropy of the router's scores, in nats. */
     readonly entropy: readonly (number | null)[];
   };
-  /** The layer that the rest is of: lists have an element for each interval of steps, oldest first. */
+  /** The layer of the following lists, which have an element for each interval of steps, oldest first. */
   readonly layer: number;
   readonly first: readonly number[];
   readonly last: readonly number[];
@@ -129,7 +129,7 @@ export interface ExpertsAnswer {
   readonly entropy: readonly (number | null)[];
 }
 
-/** A value of a run; those of two runs that mean the same have the same key. */
+/** A value of a run; values of two runs with the same meaning have the same key. */
 export interface ComparableValueOfRun {
   readonly key: string;
   readonly shown: unknown;
@@ -142,7 +142,7 @@ export interface ComparableOfRun {
   readonly conditions: Readonly<Record<string, ComparableValueOfRun>>;
 }
 
-/** Everything of a run but its curves. */
+/** All information about a run except its curves. */
 export interface RunDetails {
   readonly id: string;
   /** The path of its folder. */
@@ -155,7 +155,7 @@ export interface RunDetails {
   /** The values that tell it from other runs; null without a record. */
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
-  /** Flags of its command, without dashes, that `--load` of its own folder takes the place of. */
+  /** Flags of its command, without dashes, that `--load` of its own folder replaces. */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
   /** Oldest first. */
@@ -170,7 +170,7 @@ export interface RunDetails {
   readonly experts: ExpertsOfRun | null;
   /** Another text whenever the trace of profiled steps is written; null where the folder has none. */
   readonly traceRevision: string | null;
-  /** Names of its curves: `lm_loss`; those of evaluations begin with `validation.`. */
+  /** Names of its curves: `lm_loss`; names of evaluations begin with `validation.`. */
   readonly series: readonly string[];
   /** Notes on its curves in words, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
@@ -235,7 +235,7 @@ export interface TraceAnswer {
   readonly pipelines: readonly {
     readonly pipeline: number;
     readonly numSteps: number;
-    /** Milliseconds of the step, and the part of a rank's work that it waits. */
+    /** Milliseconds of the step, and the ratio of a rank's waiting time to its work. */
     readonly measured: { readonly makespan: number; readonly bubbleFraction: number };
     readonly simulated: { readonly makespan: number; readonly bubbleFraction: number };
   }[];
@@ -248,6 +248,6 @@ export interface RunsEvent {
   readonly runs: readonly RunSummary[];
   /** The names of runs that are gone. */
   readonly removed: readonly string[];
-  /** True where `runs` are all that there are: the page forgets any other. */
+  /** True if `runs` are all runs: the page forgets any other. */
   readonly isAll: boolean;
 }

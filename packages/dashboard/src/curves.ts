@@ -3,7 +3,7 @@ import type { Band, Points } from './api-types.js';
 export interface DecimateOptions {
   /** Ascending. */
   readonly x: Float64Array;
-  /** As many; NaN is a gap. */
+  /** One value for each `x`; NaN is a gap. */
   readonly y: Float64Array;
   /** The limits of the shown range, both included. Default: all. */
   readonly from?: number;
@@ -13,7 +13,7 @@ export interface DecimateOptions {
 }
 
 /**
- * Returns points that draw a curve as all of its points do: the least and the greatest of each of many
+ * Returns points that draw the same curve as all its points: the minimum and the maximum of each of many
  * buckets of neighbours, so that a spike of a single step survives. The first and the last point are always
  * among them, and one on each side of the range, to which the line is drawn. A bucket of gaps is a gap.
  */
@@ -63,7 +63,7 @@ function extremes(y: Float64Array, { start, end, numPoints }: Range): number[] {
 export interface MedianBandOptions {
   /** Ascending. */
   readonly x: Float64Array;
-  /** As many; NaN is a gap. */
+  /** One value for each `x`; NaN is a gap. */
   readonly y: Float64Array;
   /** The limits of the shown range, both included. Default: all. */
   readonly from?: number;
@@ -76,14 +76,14 @@ export interface MedianBand extends Band {
   readonly y: readonly (number | null)[];
 }
 
-/** Fewer values than this are shown as they are. */
+/** Fewer values than this are shown unchanged. */
 const fewestValues = 40;
 const mostBuckets = 100;
 
 /**
  * Returns the median of neighbours, and the band that four fifths of their values are in (10th to 90th
- * percentile). Neighbours are so many steps, a power of two, from a multiple of it on: a step that is added
- * changes the last of them only. Undefined where there are few values.
+ * percentile). A bucket of neighbours has 2^k steps and starts at a multiple of 2^k: an added step changes
+ * only the last bucket. Undefined if there are few values.
  */
 export function medianBand({
   x,

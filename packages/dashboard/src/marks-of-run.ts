@@ -7,7 +7,7 @@ export interface MarksOfRunOptions {
   readonly axis: Axis;
   readonly starts: RunRecord['starts'];
   readonly state: StateOfRun;
-  /** Iterations of those in the folder. */
+  /** Iterations of the checkpoints in the folder. */
   readonly checkpoints: readonly number[];
 }
 
@@ -18,7 +18,8 @@ const mostOfKind = 200;
 const mostText = 300;
 
 /**
- * Returns the marks on the curves of a run: checkpoints, starts and ends, and what its metrics tell of steps.
+ * Returns the marks on the curves of a run: checkpoints, starts and ends, and the events of steps in its
+ * metrics.
  */
 export function marksOfRun(options: MarksOfRunOptions): readonly MarkOfRun[] {
   const marks = [
@@ -57,7 +58,7 @@ function eventMarks({ events }: RunIndex): readonly Mark[] {
   return events.map(({ kind, iteration, text }) => mark(kind, iteration, text));
 }
 
-/** Returns the steps without an update, but those of spikes, which say more. */
+/** Returns the steps without an update, except spikes, which have their own marks. */
 function skippedMarks({ steps, events }: RunIndex): readonly Mark[] {
   const skipped = steps.column('skipped');
   const spikes = new Set(events.flatMap(({ type, iteration }) => (type === 'spike' ? [iteration] : [])));

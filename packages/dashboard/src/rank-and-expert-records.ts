@@ -3,7 +3,7 @@ import type { ExpertsAnswer, ExpertsOfRun, RanksOfRun } from './api-types.js';
 type Fields = Readonly<Record<string, unknown>>;
 type Numbers = readonly (number | null)[];
 
-/** Collects records of types `ranks` and `slow_rank`: figures of the ranks of a run. */
+/** Collects records of types `ranks` and `slow_rank`: metrics of the ranks of a run. */
 export class RankRecords {
   #last: Omit<RanksOfRun, 'hosts' | 'slow'> | undefined;
   /** Named by the first record of each start only. */
@@ -73,7 +73,9 @@ export class ExpertRecords {
     return { iteration: this.#newest.last, numLayers: this.#layers.length, numExperts: this.#numExperts };
   }
 
-  /** Takes a record; in words, which experts got no tokens, where these are others than before. */
+  /**
+   * Adds a record. Returns a text about the experts without tokens, if they are other experts than before.
+   */
   add(record: Fields & { readonly iteration: number }): string | undefined {
     const { iteration } = record;
     const layers = Array.isArray(record.layers) ? record.layers.map(numberOfLayer) : [];
@@ -96,8 +98,8 @@ export class ExpertRecords {
   }
 
   /**
-   * Returns the figures of all layers, and of one of them over time: the first where there is none of that
-   * number.
+   * Returns the metrics of all layers, and the metrics of one layer over time: the first layer if none has
+   * the given number.
    */
   answer(layer: number | undefined): ExpertsAnswer | undefined {
     const newest = this.#newest;
@@ -147,7 +149,7 @@ function numberOfLayer(name: unknown, index: number): number {
   return Number(/\d+/.exec(String(name))?.[0] ?? index);
 }
 
-/** Returns the loads of all layers, which have as many experts each; undefined for anything else. */
+/** Returns the loads of all layers, each with the same number of experts; undefined for anything else. */
 function countsIn(loads: unknown, numLayers: number): Float32Array | undefined {
   if (!Array.isArray(loads) || numLayers === 0 || loads.length !== numLayers) return undefined;
   const lists = loads as readonly unknown[];
@@ -167,7 +169,7 @@ function relative(counts: Float32Array): readonly number[] {
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Merges every two intervals; a last one alone stays as it is. */
+/** Merges every two intervals; a single last interval is unchanged. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];

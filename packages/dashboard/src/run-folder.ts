@@ -25,7 +25,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** The figures that are known of a run without its curves. */
+/** The metrics that are known of a run without its curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -34,7 +34,7 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** One run folder, read only, as far as it has changed since the last look at it. */
+/** One run folder, which is only read. A refresh reads what changed since the last refresh. */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;
@@ -61,7 +61,7 @@ export class RunFolder {
     return this.#summary!;
   }
 
-  /** Looks at the folder again, and tells whether something has changed. */
+  /** Reads the changes of the folder; returns true if something has changed. */
   async refresh(): Promise<boolean> {
     const isOwned = await OwnedDirectory.isOwned(this.#path).catch(() => false);
     const recordStamp = await stampOf(runRecordPath(this.#path));
@@ -71,7 +71,7 @@ export class RunFolder {
     if (stamp === this.#stamp) return false;
     if (recordStamp !== this.#recordStamp) await this.#readRecord();
     this.#recordStamp = recordStamp;
-    // a run under way is read further with every step; of others the end is enough for the list
+    // an active run is read further with every step; for other runs the list needs only the end of the file
     const figures = this.#isIndexed || isOwned ? await this.#figuresOfIndex() : await this.#figuresOfEnd();
     this.#summary = this.#summarise(figures, isOwned);
     this.#stamp = stamp;
@@ -200,7 +200,7 @@ export class RunFolder {
       line: (text) => {
         const sample = sampleIn(text);
         if (sample === undefined) return;
-        // a resumed run writes those of its steps again
+        // a resumed run writes the samples of repeated steps again
         while ((this.#samples.at(-1)?.iteration ?? -1) >= sample.iteration) this.#samples.pop();
         this.#samples.push(sample);
         if (this.#samples.length > mostSamples) this.#samples.shift();

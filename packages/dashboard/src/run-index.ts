@@ -52,7 +52,7 @@ export class RunIndex {
     await update;
   }
 
-  /** Names of all curves, those of steps first. */
+  /** Names of all curves, curves of steps first. */
   get names(): readonly string[] {
     return [...this.steps.names, ...this.validations.names.map((name) => `${ofValidation}${name}`)];
   }
@@ -75,9 +75,7 @@ export class RunIndex {
     return this.#experts.answer(layer);
   }
 
-  /**
-   * Returns a curve with about as many points as asked for; undefined where the run has none of that name.
-   */
+  /** Returns a curve with about `numPoints` points; undefined if the run has no curve of that name. */
   series({ name, axis, from, to, numPoints, smoothing, isBand }: SeriesQuery): Series | undefined {
     const isValidation = name.startsWith(ofValidation);
     const table = isValidation ? this.validations : this.steps;
@@ -103,7 +101,7 @@ export class RunIndex {
     };
   }
 
-  /** Returns the places of iterations on an axis: each where the last step up to it is. */
+  /** Returns the positions of iterations on an axis: the position of the last step up to each iteration. */
   places(of: Float64Array, axis: Axis): Float64Array {
     if (axis === 'iteration') return of;
     const ofSteps = this.#axis(this.steps, axis);
@@ -112,7 +110,8 @@ export class RunIndex {
   }
 
   /**
-   * Returns the places of the records of a table on an axis; evaluations are where the step before them is.
+   * Returns the positions of the records of a table on an axis; an evaluation has the position of the step
+   * before it.
    */
   #axis(table: SeriesTable, axis: Axis): Float64Array {
     if (axis === 'iteration') return table.iterations;
@@ -157,7 +156,7 @@ export class RunIndex {
     }
   }
 
-  /** Loads are an event only where experts got no tokens. */
+  /** Loads are an event only if experts got no tokens. */
   #addExperts(record: Fields): void {
     const text = this.#experts.add(record);
     if (text !== undefined) this.#push({ ...eventOf('experts', record), text });
@@ -169,7 +168,10 @@ export class RunIndex {
   }
 }
 
-/** Returns the record in a line; undefined where it is none: a process was killed while it wrote it. */
+/**
+ * Returns the record in a line; undefined if the line is incomplete, because the process was killed while it
+ * wrote it.
+ */
 function recordIn(line: string): Fields | undefined {
   try {
     const record = JSON.parse(line) as Fields | null;
@@ -184,7 +186,7 @@ function eventOf(type: string, { time, iteration, type: _, ...fields }: Fields):
   return { type, time: typeof time === 'string' ? time : null, iteration, ...words };
 }
 
-/** Returns counts as they are; a gap is as far as what was before it. */
+/** Returns the counts; a gap gets the value before it. */
 function ascending(values: Float64Array): Float64Array {
   let most = 0;
   return values.map((value) => {

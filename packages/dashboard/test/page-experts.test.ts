@@ -19,7 +19,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
   afterAll(() => browser.stop());
   afterEach(() => browser.close());
 
-  /** The colour in the middle of a cell of a heat map with so many rows and columns. */
+  /** Returns the colour in the middle of a cell of a heat map with rows and columns of `sizes`. */
   async function colourOf(map: number, cell: readonly number[], sizes: readonly number[]): Promise<string> {
     return await browser.page.evaluate(`{
       const canvas = document.querySelectorAll('.heat-map canvas')[${map}];
@@ -96,7 +96,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
       'step 30: experts that got no tokens: layer 1: 1; layer 3: 0',
       'step 10: experts that got no tokens: layer 3: 1, 2, 3',
     ]);
-    // the overview chooses a layer too, and tells of the expert that the pointer is on
+    // the overview also selects a layer, and describes the expert under the pointer
     const canvas = details.locator('.heat-map canvas').first();
     const box = await boxOf(canvas);
     await canvas.click({ position: { x: box.width - 5, y: 5 } });

@@ -15,8 +15,8 @@ const args = [
 ];
 
 /**
- * Returns where an element is, when it is: the page draws a chart anew when it reads more of a run, and
- * between two of them there is none.
+ * Waits until an element exists and returns its box: the page replaces a chart when it reads more of a run,
+ * and between two charts there is none.
  */
 export async function boxOf(
   element: Locator,
@@ -31,7 +31,7 @@ export async function boxOf(
   return box!;
 }
 
-/** The page in a browser, of run folders that a test writes. */
+/** The page in a browser, showing run folders that a test writes. */
 export class PageInChromium {
   readonly #profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));
   readonly #problems: string[] = [];
@@ -85,7 +85,7 @@ export class PageInChromium {
     await this.page.goto('about:blank');
     await this.#dashboard?.close();
     this.#folders?.dispose();
-    // among them what the page's policy refuses
+    // the problems include violations of the page's policy
     expect(this.#problems.splice(0)).toEqual([]);
   }
 
@@ -103,7 +103,7 @@ export class PageInChromium {
     return `--run-${/colour-(\d)/.exec(classes ?? '')?.[1]}`;
   }
 
-  /** How many pixels of a chart have a colour: that of a run, or of a property. */
+  /** Returns the number of pixels of a chart in the colour of a run or of a property. */
   async pixelsOf(name: string, of: string): Promise<number> {
     const property = of.startsWith('--') ? of : await this.colourOf(of);
     return await this.page.evaluate(`{
@@ -119,7 +119,7 @@ export class PageInChromium {
     }`);
   }
 
-  /** From the highest to the lowest pixel of a run's colour. */
+  /** Returns the distance from the highest to the lowest pixel of a run's colour. */
   async heightOf(name: string, of: string): Promise<number> {
     const property = await this.colourOf(of);
     return await this.page.evaluate(`{
@@ -135,7 +135,7 @@ export class PageInChromium {
     }`);
   }
 
-  /** How many pixels within a plot, where curves are, have the colour of a mark. */
+  /** Returns the number of pixels within a plot, where curves are, in the colour of a mark. */
   async inkAbove(name: string, prefix: string): Promise<number> {
     return await this.page.evaluate(`{
       const canvas = document.querySelector('[data-chart="${name}"] canvas');

@@ -105,7 +105,7 @@ describe.skipIf(!hasChromium)(`the layout of the page in Chromium${whySkipped}`,
         await browser.page.getByRole('tab', { name: tab }).click();
         // the rest of the page is the same for all tabs
         const part = tab === 'Overview' ? 'document' : '"#tab-panel"';
-        // the policy of the page refuses scripts that are added to it, not those of a debugger
+        // the policy of the page refuses scripts added to it, but not scripts of a debugger
         await browser.page.evaluate(axe);
         const { violations } = (await browser.page.evaluate(`axe.run(${part})`)) as AxeResults;
         const found = violations.map(({ id, nodes }) => [

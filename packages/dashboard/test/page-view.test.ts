@@ -161,7 +161,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     await expect.poll(() => beyond.textContent()).toBe('');
   });
 
-  /** Eight runs, two of which have losses far below the others; the newest is one of the high ones. */
+  /** Opens eight runs: two have losses far below the others; the newest has high losses. */
   async function openEight(query = ''): Promise<void> {
     await browser.open((all) => {
       const ends = [0.05, 0.2, 7, 6, 5, 4, 4.5, 8];
@@ -240,7 +240,7 @@ describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySk
     const flags = browser.page.getByRole('searchbox', { name: 'Filter flags' });
     await flags.fill('nothing');
     await browser.page.getByText('No flag, value or condition has “nothing” in it').waitFor();
-    // what is typed stays while the run goes on
+    // typed text stays while the run continues
     browser.folders.append('base-7', ...steps(101, 102));
     await browser.run('base-7').getByText('102 / 100').waitFor();
     await expect.poll(() => values.first().textContent()).toBe('2.594');

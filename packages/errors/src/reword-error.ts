@@ -1,15 +1,14 @@
 import { packError, unpackError } from './error-message.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
-/** Parts of an error that are replaced; those left out or undefined stay. */
+/** Parts of an error that are replaced; missing or undefined parts stay. */
 type ErrorChanges = { readonly message?: string | undefined } & {
   readonly [Name in 'remedy' | 'exitCode']?: MtlErrorOptions[Name] | undefined;
 };
 
 /**
- * Returns the error with other parts, for a caller that knows better how it is fixed, where it happened or
- * what it means for the exit status. Class, code, expectation and details stay; the error itself is the cause
- * of the new one.
+ * Returns the error with other parts, for a caller that knows the remedy, the place or the exit status
+ * better. Class, code, expectation and details stay; the error itself is the cause of the new one.
  */
 export function changedError(error: MtlError, { message, remedy, exitCode }: ErrorChanges): MtlError {
   const packed = packError(error, { name: error.name, code: error.code });
@@ -45,7 +44,7 @@ export function rewordError(error: unknown, reword: (text: string) => string): u
 
 /**
  * Runs a file operation whose errors do not name the file, such as a write to a descriptor: the message of
- * what the system reports (a full disk, a quota) then begins with the path, and its code stays.
+ * the system's error (a full disk, a quota) then begins with the path, and its code stays.
  */
 export function namingFile<Result>(path: string, operation: () => Result): Result {
   try {

@@ -10,7 +10,7 @@ import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
 import { continuationsOption, modelOption } from './option-checks.js';
 
-/** A text and what may follow it; both have at least one token. */
+/** A text and a possible continuation; both have at least one token. */
 export interface Continuation {
   readonly context: ArrayLike<number>;
   readonly target: ArrayLike<number>;
@@ -35,7 +35,7 @@ const checks: OptionChecks<ContinuationScoresOptions> = {
 export interface ContinuationScores {
   /** The natural logarithm of the probability of the target after its context, for each continuation. */
   readonly logProbabilities: Float64Array;
-  /** The number of texts whose beginning was left out, because they do not fit the model's context. */
+  /** The number of texts whose beginning was cut, because they do not fit the model's context. */
   readonly numShortened: number;
 }
 
@@ -53,7 +53,7 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
     checkTokens(context, { vocabularySize, what: `the context of continuation ${index}` });
     checkTokens(target, { vocabularySize, what: `the target of continuation ${index}` });
   }
-  // those of like length together, so that little is padded
+  // texts of similar length go together, so that there is little padding
   const lengthOf = ({ context, target }: Continuation): number => context.length + target.length;
   const order = [...continuations.keys()].sort(
     (a, b) => lengthOf(continuations[b]!) - lengthOf(continuations[a]!) || a - b,
@@ -93,7 +93,7 @@ function scoresOf(model: ContinuationScoresOptions['model'], rows: readonly Row[
     tokens.set(own.slice(0, -1), row * length);
     labels.set(own.slice(1), row * length);
   }
-  // padding is behind the tokens, which do not see it
+  // padding is after the tokens, which do not attend to it
   const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
   return rows.map(({ tokens: own, numTarget }, row) => {
     const end = row * length + own.length - 1;

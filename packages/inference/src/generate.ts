@@ -18,7 +18,7 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
   /** Token ids of each prompt, at least one (an empty text begins with the end-of-document token). */
   readonly prompts: readonly ArrayLike<number>[];
-  /** Most tokens to add to each prompt. */
+  /** The maximum number of tokens to add to each prompt. */
   readonly maxNewTokens: number;
   readonly sampling?: Sampling;
   /** Default 0. The same seed gives the same tokens. */
@@ -32,8 +32,8 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly stopTokens?: readonly number[];
   /**
    * The action when a text fills the model's context: `stop` (the default) ends it, and a longer prompt is an
-   * error; `slide` goes on with the last half of the context (computed again: positions shift), as with the
-   * end of a longer prompt.
+   * error; `slide` continues with the last half of the context (computed again, since positions shift); a
+   * longer prompt is cut to its end.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /** Ends the iteration with the signal's reason, between two tokens. */
@@ -47,7 +47,7 @@ export interface GeneratedToken {
   /** Index of the prompt that it continues. */
   readonly sequence: number;
   readonly token: number;
-  /** Its natural logarithm of probability by the model itself, before temperature, top-k and top-p. */
+  /** The natural logarithm of its probability under the model, before temperature, top-k and top-p. */
   readonly logProbability: number;
   /** The reason why the sequence ends, on its last token. */
   readonly finishReason: FinishReason | undefined;
@@ -56,7 +56,7 @@ export interface GeneratedToken {
 interface Running {
   readonly sequence: number;
   readonly sampleNumber: number;
-  /** Everything so far, prompt included. */
+  /** All tokens so far, prompt included. */
   readonly tokens: number[];
   readonly promptLength: number;
   /** The tokens that the cache does not hold yet. */
@@ -75,7 +75,7 @@ const checks: OptionChecks<GenerateOptions> = {
   signal: signalOption,
 };
 
-/** Refuses options that `generate` cannot have. @throws those of `generate` */
+/** Refuses invalid options of `generate`. @throws the errors of `generate` */
 export function checkGenerateOptions(options: GenerateOptions): void {
   checkOptions(options, { of: 'generate', code: 'MTL_GENERATE', checks });
   const { model, prompts, sampleNumbers, whenContextIsFull = 'stop' } = options;
@@ -96,7 +96,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   });
 }
 
-/** Refuses an empty text and tokens that the model does not know. */
+/** Refuses an empty text and unknown tokens. */
 export function checkTokens(
   tokens: ArrayLike<number>,
   { vocabularySize, what }: { vocabularySize: number; what: string },
@@ -117,10 +117,10 @@ export function checkTokens(
 }
 
 /**
- * Continues prompts token by token, all of them in each step until they end; yields every token as soon as it
- * is chosen. The result of a sequence does not depend on the others (except for rounding in matmuls
- * they share). Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample
- * number, position).
+ * Continues prompts token by token, all unfinished prompts in each step; yields every token as soon as it is
+ * chosen. The result of a sequence does not depend on the others (except for rounding in matmuls they share).
+ * Random numbers are Philox 4x32-10 with key (seed, `generation.sampling`) and counter (sample number,
+ * position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
  *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted
@@ -185,8 +185,8 @@ export async function* generate<Cache extends KeyValueCache>(
 }
 
 /**
- * Returns the number of tokens that a text goes on from once it fills a context that slides, or is a prompt
- * longer than it.
+ * Returns the number of tokens from which a text continues once it fills a sliding context, or if its prompt
+ * is longer than the context.
  */
 export const numTokensKept = (maximumContext: number): number => Math.ceil(maximumContext / 2);
 

@@ -8,7 +8,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 
-/** Token ids; which of them a model knows is checked with it. */
+/** Token ids; the check against the vocabulary is made with the model. */
 export const tokensOption: OptionCheck<false> = optionThat(
   'token ids: an array, or a typed array',
   (value) => {
@@ -29,7 +29,7 @@ export function modelOption(methods: readonly string[]): OptionCheck<true> {
   );
 }
 
-/** Texts with what may follow them. */
+/** Texts with possible continuations. */
 export const continuationsOption: OptionCheck<false> = listOption(
   objectOption('an object with the tokens of a context and of a target', {
     context: required(tokensOption),

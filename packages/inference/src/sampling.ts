@@ -15,7 +15,7 @@ import {
 export interface Sampling {
   /** Logits are divided by it; 0 takes the most probable token. Default 1. */
   readonly temperature?: number;
-  /** Only the k most probable tokens; those equal to the k-th too. Default: all. */
+  /** Only the k most probable tokens, ties with the k-th included. Default: all. */
   readonly topK?: number;
   /**
    * The fewest most probable tokens whose probabilities sum to p or more (Holtzman et al. 2020). Default 1:
@@ -43,7 +43,7 @@ export const samplingOption: OptionCheck<false> = {
   check: (value, { path }) => groupOption(checks, { of: 'sampling' }).check(value, { path, code }),
 };
 
-/** Refuses values that mean nothing. @throws ConfigurationError MTL_SAMPLING */
+/** Refuses invalid values. @throws ConfigurationError MTL_SAMPLING */
 export function checkSampling(sampling: Sampling): void {
   checkOptions(sampling, { of: 'sampling', code, checks });
 }
@@ -69,7 +69,8 @@ export function logProbability(logits: Float32Array, token: number): number {
 function checkFinite(logits: Float32Array): void {
   let hasNan = false;
   for (const value of logits) hasNan ||= Number.isNaN(value);
-  // -Infinity is a token that cannot be; all of them or +Infinity is no distribution
+  // -Infinity is an impossible token; logits that are all -Infinity, or include +Infinity, are no
+  // distribution
   if (!hasNan && Number.isFinite(logits[argmax(logits)])) return;
   throw new MtlError('MTL_LOGITS_NOT_FINITE', 'the model computes logits that are not numbers', {
     remedy: 'check the weights; float32 or bfloat16 compute has a wider range than float16',
@@ -77,8 +78,8 @@ function checkFinite(logits: Float32Array): void {
 }
 
 /**
- * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Where top-p
- * has to choose among equal tokens it takes those with the smaller ids.
+ * Probabilities after temperature, top-k and top-p, float64 [V] that sum to 1, dropped tokens 0. Among
+ * equally probable tokens top-p prefers smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
   const { temperature = 1, topK = logits.length, topP = 1 } = sampling;
@@ -89,7 +90,8 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
     return probabilities;
   }
   const maximum = logits[best]!;
-  // a sort of plain numbers takes 3 ms for 50,000 of them, one by a comparison several times as long
+  // a sort of plain numbers takes 3 ms for 50,000 numbers; a sort with a comparison function takes several
+  // times as long
   const sorted = topK < logits.length || topP < 1 ? Float32Array.from(logits).sort().reverse() : undefined;
   const smallest = topK < logits.length ? sorted![topK - 1]! : Number.NEGATIVE_INFINITY;
   const weightOf = (logit: number): number =>
@@ -107,7 +109,7 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
   return probabilities;
 }
 
-/** Clears all but the largest weights that reach `target` together; returns their sum. */
+/** Clears all weights except the largest weights that together reach `target`; returns their sum. */
 function keepNucleus(
   weights: Float64Array,
   options: { logits: Float32Array; sorted: Float32Array; target: number; weightOf(logit: number): number },
@@ -131,7 +133,7 @@ function keepNucleus(
   return sum;
 }
 
-/** Returns the token at `uniform`, in [0, 1), of the distribution that `sampling` makes of logits [V]. */
+/** Returns the token at `uniform`, in [0, 1), of the distribution that `sampling` derives from logits [V]. */
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
   checkFinite(logits);
   if (sampling.temperature === 0) return argmax(logits);
@@ -145,6 +147,6 @@ export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: n
     rest -= probability;
     if (rest < 0) break;
   }
-  // where rounding leaves a rest, the last token that has a probability
+  // if rounding leaves a rest: the last token with a probability
   return chosen;
 }

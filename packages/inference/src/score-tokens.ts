@@ -15,12 +15,11 @@ const checks: OptionChecks<ScoreTokensOptions> = {
 };
 
 /**
- * Computes the natural logarithm of the probability of each token given those before it.
+ * Computes the natural logarithm of the probability of each token given the tokens before it.
  *
- * `tokens`: N tokens, at least 2, at most one more than the model's context; the first is only
- * given
+ * `tokens`: N tokens, at least 2, at most one more than the model's context; the first token is not scored
  *
- * @returns float32 [N - 1]: that of the second token first
+ * @returns float32 [N - 1], from the second token on
  * @throws ConfigurationError MTL_OPTION; DataError MTL_TOKENS, MTL_CONTEXT
  */
 export function scoreTokens(options: ScoreTokensOptions): Float32Array {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type ClozeExample, clozeAccuracy, generateAll } from '../src/index.js';
 import { AttentionModel } from './support/attention-model.js';
 
-/** Texts of different lengths with what the model itself would say next. */
+/** Returns texts of different lengths with the model's own continuations. */
 async function guessable(model: AttentionModel): Promise<ClozeExample[]> {
   const contexts = [3, 9, 1, 14, 6].map((length, row) =>
     Array.from({ length }, (_, index) => (index * 7 + row * 11 + 1) % 40),
@@ -12,7 +12,7 @@ async function guessable(model: AttentionModel): Promise<ClozeExample[]> {
   return contexts.map((context, row) => ({ context, target: guesses[row]!.tokens.slice(0, 1 + (row % 3)) }));
 }
 
-/** Returns the example with another token at a place of the target. */
+/** Returns the example with another token at a position of the target. */
 function spoilt({ context, target }: ClozeExample, at: number): ClozeExample {
   return { context, target: Array.from(target, (token, index) => (index === at ? (token + 1) % 40 : token)) };
 }
@@ -42,7 +42,7 @@ describe('clozeAccuracy', () => {
     const prompts = [context.slice(-6)];
     const sampling = { temperature: 0 };
     const [guess] = await generateAll({ model, prompts, maxNewTokens: 3, sampling });
-    // the last of three tokens is never given: 6 + 2 of them fill the context
+    // the last of three tokens is never an input: 6 + 2 tokens fill the context
     const result = await clozeAccuracy({ model, examples: [{ context, target: guess!.tokens }] });
     expect(result).toMatchObject({ numCorrect: 1, numShortened: 1 });
     model.dispose();

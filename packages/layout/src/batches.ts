@@ -1,21 +1,26 @@
-// B = samples of a micro-batch, S = sequence length, M = room for masked tokens, C = choices of a sample (1
-// but for multiple choice), R = B x C rows. Arrays [S, B] lie sequence first, as activations do: token s of
-// row b has the flat index s x B + b.
+// B = samples of a micro-batch, S = sequence length, M = capacity for masked tokens, C = choices of a sample
+// (1 except for multiple choice), R = B x C rows. Arrays [S, B] have the sequence first, as activations:
+// token s of row b has the flat index s x B + b.
 
 /** Properties of every kind of micro-batch. */
 export interface NumberedBatch {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** Exact integers [B]: which samples of the dataset these are; random masks of dropout depend on them. */
+  /**
+   * Exact integers [B]: the numbers of the samples in the dataset; random masks of dropout depend on them.
+   */
   readonly sampleNumbers: Float64Array;
 }
 
-/** Sequences of one length, as activations [S, B] are: what a stage needs of a micro-batch without tokens. */
+/**
+ * Sequences of one length, as in activations [S, B]: the part of a micro-batch that a stage without tokens
+ * needs.
+ */
 export interface SequencesOfBatch extends NumberedBatch {
   /**
    * int32 [B, S], row after row as attention reads it: the first position that each position may attend to
-   * (the start of its document), in place of Megatron's block-diagonal S x S mask; undefined: that of the
-   * sequence.
+   * (the start of its document), in place of Megatron's block-diagonal S x S mask; undefined: the start of
+   * the sequence.
    */
   readonly keyStart: Int32Array | undefined;
 }
@@ -41,8 +46,8 @@ export interface MaskedTokenBatch extends NumberedBatch {
   /** int32 [S, B]: 0 up to the first `[SEP]`, 1 after it, 0 on padding. */
   readonly tokenTypes: Int32Array;
   /**
-   * int32 [B]: tokens of each row before its padding, which is only at the end. They attend to each
-   * other, a random replacement by `[PAD]` too: only the padding mask of Megatron leaves it out.
+   * int32 [B]: tokens of each row before its padding, which is only at the end. These tokens attend to each
+   * other, also to a random replacement by `[PAD]`; Megatron's padding mask hides such a replacement.
    */
   readonly lengths: Int32Array;
   /**
@@ -50,11 +55,11 @@ export interface MaskedTokenBatch extends NumberedBatch {
    * first `numMasked` count. M is one of eight sizes, so that shapes do not change from step to step.
    */
   readonly maskedPositions: Int32Array;
-  /** int32 [M]: what stood there before masking; 0 where unused. */
+  /** int32 [M]: the token before masking; 0 where unused. */
   readonly maskedLabels: Int32Array;
   /** float32 [M]: 1, and 0 where unused (position 0). */
   readonly maskedWeights: Float32Array;
-  /** Number of the M that count in the loss. */
+  /** The number of masked tokens that count in the loss, at most M. */
   readonly numMasked: number;
   /** int32 [B]: 1 where A and B were swapped, else 0; undefined when the dataset has no sentence pairs. */
   readonly sentenceOrderLabels: Int32Array | undefined;

@@ -36,12 +36,12 @@ export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice
   return common;
 }
 
-/** Formats a box as people write it: `[0:4, 8:16]`. */
+/** Formats a box in the usual notation: `[0:4, 8:16]`. */
 export function formatSlices(slices: readonly Slice[]): string {
   return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
 }
 
-/** Says what is wrong with `slices` as a box inside a tensor of `shape`; undefined when nothing is. */
+/** Describes the defect of `slices` as a box inside a tensor of `shape`; undefined if there is none. */
 export function slicesDefect(slices: readonly Slice[], shape: readonly number[]): string | undefined {
   if (slices.length !== shape.length) {
     return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
@@ -56,8 +56,8 @@ export function slicesDefect(slices: readonly Slice[], shape: readonly number[])
 }
 
 /**
- * Says what is wrong with `shape` (sizes must be non-negative integers with a countable product); undefined
- * when nothing is.
+ * Describes the defect of `shape` (sizes must be non-negative integers with a countable product); undefined
+ * if there is none.
  */
 export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
@@ -74,14 +74,15 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
 }
 
 /**
- * Says why `pieces` do not cover a tensor of `shape` exactly once; undefined when they do.
- * Boxes inside the tensor that do not overlap and have its volume cover it.
+ * Describes why `pieces` do not cover a tensor of `shape` exactly once; undefined if they do. Boxes inside
+ * the tensor that do not overlap and have its volume cover it.
  */
 export function coverDefect(
   shape: readonly number[],
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
-  // Sorted by the dimension that is split most, a piece can only overlap the few that start before it ends.
+  // Sorted by the dimension that is split most, a piece can only overlap the few pieces that start before its
+  // end.
   const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
   const startOf = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
@@ -102,7 +103,9 @@ export function coverDefect(
   return volume === total ? undefined : `${total - volume} of ${total} elements are in no piece`;
 }
 
-/** One box of a flat range: its place in the global tensor, and that of its bytes in the range. */
+/**
+ * One box of a flat range: its position in the global tensor, and the position of its elements in the range.
+ */
 export interface FlatRangePart {
   readonly slices: readonly Slice[];
   /** First element of this box, counted from the start of the range. */
@@ -112,9 +115,9 @@ export interface FlatRangePart {
 }
 
 /**
- * Cuts elements [start, end) of the row-major flattened box `slices` into boxes, in order, at most 2 per
+ * Splits elements [start, end) of the row-major flattened box `slices` into boxes, in order, at most 2 per
  * dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer, Rajbhandari 2020,
- * section 5), and a checkpoint stores boxes: with this they are ordinary logical tensors.
+ * section 5), and a checkpoint stores boxes: this function turns ranges into ordinary logical tensors.
  *
  * @param options.slices the box (in global coordinates) that is flattened
  * @param options.start first element of the range, 0 <= start <= end

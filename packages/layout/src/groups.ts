@@ -2,10 +2,10 @@ import type { MeshAxis } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
 /**
- * Ranks that communicate: those that differ along axes of one view of the mesh. `stages` limits them to some
- * pipeline stages; with `blockSize` they are those of one block, of as many neighbours, or with `across` one
- * of each block, at the same place. The name that a group is declared under is its role: two groups may have
- * the same ranks and different roles.
+ * Ranks that communicate: ranks that differ along axes of one view of the mesh. `stages` limits the group to
+ * some pipeline stages. With `blockSize` the group is one block of this number of neighbours; with `across`
+ * it has one rank of each block, at the same position. The name under which a group is declared is its role:
+ * two groups may have the same ranks and different roles.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]
@@ -16,7 +16,10 @@ export type GroupDeclaration =
 export const axesOfGroup = (declaration: GroupDeclaration): readonly MeshAxis[] =>
   'axes' in declaration ? declaration.axes : declaration;
 
-/** Returns the global ranks of a declared group that `rank` belongs to, or would were it of its stages. */
+/**
+ * Returns the global ranks of the declared group that `rank` belongs to, or would belong to if it were in the
+ * group's stages.
+ */
 export function membersOf(
   declaration: GroupDeclaration,
   { mesh, rank }: { readonly mesh: ProcessMesh; readonly rank: number },

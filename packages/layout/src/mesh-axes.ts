@@ -2,9 +2,9 @@ import { ConfigurationError } from '@mtl/errors';
 
 /**
  * The views of the processes of a run, each with its axes in rank order: neighbouring ranks differ along the
- * first one. `dense`: as all weights but those of experts see them, tensor parallelism (tp) first, then
- * context (cp), data (dp) and pipeline (pp) parallelism (Narayanan et al. 2021, 3.1). `expert`: the same
- * processes as experts see them, tensor parallelism within an expert (etp), different experts (ep), copies of
+ * first one. `dense`: the view of all weights except expert weights, tensor parallelism (tp) first, then
+ * context (cp), data (dp) and pipeline (pp) parallelism (Narayanan et al. 2021, 3.1). `expert`: the experts'
+ * view of the same processes, tensor parallelism within an expert (etp), different experts (ep), copies of
  * the same experts (edp), and the stages of the dense view (pp).
  */
 export const meshViews = {
@@ -20,26 +20,26 @@ export type MeshAxis = (typeof meshViews)[MeshView][number];
 /** The axes of the dense view. */
 export const denseAxes = meshViews.dense;
 
-/** Tells whether an axis is one of the dense view. */
+/** Tells whether an axis belongs to the dense view. */
 export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some((dense) => dense === axis);
 
 /** The axes of all views, each once. */
 export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values(meshViews).flat())];
 
-/** An axis, and how its size follows from those of others. */
+/** An axis, and how its size follows from the sizes of other axes. */
 export interface AxisFacts {
   /** Its name in texts: `tensor`. */
   readonly word: string;
   /**
-   * True where every process along the axis computes with rows of its own, so that the gradients of all
+   * True where every process along the axis computes with its own rows, so that the gradients of all
    * parameters of the view are summed over it.
    */
   readonly isSummed?: boolean;
-  /** The axis of the dense view whose size it has by default. Absent: its default is 1. */
+  /** The axis of the dense view whose size is the default. Absent: the default is 1. */
   readonly like?: DenseAxis;
-  /** True where its default is what the others of its view leave of the processes of a stage. */
+  /** True if its default is the number of processes of a stage divided by the other axes of its view. */
   readonly takesRest?: boolean;
-  /** The axis with which communication along it is counted. Absent: its own. */
+  /** The axis under which communication along this axis is counted. Absent: this axis. */
   readonly countsWith?: MeshAxis;
 }
 
@@ -69,7 +69,7 @@ export const communicationAxes = meshAxes.filter(
 /** The name of a part of a step: the communication along an axis. */
 export type CommunicationPart = `${(typeof facts)[CommunicationAxis]['word']}Communication`;
 
-/** Returns the name of the part of a step that communication along an axis is. */
+/** Returns the name of the part of a step for communication along an axis. */
 export const communicationPart = (axis: CommunicationAxis): CommunicationPart =>
   `${facts[axis].word}Communication`;
 

@@ -1,25 +1,26 @@
 import { type MeshAxis, type MeshView, meshViews, reductionAxes } from './mesh-axes.js';
 
 /**
- * The placement of a parameter's values among the processes of a mesh. From it follow along which axes it is
- * replicated, and so which process counts and saves it, and along which its gradient is a sum of parts.
+ * The placement of a parameter's values among the processes of a mesh. The placement determines the axes
+ * along which the parameter is replicated, and so the process that counts and saves it, and the axes along
+ * which its gradient is a sum of parts.
  */
 export interface Placement {
   /** The view of the processes that its axes belong to. */
   readonly view: MeshView;
   /**
-   * The dimension of which processes along an axis hold different slices. Along every other axis of the view
-   * but pp they hold the same.
+   * The sharded dimension for each axis: processes along the axis hold different slices of it. Along every
+   * other axis of the view except pp they hold the same values.
    */
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Axes over which the rows are split that it computes with: tp between the tensor-parallel regions under
-   * sequence parallelism. Those of `reductionAxes` are implied.
+   * Axes over which the rows that the parameter is used with are split: tp between the tensor-parallel
+   * regions under sequence parallelism. The axes of `reductionAxes` are implied.
    */
   readonly rows: readonly MeshAxis[];
   /**
-   * The stages of a pipeline that hold it: one, or the first and the last, each a copy that it uses for
-   * another purpose (a tied embedding).
+   * The stages of a pipeline that hold it: one, or the first and the last, each with a copy for another
+   * purpose (a tied embedding).
    */
   readonly stages: 'one' | 'ends';
 }
@@ -30,7 +31,8 @@ function axesOfReplicas({ view, sharded, stages }: Placement): readonly MeshAxis
 }
 
 /**
- * Returns the axes along which processes hold the same values, but those over which all gradients are summed.
+ * Returns the axes along which processes hold the same values, except the axes over which all gradients are
+ * summed.
  */
 export function axesOfCopies(placement: Placement): readonly MeshAxis[] {
   return axesOfReplicas(placement).filter((axis) => !reductionAxes[placement.view].includes(axis));

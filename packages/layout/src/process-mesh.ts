@@ -40,15 +40,15 @@ export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
   stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
 
 /**
- * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only:
- * it knows nothing of processes that run.
+ * The layout of processes along the axes of `meshViews`. It is an immutable value with rank arithmetic only
+ * and does not depend on running processes.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;
   readonly worldSize: number;
 
   /**
-   * Sizes default to 1; etp to tp, as Megatron-LM's, and edp to what is left of tp x cp x dp.
+   * Sizes default to 1; etp to tp, as in Megatron-LM, and edp to the rest of tp x cp x dp.
    *
    * @throws ConfigurationError `MTL_MESH` for a size that is not a positive integer, for no axis of a mesh,
    *   and for etp x ep x edp that is not tp x cp x dp
@@ -95,7 +95,7 @@ export class ProcessMesh {
   /**
    * Returns the ranks that differ from `rank` only along `axes`, itself included, ascending.
    *
-   * @throws UsageError `MTL_MESH` for axes that are not all of one view
+   * @throws UsageError `MTL_MESH` for axes that do not all belong to one view
    */
   groupOf(rank: number, axes: readonly MeshAxis[]): readonly number[] {
     const own = this.coordinatesOf(rank);
@@ -150,7 +150,7 @@ export class ProcessMesh {
   }
 }
 
-/** Returns the sizes of all axes: those that are given, and the defaults of the others by `axisFacts`. */
+/** Returns the sizes of all axes: the given sizes, and the defaults of the other axes by `axisFacts`. */
 function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   const sizes: Partial<Record<MeshAxis, number>> = {};
   for (const axis of meshAxes) {
@@ -167,7 +167,7 @@ function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   return sizes as MeshCoordinates;
 }
 
-/** Checks that a view divides the processes of a stage, as many as the dense one has. */
+/** Checks that the axes of a view multiply to the number of processes of a stage in the dense view. */
 function checkView(view: MeshView, sizes: MeshCoordinates): void {
   const [axes, dense] = [stageAxes(meshViews[view]), stageAxes(denseAxes)];
   const stageSize = product(dense, sizes);

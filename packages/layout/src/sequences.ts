@@ -1,19 +1,19 @@
 import type { SequencesOfBatch } from './batches.js';
 
-/** N samples one after the other in T rows, as activations [T, 1] are. */
+/** N samples one after the other in T rows, as in activations [T, 1]. */
 export interface PackedSamplesOfBatch {
   /** T */
   readonly numRows: number;
   /**
-   * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last one's are
+   * int32 [N + 1]: sample n has the rows starts[n] to starts[n + 1]; the rows after the last sample are
    * unused.
    */
   readonly starts: Int32Array;
-  /** At least as many rows as any sample has. */
+  /** An upper bound of the number of rows of any sample. */
   readonly longest: number;
   /** The sum of the squares of all lengths. */
   readonly numScores: number;
-  /** `[N]`: as those of sequences. */
+  /** `[N]`: as `sampleNumbers` of sequences. */
   readonly sampleNumbers: Float64Array;
 }
 
@@ -22,27 +22,30 @@ export interface PackedSamplesOfBatch {
  * of the program that computes: attention of the own queries to all keys that they may see.
  */
 export interface OwnRows<Attend> {
-  /** Each one's index among all, in the order of the rank's rows. Default: it owns all. */
+  /**
+   * The index of each row among all rows, in the order of the rank's rows. Default: the rank owns all rows.
+   */
   readonly indices?: Int32Array | undefined;
   /** The difference between micro-batches of one shape, in words. Default: there is none. */
   readonly variant?: string | undefined;
   readonly attend: Attend;
-  /** Gives back what attention reads on the device. */
+  /** Releases the tensors that attention reads on the device. */
   release(): void;
 }
 
 /**
- * The rows of a micro-batch that a rank owns, and how its queries see the keys that others own. Tokens,
- * labels, weights and the coordinates of rows follow it. All ranks of the group own as many rows. `Upload` is
- * how a program brings what attention reads to its device; `Group` are processes that communicate.
+ * The partition of a micro-batch's rows over ranks, and attention of a rank's queries to the keys of other
+ * ranks. Tokens, labels, weights and the coordinates of rows follow it. All ranks of the group own the same
+ * number of rows. `Upload` is the function that copies the tensors of attention to the device; `Group` is the
+ * type of a group of processes that communicate.
  */
 export interface SequencePartition<Attend, Upload, Group> {
-  /** The ranks that own the rows of a micro-batch together. Default: this one owns all. */
+  /** The ranks that own the rows of a micro-batch together. Default: this rank owns all rows. */
   readonly group?: Group | undefined;
-  /** These and the tensor-parallel ranks of each. Default: there are none of these. */
+  /** The ranks of `group` and the tensor-parallel ranks of each. Default: no such ranks. */
   readonly groupWithTensor?: Group | undefined;
   /**
-   * Returns this rank's rows of sequences: as many positions of each.
+   * Returns this rank's rows of sequences: the same number of positions of each sequence.
    *
    * @throws ConfigurationError for a sequence that cannot be divided, by the partition's code
    */

@@ -95,7 +95,7 @@ class BoundAdamw implements BoundOptimizer {
 
 export interface AdamwOptimizerOptions extends Omit<ModelOptimizerOptions, 'optimizer'>, AdamwOptions {}
 
-/** A `ModelOptimizer` with the update rule `Adamw`, whose defaults are those of PyTorch's AdamW. */
+/** A `ModelOptimizer` with the update rule `Adamw`, with the defaults of PyTorch's AdamW. */
 export class AdamwOptimizer extends ModelOptimizer {
   constructor(
     stores: readonly ParameterStore[],

@@ -41,12 +41,12 @@ type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
 
 /**
  * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section
- * 3.2). The dynamic rules are those of Megatron-LM's `DynamicGradScaler`, in fp32 as there:
+ * 3.2). The dynamic rules come from Megatron-LM's `DynamicGradScaler`, also in fp32:
  *
- * - an overflow forgets the steps counted so far and uses up one unit of hysteresis; without any left, the
+ * - an overflow resets the count of steps and uses up one unit of hysteresis; if no hysteresis is left, the
  *   scale is multiplied by the backoff factor, never below the minimum;
  * - `growthInterval` steps in a row without overflow multiply it by the growth factor and restore the
- *   hysteresis. (A lowered scale does not: overflow after overflow lowers it every time.)
+ *   hysteresis. (Lowering the scale does not restore it: each further overflow lowers the scale again.)
  */
 export class LossScaler {
   readonly #rules: DynamicRules | undefined;
@@ -86,13 +86,13 @@ export class LossScaler {
     return this.#rules !== undefined;
   }
 
-  /** True if the scale cannot be lowered any more: an overflow now is not one of range. */
+  /** True if the scale cannot be lowered any more: an overflow now has another cause than the range. */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }
 
   /**
-   * Takes note of one step.
+   * Records one step.
    *
    * @param foundInf whether a gradient held an infinity or NaN, on any rank; the step itself was then
    *   skipped.
@@ -113,7 +113,7 @@ export class LossScaler {
     this.#growthTracker = 0;
     this.#hysteresisTracker = rules.hysteresis;
     const grown = Math.fround(this.#scale * rules.growthFactor);
-    // Infinity would poison every later step and could never be backed off from, so the last finite scale
+    // An infinite scale would break every later step and could not be lowered, so the last finite scale
     // stays.
     if (Number.isFinite(grown)) this.#scale = grown;
   }
@@ -128,7 +128,7 @@ export class LossScaler {
   }
 
   /**
-   * Takes up where the scaler that gave `state` left off; a constant scaler keeps its own scale, as in
+   * Restores the state of the scaler that returned `state`; a constant scaler keeps its own scale, as in
    * Megatron.
    */
   loadState(state: LossScalerState): void {

@@ -15,9 +15,9 @@ import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parall
 import type { ParameterStore } from './store/parameter-store.js';
 
 export interface ModelOptimizerOptions {
-  /** The update rule, or that of each parameter, such as `muonWith` gives. */
+  /** The update rule, or a function that returns the rule of each parameter, such as `muonWith` returns. */
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
-  /** The parameters that the decoupled learning rate of a step is for. Default: none. */
+  /** Returns true for parameters with the decoupled learning rate of a step. Default: none. */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
   /** Decoupled. Default 0.01, as in PyTorch. */
   readonly weightDecay?: number;
@@ -31,12 +31,12 @@ export interface ModelOptimizerOptions {
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * Wait for values that other ranks have updated only when they are used. Default: within the step.
+   * Wait for values that other ranks have updated only when the values are used. Default: within the step.
    */
   readonly overlapParameterGather?: boolean;
   /**
-   * The first gradients of a step are written to weights' main gradients instead of added to zeros: less
-   * memory is read. Not where passes are recorded and launched again, since a recorded one would write every
+   * Write the first gradients of a step to weights' main gradients instead of adding them to zeros: less
+   * memory is read. Not if passes are recorded and launched again, since a recorded pass would write every
    * time. Default false.
    */
   readonly writesFirstGradients?: boolean;
@@ -64,7 +64,7 @@ interface LaunchStepOptions extends OptimizerStepOptions {
   readonly gradientNorm: Tensor;
 }
 
-/** A store with what updates its parameters. */
+/** A store with the rules that update its parameters. */
 interface UpdatedStore {
   readonly store: ParameterStore;
   readonly rules: readonly RuleOfParameters[];
@@ -75,8 +75,9 @@ interface UpdatedStore {
 
 /**
  * An optimizer over the stores of a model: norm, clipping, update, rounding to the model's dtype and clearing
- * of the gradients. Over several processes a step first reduces the gradients; where ranks own parts of a
- * store it updates this rank's, and the store makes them known. Every rank of the mesh must call `step`.
+ * of the gradients. Over several processes a step first reduces the gradients; if ranks own parts of a store,
+ * the step updates this rank's part, and the store sends it to the other ranks. Every rank of the mesh must
+ * call `step`.
  */
 export class ModelOptimizer {
   readonly stores: readonly ParameterStore[];
@@ -88,9 +89,9 @@ export class ModelOptimizer {
   readonly #norm: GradientNorm;
   #numSteps = 0;
   #isReduced = false;
-  /** The square of the norm of the reduced gradients, where it has been computed. */
+  /** The square of the norm of the reduced gradients, if it has been computed. */
   #squares: Tensor | undefined;
-  /** Receives the squares of this rank's own gradients, if they are wanted. */
+  /** Receives the sum of squares of this rank's own gradients, if requested. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
   /** Steps that were taken for updates before they are finished. */
@@ -148,17 +149,17 @@ export class ModelOptimizer {
   }
 
   /**
-   * Makes the model of the master values, after a checkpoint or weights were loaded into them. Every rank
-   * must call it.
+   * Writes the master values, rounded, to the model, after a checkpoint or weights were loaded into them.
+   * Every rank must call it.
    */
   refreshModel(): void {
     for (const store of this.stores) store.refresh();
   }
 
   /**
-   * Makes the main gradients of what this rank updates those of the global batch: over data-parallel ranks,
-   * and over axes along which they are only parts. `step` does it where it has not been done. Every rank must
-   * call it.
+   * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
+   * data-parallel ranks, and over axes along which the gradients are only parts. `step` does it if it has not
+   * been done. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
@@ -169,8 +170,8 @@ export class ModelOptimizer {
   }
 
   /**
-   * Asks for the sum of squares of this rank's own gradients, those of the passes that follow, before they
-   * are reduced: by it a rank knows whether it has computed the same again. No communication.
+   * Requests the sum of squares of this rank's own gradients of the following passes, before they are
+   * reduced. The sum shows whether a repeated computation gave the same gradients. No communication.
    *
    * @param squares [1] float64: complete after `reduceGradients`
    */
@@ -181,8 +182,8 @@ export class ModelOptimizer {
 
   /**
    * The square of the norm of all gradients times the square of the loss scale, [1] float64 and left on the
-   * device: what a caller that may refuse an update decides by. Gradients are reduced before. `launchStep`
-   * does it where it has not been done. Every rank must call it.
+   * device: a caller can decide by it to refuse an update. Gradients are reduced before. `launchStep` does it
+   * if it has not been done. Every rank must call it.
    *
    * @returns a tensor of the optimizer, which keeps its value until the next step
    */
@@ -244,8 +245,8 @@ export class ModelOptimizer {
 
   /**
    * Counts the launched step as an update before its norm is known, so that another one can be launched. If
-   * its gradients turn out not to be finite, the step launched after it had the bias corrections of one
-   * update too many: for callers that end then.
+   * its gradients turn out not to be finite, the next launched step used bias corrections of one update too
+   * many. Only callers that end the run in this case may use it.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;
@@ -254,7 +255,7 @@ export class ModelOptimizer {
     this.#numSteps += 1;
   }
 
-  /** Takes note of how the launched step went, by its gradient norm; of several, the first of them. */
+  /** Finishes the launched step, given its gradient norm; of several launched steps, the first. */
   finishStep(gradientNorm: number): OptimizerStepResult {
     const skipped = !Number.isFinite(gradientNorm);
     if (this.#numAssumed > 0) {
@@ -267,7 +268,7 @@ export class ModelOptimizer {
     return { gradientNorm, skipped };
   }
 
-  /** Frees all memory, that of the stores too; what they have under way ends before. */
+  /** Frees all memory, including the stores'; their pending operations end before. */
   dispose(): void {
     const partials = this.#updated.flatMap((each) => each.partials);
     const own = [...this.#rules(), this.#norm, ...partials, this.#gradientNorm];
@@ -298,7 +299,7 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // from the parameters that forward reads first: their values have the longest time to arrive
+      // starts with the parameters that forward reads first, whose values are needed first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { rule, index: inRule } of runs[index]!) {
           rules[rule]!.optimizer.update(inRule, { clearGradient: !store.isDivided });
@@ -307,23 +308,21 @@ export class ModelOptimizer {
       }
       if (!store.isDivided) continue;
       for (const { matrices } of rules) matrices.finishGather();
-      // the parts of other ranks hold what was summed into their results
+      // the parts of other ranks still hold summands of the reduction
       store.clearGradients();
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
   }
 }
 
-/**
- * Writes the norm where no update rule does: nothing is trained on this rank, as on a stage without adapters.
- */
+/** Writes the norm if no update rule does: this rank trains nothing, as on a stage without adapters. */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
   using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });
   const unused = { scalars, learningRate: 0, correction1: 1, correction2: 1, clipGrad: 0 };
   adamwScalars({ ...options, ...unused });
 }
 
-/** The update of each parameter: one value for all that are updated in the same way. */
+/** Returns the update of each parameter: one value for all parameters that are updated in the same way. */
 function updateOf({
   optimizer,
   isDecoupled = () => false,

@@ -23,8 +23,8 @@ import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
  * The length of an update of a matrix [outputs, inputs], relative to singular values of 1; the names are
- * Megatron-LM's. `shape_scaling` is that of Jordan et al. 2024 (PyTorch's `original`); `spectral` with an
- * extra factor of 0.2 gives the updates the RMS of AdamW's (Liu et al. 2025, PyTorch's `match_rms_adamw`).
+ * Megatron-LM's. `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`); `spectral` with
+ * an extra factor of 0.2 gives the updates the RMS of AdamW's (Liu et al. 2025, PyTorch's `match_rms_adamw`).
  */
 const muonScales = {
   spectral: (outputs: number, inputs: number) => Math.sqrt(Math.max(outputs, inputs)),
@@ -51,8 +51,9 @@ export interface MuonOptions {
 
 /**
  * Muon (Jordan et al. 2024): the average of gradients of a matrix, with all its singular values brought near
- * one. For parameters with `matrices`; the others need another rule (see `ModelOptimizerOptions.optimizer`).
- * The update is that of the whole matrix, however ranks share it.
+ * one. For parameters with `matrices`; other parameters need another rule (see
+ * `ModelOptimizerOptions.optimizer`). The update is always computed for the whole matrix, also if ranks share
+ * it.
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
@@ -174,7 +175,7 @@ function partsOf(
 }
 
 /**
- * The matrices of a parameter that are updated one by one, of which this rank holds something: other ranks
+ * Returns the separately updated matrices of a parameter that this rank holds at least in part: other ranks
  * have other experts.
  */
 function matricesHere(
@@ -221,12 +222,12 @@ interface NewtonSchulzOptions {
   readonly shapes: ReadonlyArray<readonly [rows: number, columns: number]>;
 }
 
-/** Frobenius norms below it count as it: a matrix of zeros stays one. */
+/** Smaller Frobenius norms are replaced by this value: a matrix of zeros stays zero. */
 const epsilon = 1e-15;
 
 /**
- * Brings the singular values of matrices near 1 by an odd polynomial that is applied again and again, with
- * matmuls alone (Jordan et al. 2024; Bernstein and Newhouse 2024).
+ * Brings the singular values of matrices near 1 by repeated application of an odd polynomial, with matmuls
+ * alone (Jordan et al. 2024; Bernstein and Newhouse 2024).
  */
 class NewtonSchulz {
   readonly #options: NewtonSchulzOptions;
@@ -251,7 +252,7 @@ class NewtonSchulz {
 
   /**
    * The matrix [R, C] float32 with singular values near `scale`, in the dtype of the matmuls; valid until the
-   * next call, and the caller's to dispose of.
+   * next call; the caller disposes it.
    */
   orthogonalize(matrix: Tensor, { scale }: { readonly scale: number }): Tensor {
     const { coefficients, numSteps } = this.#options;

@@ -16,16 +16,16 @@ interface BatchOptions {
   /** Samples per forward pass on one rank. */
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
-  /**
-   * Samples consumed before the run goes on: a ramp-up that is over by then is not looked at. Default: 0.
-   */
+  /** Samples consumed before the run continues: a ramp-up that is over by then is not checked. Default: 0. */
   readonly consumedSamples?: number | undefined;
 }
 
 export type NumMicroBatchesOptions = BatchOptions &
   (
     | {
-        /** The equal shares of a batch, each of which ranks of their own compute (`ShareOfBatch`). */
+        /**
+         * The number of equal shares of a batch; different ranks compute different shares (`ShareOfBatch`).
+         */
         readonly numShares: number;
         readonly dataParallelSize?: undefined;
       }
@@ -54,8 +54,8 @@ interface StepBatch {
 /**
  * Divides a global batch into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
  * calculator: m = global batch / (micro-batch x shares of a batch), and an optional ramp-up that grows the
- * global batch by `increment` at equal intervals of consumed samples. Every size that is still to come is
- * checked here, before the first step, instead of when it is reached.
+ * global batch by `increment` at equal intervals of consumed samples. The constructor checks every later
+ * size, before the first step.
  */
 export class NumMicroBatches {
   readonly #options: BatchOptions & { readonly numShares: number };
@@ -70,7 +70,7 @@ export class NumMicroBatches {
     checkCount('the data-parallel size', numShares);
     if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
     this.#samplesPerMicroStep = microBatchSize * numShares;
-    // batches never shrink: from one of the full size on, all are of it
+    // batches never shrink: after the first batch of full size, all have this size
     const isOver = sizeAt(consumedSamples, { globalBatchSize, rampup }) === globalBatchSize;
     this.#options = {
       globalBatchSize,
@@ -104,11 +104,11 @@ export class NumMicroBatches {
   }
 
   /**
-   * The last step of a training run over `trainSamples` samples: as many steps as fit into them, so that a
-   * last incomplete batch is dropped (Megatron-LM's rule, whose ramp-up alone may go beyond the samples).
+   * The last step of a training run over `trainSamples` samples: the number of complete steps that fit, so
+   * that a last incomplete batch is dropped (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
-   * @param from where the run goes on; the start unless given. What was consumed before counts, whatever the
-   *   sizes of its batches were.
+   * @param from where the run continues; default: the start. Samples consumed before count, whatever the
+   *   batch sizes were.
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);
@@ -121,14 +121,14 @@ export class NumMicroBatches {
   /**
    * Samples that are consumed after `iterations` steps of the whole training run.
    *
-   * @param from where the run goes on; the start unless given.
+   * @param from where the run continues; default: the start.
    */
   samplesAfter(iterations: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (step) => step <= iterations);
     return consumedSamples + (iterations - iteration) * this.#options.globalBatchSize;
   }
 
-  /** Returns the ends of the steps of the ramp-up, as far as they are to be taken. */
+  /** Returns the ends of the remaining steps of the ramp-up. */
   #rampUp(
     from: BatchPosition,
     isTaken: (iteration: number, consumedSamples: number) => boolean,

@@ -36,7 +36,7 @@ export interface OptimizerRange {
 }
 
 export interface OptimizerStep {
-  /** 1 for the first update. */
+  /** The number of the update, from 1 on. */
   readonly step: number;
   readonly learningRate: number;
   /** Decoupled decay of groups that decay. */
@@ -54,29 +54,30 @@ export interface OptimizerStep {
 /** An optimizer with the ranges that this process updates. */
 export interface BoundOptimizer {
   /**
-   * Computes the gradient norm and what else the updates of a step share; a rule over whole matrices writes
-   * its directions in place of the gradients and calls `WholeMatrices.gather`. Does not wait for the device.
+   * Computes the gradient norm and other values that the updates of a step share; a rule over whole matrices
+   * writes its directions in place of the gradients and calls `WholeMatrices.gather`. Does not wait for the
+   * device.
    */
   beginStep(step: OptimizerStep): void;
   /**
-   * Updates range number `index`, or leaves it as it is where the norm is not finite. `clearGradient`: sets
-   * the gradient to zero, updated or not.
+   * Updates range number `index`, or leaves it unchanged if the norm is not finite. `clearGradient`: sets the
+   * gradient to zero, updated or not.
    */
   update(index: number, options: { readonly clearGradient: boolean }): void;
   dispose(): void;
 }
 
 export interface BindOptions {
-  /** That of the ranges' tensors. */
+  /** The device of the ranges' tensors. */
   readonly device: Device;
   /** The matrices, for rules that need whole matrices of parameters that several ranks hold. */
   readonly matrices: WholeMatrices;
 }
 
 /**
- * An update rule: which states it keeps, and how a step changes values and states. It knows nothing of
- * processes: `ModelOptimizer` reduces gradients, divides elements over the ranks of a distributed optimizer
- * and gathers the results, and checkpoints and memory predictions read `states`.
+ * An update rule: the states that it keeps, and the change of values and states by a step. A rule does not
+ * depend on processes: `ModelOptimizer` reduces gradients, divides elements over the ranks of a distributed
+ * optimizer and gathers the results, and checkpoints and memory predictions read `states`.
  */
 export interface Optimizer {
   readonly states: readonly OptimizerState[];

@@ -13,15 +13,15 @@ import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 import { WholeMatrices } from './whole-matrices.js';
 
-/** Elements of an owned range whose parameters, one after the other, have one update rule. */
+/** Contiguous elements of an owned range whose parameters have one update rule. */
 export interface RunOfParameters extends FlatRange {
   /** The number of the rule. */
   readonly rule: number;
-  /** Among the runs of its rule. */
+  /** The index among the runs of its rule. */
   readonly index: number;
-  /** The parameters of which it has elements. */
+  /** The parameters with elements in the run. */
   readonly ranges: readonly ParameterRange[];
-  /** The place at which it begins in the states of its rule, which hold nothing else. */
+  /** The position of its first element in the states of its rule, which contain only runs of the rule. */
   readonly stateStart: number;
 }
 
@@ -38,13 +38,13 @@ interface RunsOfRule extends ParameterUpdate {
   readonly runs: readonly RunOfParameters[];
   /** Elements of the runs. */
   readonly stateSize: number;
-  /** Tells whether it is the rule of a parameter. */
+  /** Tells whether the rule applies to a parameter. */
   readonly isRuleOf: (parameter: Parameter) => boolean;
 }
 
 /**
- * Divides the owned ranges into runs of parameters with one rule, the padding after a parameter with it.
- * Where all have one rule, the runs are the owned ranges.
+ * Divides the owned ranges into runs of parameters with one rule; padding belongs to the run of the parameter
+ * before it. If all parameters have one rule, the runs are the owned ranges.
  */
 export function runsByRule(
   { owned, ranges }: ParameterStore,
@@ -111,7 +111,7 @@ function groupsIn(
 
 /** Part of a parameter whose state this rank holds. */
 interface StatePart extends FlatRange {
-  /** The place at which it begins in the state's buffer. */
+  /** The position of its first element in the state's buffer. */
   readonly stateStart: number;
 }
 
@@ -120,11 +120,11 @@ export interface OptimizerStateTensor extends OptimizerState {
   /** The store of its parameters. */
   readonly store: ParameterStore;
   readonly buffer: Tensor;
-  /** The parts of a parameter that are here; undefined where its rule does not keep the state. */
+  /** The parts of a parameter on this rank; undefined if its rule does not keep the state. */
   readonly partsOf: (range: ParameterRange) => readonly StatePart[] | undefined;
 }
 
-/** Padding alone has no parameter. */
+/** The group of padding without a parameter. */
 const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
 
 /** An update rule with the parameters of a store that it updates on this rank, and their states. */

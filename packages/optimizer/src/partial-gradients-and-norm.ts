@@ -7,13 +7,13 @@ import { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Sums over a group the gradients of which each member has computed only a part (layer norms, row-parallel
+ * Sums partial gradients over a group, each member having computed only a part (layer norms, row-parallel
  * biases and the position embedding under sequence parallelism, Korthikanti et al. 2022, section 4.2.2; a
  * tied word embedding on both ends of a pipeline), all in one operation.
  *
- * It runs after the store's reduction, so that this can overlap with backward, and only over what a rank
- * updates: sums over tensor-parallel and data-parallel ranks commute, and this order is the same on all of
- * them.
+ * The sum runs after the store's reduction, so that the reduction can overlap with backward, and covers only
+ * the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks
+ * use the same order.
  */
 export class PartialGradients {
   readonly #store: ParameterStore;
@@ -29,8 +29,8 @@ export class PartialGradients {
     this.#group = group;
     this.#parts = ranges.flatMap((range) => ownedPartsOf(store, range));
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout: where there is nothing to sum, there is nothing on any of
-    // them; and one part (a tied embedding, which is large) is summed where it lies
+    // members of the group have the same layout: if this member has nothing to sum, no member has; and a
+    // single part (a tied embedding, which is large) is summed in place
     this.#joined =
       this.#parts.length < 2
         ? undefined
@@ -59,7 +59,7 @@ export class PartialGradients {
     this.dispose();
   }
 
-  /** Calls `body` with each part of the gradients and its place in the joined buffer. */
+  /** Calls `body` with each part of the gradients and its view of the joined buffer. */
   #forParts(joined: Tensor, body: (part: Tensor, place: Tensor) => void): void {
     let offset = 0;
     for (const range of this.#parts) {
@@ -72,9 +72,9 @@ export class PartialGradients {
 }
 
 /**
- * Norm of the gradients of all parameters of the whole model, each value counted once: of every store a rank
- * counts its part (`counted`, the same with and without a distributed optimizer, so that both give the same
- * bits), and of parameters that other ranks hold as well only where it is the first of them. Squares are
+ * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its part
+ * of every store (`counted`, the same with and without a distributed optimizer, so that both give the same
+ * bits), and a parameter that other ranks hold as well only if it is the first of these ranks. Squares are
  * summed in float64, over ranks in their order.
  */
 export class GradientNorm {
@@ -93,7 +93,7 @@ export class GradientNorm {
 
   /**
    * The square of the norm of reduced gradients, [1] float64 and left on the device: the same on all ranks;
-   * infinite or NaN on all when it is on one. Stays this object's; the next call overwrites it.
+   * infinite or NaN on all when it is on one. This object owns the tensor; the next call overwrites it.
    */
   computeSquare(): Tensor {
     this.#squares.zero();
@@ -111,7 +111,9 @@ export class GradientNorm {
   }
 }
 
-/** The longest ranges in which everything counts on this rank; padding is zero and does no harm. */
+/**
+ * Returns the longest ranges in which every element counts on this rank. Padding is zero and may be included.
+ */
 function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups): FlatRange[] {
   return counted.flatMap((part) => {
     const runs: FlatRange[] = [];
@@ -133,6 +135,6 @@ function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups
 }
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
-  // along the axes over which gradients are summed the stores see to it
+  // the stores handle the axes over which gradients are summed
   return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

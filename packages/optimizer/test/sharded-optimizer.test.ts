@@ -110,7 +110,8 @@ describe.each(layouts)('AdamW over %o', (layout) => {
     const [plain, ...others] = ofBfloat16;
     for (const ranks of others)
       expect(ranks.map(({ modelBits }) => modelBits)).toEqual(plain!.map(({ modelBits }) => modelBits));
-    // one unit in the last place of bfloat16 for values below 4, where a master lies between two of them
+    // one unit in the last place of bfloat16 for values below 4, for a master value between two bfloat16
+    // values
     expect(differences(plain!, alone.bfloat16).model).toBeLessThanOrEqual(2 ** -6);
   });
 });
@@ -179,8 +180,8 @@ describe('a distributed optimizer', () => {
       const [plain, distributed] = runs.slice(2 * index);
       const sizes = plain![0]!.stateSizes;
       for (const { stateSizes } of distributed!) expect(stateSizes).toEqual(sizes.map((size) => size / 4));
-      // what the allocator holds for all four ranks: three quarters of the moments (and of 16-bit models'
-      // masters) less
+      // the allocator holds less for all four ranks: three quarters of the moments (and of 16-bit models'
+      // masters)
       const saved = (dtype === 'float32' ? 2 : 3) * 4 * 3 * sizes[0]!;
       const measured = plain![0]!.bytesInUse - distributed![0]!.bytesInUse;
       // segments of four buckets, in blocks of 64 bytes and more, are a few percent of these small tensors

@@ -18,13 +18,13 @@ export function formatScheduleCsv({ actions }: PipelineSchedule): string {
 /**
  * Reads a schedule file. Line r holds the actions of rank r - 1 in order, separated by commas: chunk, kind
  * (F, B, I or W) and micro-batch, all counted from 0, as in `0F0,0F1,0B0,0B1`. Empty cells (idle slots) and
- * blanks around a cell are skipped. Chunks count along the model; a chunk lies on the rank in whose line it
- * stands. PyTorch's schedule files of compute actions have this format.
+ * blanks around a cell are skipped. Chunks count along the model; a chunk is on the rank of its line.
+ * PyTorch's schedule files of compute actions have this format.
  *
- * `name`: what the schedule and errors are called: the file's name
+ * `name`: the name of the schedule and in errors: the file's name
  *
- * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: what is no action, a chunk in two
- *   lines, a chunk left out, or the first thing that `checkSchedule` finds
+ * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: a cell that is no action, a chunk in
+ *   two lines, a missing chunk, or the first problem that `checkSchedule` finds
  */
 export function parseScheduleCsv(text: string, { name }: { readonly name: string }): PipelineSchedule {
   const lines = text.replace(/\r?\n$/, '').split(/\r?\n/);

@@ -6,14 +6,14 @@ import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
  */
 export type LossFactors = Readonly<Record<string, number>>;
 
-/** Brings host values to a device, into a tensor that is the caller's. Default for stages: `Tensor.from`. */
+/** Copies host values to a device, into a tensor that the caller owns. Default for stages: `Tensor.from`. */
 export type Upload = (values: TypedArray, options: Required<TensorOptions>) => Tensor;
 
 /** A micro-batch on the device, as its stage knows it. */
 export interface LoadedBatch {
   /**
-   * The difference of its passes from those of another whose uploads had the same shapes, in words; default:
-   * none.
+   * Text that distinguishes its passes from the passes of other micro-batches whose uploads have the same
+   * shapes; default: none.
    */
   readonly variant?: string | undefined;
   release(): void;
@@ -28,8 +28,8 @@ export interface StageForward<Batch> {
   /** The factors of the losses that this stage makes; it ignores others. */
   readonly lossFactors: LossFactors;
   /**
-   * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller's to
-   * dispose of.
+   * The boundary activations [S, B, H] of the stage before; absent on the first stage. The caller disposes
+   * them.
    */
   readonly input?: Tensor | undefined;
   /**
@@ -45,8 +45,8 @@ export interface StageForward<Batch> {
 }
 
 /**
- * A loss of a micro-batch: its values (one a token, a sample, or already a sum of them) and the factors with
- * which they enter the total, both float32 [n].
+ * A loss of a micro-batch: its values (one per token, one per sample, or one sum) and the factors with which
+ * they enter the total, both float32 [n].
  */
 export interface StageLoss {
   /** Its name in metrics.jsonl, such as `lm_loss`. */
@@ -67,9 +67,9 @@ export interface Stage<Batch> {
   /** Returns the shape of the boundary activations for a micro-batch. */
   boundaryShape(batch: Batch): readonly number[];
   /**
-   * Brings what passes over a micro-batch read of it to the device, through `upload` alone and always in the
-   * same order. Absent where passes differ in more than what is in these tensors: they cannot be recorded and
-   * launched again (`GraphedStage`).
+   * Copies the data of a micro-batch that its passes read to the device, only through `upload` and always in
+   * the same order. Absent if passes differ in more than the values of these tensors: such passes cannot be
+   * recorded and launched again (`GraphedStage`).
    */
   load?(call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>, upload: Upload): LoadedBatch;
   /** Runs forward and keeps what backward needs. Returns boundary activations, except on the last stage. */
@@ -87,12 +87,13 @@ export interface Stage<Batch> {
   /** Runs the weight half of a micro-batch whose input half is done. */
   backwardWeight(call: { readonly microBatch: number }): void;
   /**
-   * Returns, after the input half of backward (or `evaluate`), the losses that this stage has made of a
-   * micro-batch, which any stage may; the caller disposes of them. Several of one name add up.
+   * Returns, after the input half of backward (or `evaluate`), the losses that this stage has computed for a
+   * micro-batch; any stage may have losses. The caller disposes the losses. Losses with the same name are
+   * added.
    */
   takeLosses(microBatch: number): readonly StageLoss[];
   /** Runs forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
-  /** Lets go of micro-batches whose backward will not come (after an error): of one, or of all. */
+  /** Releases micro-batches whose backward will not run (after an error): one micro-batch, or all. */
   abandon(microBatch?: number): void;
 }

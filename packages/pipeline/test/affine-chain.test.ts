@@ -41,7 +41,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
         lastRank: placement.at(-1),
         numLeft: 0,
       });
-      // announced once for each chunk, when all but one of its micro-batches are done
+      // announced once for each chunk, when all its micro-batches except one are done
       const inOrder = announced.toSorted((a, b) => a.chunk - b.chunk);
       expect({ ...context, inOrder }).toEqual({
         ...context,
@@ -51,7 +51,7 @@ function expectExact(cases: readonly ChainCase[], ranks: readonly (readonly Rank
   });
 }
 
-/** Returns all schedules with so many stages: a few sizes of each. */
+/** Returns all schedules with `numStages` stages, a few sizes of each schedule. */
 function casesOf(numStages: number, numReplicas: number): ChainCase[] {
   const p = numStages;
   const base = { numStages, numReplicas, size: 6 };
@@ -67,7 +67,7 @@ function casesOf(numStages: number, numReplicas: number): ChainCase[] {
   return [...one, ...chunked];
 }
 
-/** Returns schedules of no name, which the seed of the run makes. */
+/** Returns random schedules, generated from the seed of the run. */
 function casesByChance(numStages: number, numReplicas: number): ChainCase[] {
   if (numStages === 1) return [];
   const schedules = fc.sample(randomSchedule(numStages), 25);
@@ -91,7 +91,7 @@ describe('a chain of known gradients', () => {
   ];
   const cases = layouts.flatMap((layout) => [...casesOf(...layout), ...casesByChance(...layout)]);
   let ranks: (RankResult | undefined)[][];
-  // one start of the ranks for all layouts and schedules: it takes longer than they do
+  // one start of the ranks for all layouts and schedules: the start takes longer than the cases
   beforeAll(async () => {
     ranks = await runInMemoryRanks<(RankResult | undefined)[]>(ranksOf(cases));
   });
@@ -114,7 +114,7 @@ describe('a chain of known gradients', () => {
     'is exact over processes: %d stages times %d replicas',
     { tags: ['whole'] },
     async (numStages, numReplicas) => {
-      // more than the slots of a pair of ranks in shared memory hold: sends are still on their way when their
+      // larger than the slots of a pair of ranks in shared memory: sends are still in progress when their
       // pass is over
       const large = { numStages, numReplicas, numMicroBatches: 4, size: 140_000 };
       const schedules = ['1f1b', 'zb-v'];

@@ -56,8 +56,8 @@ describe('memory of boundary tensors', () => {
       { ...base, numMicroBatches: 6 },
       { ...base, numMicroBatches: 24 },
     ]);
-    // The one that a pass uses and the one it makes; two that are on their way here; and results that others
-    // have not taken, which a rank runs ahead of them by at most the number of stages.
+    // The tensor that a pass uses and the tensor it makes; two tensors in transfer to this rank; and results
+    // that the next rank has not taken yet: a rank is ahead by at most the number of stages.
     const most = 2 + 2 + numStages;
     for (const results of ranks) {
       for (const { peakBytes } of results) {

@@ -27,7 +27,7 @@ function start(
   return ranks;
 }
 
-/** Returns the failure of each of the ranks, when all of them have ended. */
+/** Returns the failure of each rank, when all ranks have ended. */
 async function failuresOf(failing: readonly RankProcess[]) {
   await Promise.all(failing.map((rank) => rank.ended));
   return failing.map(({ lines, stderr }) => {

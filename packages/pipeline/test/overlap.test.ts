@@ -10,13 +10,13 @@ import type { TracedStep } from './ranks/trace-step.js';
 
 const nanoseconds = 1e6;
 
-/** Messages of 640 KB: more than the slots of a pair of ranks in shared memory hold. */
+/** Messages of 640 KB: larger than the slots of a pair of ranks in shared memory. */
 const base = { numStages: 4, numReplicas: 1, numMicroBatches: 8, size: 80_000 };
 
 const isPass = ({ kind }: RecordedSpan): boolean => ['F', 'B', 'I', 'W'].includes(kind);
 
 /**
- * Runs a step; how long each message took from when both ends had posted it, in ms.
+ * Runs a step. Returns the duration of each message, in ms, from the time when both ends had posted it.
  * @throws where order is not kept
  */
 async function transfersOf(timedCase: TimedCase): Promise<number[]> {
@@ -45,14 +45,14 @@ async function transfersOf(timedCase: TimedCase): Promise<number[]> {
           ({ input }) => input?.what === what && input.chunk === chunk && input.microBatch === microBatch,
         );
         if (user === 0) return;
-        // posted before the pass before its user began, asked for when that was over
+        // posted before the start of the pass before its user, waited for when that pass was over
         expect(receive.postedNs).toBeLessThan(passes[user - 1]!.startNs);
         expect(receive.waitedFromNs).toBeGreaterThan(passes[user - 1]!.endNs);
       });
       const sends = operationsOf('send', peer);
       expect(sends.length).toBe(plan.actions.filter(({ output }) => output?.peer === peer).length);
       for (const send of sends) {
-        // asked for when it was done, or when nothing was left to run
+        // waited for when it was done, or when nothing was left to run
         const isWaitedFor = send.waitedFromNs < send.doneNs;
         if (isWaitedFor) expect(send.waitedFromNs).toBeGreaterThan(passes.at(-1)!.endNs);
       }
@@ -72,9 +72,9 @@ const medianOf = (values: readonly number[]): number =>
 
 describe.each(['interleaved', ...inWholeRuns('1f1b', 'zb-v')])('%s over processes', (schedule) => {
   it('communicates while passes run', async () => {
-    // A message takes its own time and not that of the passes under way. A busy machine lets the threads that
-    // move bytes wait: then passes take longer, which makes that wait a smaller part of them, and would make
-    // one for a pass no smaller.
+    // A message takes its own time and not the time of the passes that run meanwhile. On a busy machine the
+    // threads that move bytes wait, but passes take longer too, so the share of this wait gets smaller. A
+    // wait for a whole pass would keep its share.
     const shares: number[] = [];
     for (let passMs = 20; passMs <= 160 && (shares.at(-1) ?? 1) >= 1 / 2; passMs *= 2)
       shares.push(medianOf(await transfersOf({ ...base, schedule, passMs })) / passMs);

@@ -7,8 +7,8 @@ import { type ChainCase, type RankResult, scheduleOf } from './ranks/run-affine-
 /** Bytes: large compared with the boundary tensors of a step (48 bytes each), so that they do not count. */
 const unit = 1 << 20;
 /**
- * A micro-batch keeps three units on a chunk until its input half is done, one of them until its weight half
- * is.
+ * A micro-batch keeps three units on a chunk until its input half is done, and one unit until its weight half
+ * is done.
  */
 const sizes = { untilInput: 3, untilWeight: 1 };
 const elements = (units: number): number => (units * unit) / Float64Array.BYTES_PER_ELEMENT;

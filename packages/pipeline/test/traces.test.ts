@@ -44,8 +44,8 @@ describe('a trace of two pipelines', () => {
     for (const step of pipelines.flatMap(({ steps }) => steps)) {
       expect(step.schedule).toEqual({ ...schedule, name });
       expect(step.ranks.map(({ peak }) => peak)).toEqual(units.ranks.map(({ peak }) => peak));
-      // each is free of what makes the next one longer: unequal passes; communication and the time between
-      // passes
+      // each step lacks a cost that the next one has: first unequal passes, then communication and the time
+      // between passes
       const [predicted, replayed] = [predictStep(step), replayStep(step)];
       expect(predicted.makespan).toBeGreaterThanOrEqual(units.makespan - 0.1);
       expect(step.makespan).toBeGreaterThanOrEqual(replayed.makespan);
@@ -151,7 +151,7 @@ describe('clocks that are not shared', () => {
     });
     results.forEach(({ estimated, shared, tookNs }, rank) => {
       expect(shared).toBe(0);
-      // sixteen round trips took `tookNs` in all, and the fastest of them no more than a sixteenth
+      // sixteen round trips took `tookNs` in all, so the fastest took at most a sixteenth
       expect(Math.abs(estimated + fastByNs[rank]!)).toBeLessThanOrEqual(tookNs / 16 / 2 + 1);
     });
   });

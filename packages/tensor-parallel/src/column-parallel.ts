@@ -48,7 +48,7 @@ export interface ColumnParallelLinearGeluOptions
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** Computes GELU of `columnParallelLinear`, in the same pass where the device can. */
+/** Computes GELU of `columnParallelLinear`, in the same pass if the device supports it. */
 export const columnParallelLinearGelu = checkedOperation(
   'columnParallelLinearGelu',
   (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
@@ -66,14 +66,14 @@ export interface ColumnParallelParametersOptions {
   /** Sizes whose product is O; the first one is sharded. */
   readonly outputs: readonly number[];
   /**
-   * The number of matrices of `outputs`, one after the other, each of them sharded: 2 for the gates and the
-   * values of a gated layer. They are the first dimension of the parameters. Default: one matrix, without
-   * that dimension.
+   * The number of matrices of `outputs`, one after the other, each sharded: 2 for the gates and the values of
+   * a gated layer. The matrices are the first dimension of the parameters. Default: one matrix, without that
+   * dimension.
    */
   readonly numParts?: number | undefined;
   /**
-   * The matrices inside the weight (see `ParameterOptions.matrices`), such as those of queries, keys and
-   * values. Default: one, the whole weight.
+   * The matrices inside the weight (see `ParameterOptions.matrices`), such as the matrices of queries, keys
+   * and values. Default: one, the whole weight.
    */
   readonly matrices?: readonly (readonly Slice[])[] | undefined;
   /** The name of the first size's items in errors, in the plural: `attention heads`. */
@@ -86,10 +86,10 @@ export interface ColumnParallelParametersOptions {
 }
 
 /**
- * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I], of which this rank holds a slice
- * of the first dimension, and a bias [...outputs] with the same slice, initially zero. With `numParts` P they
- * are [P, ...outputs, I] and [P, ...outputs], of which this rank holds the same slice of every part: a slice
- * of the first dimension of [P * O, I] would be parts of other ranks.
+ * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I] and a bias [...outputs], initially
+ * zero. This rank holds the same slice of the first dimension of both. With `numParts` P the shapes are [P,
+ * ...outputs, I] and [P, ...outputs], and this rank holds the same slice of every part: a slice of the first
+ * dimension of [P * O, I] would mix the parts of other ranks.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the first dimension cannot be sharded evenly
  */
@@ -103,7 +103,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the outputs are sharded, behind the dimension of the parts
+  // the outputs are sharded, after the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
@@ -131,11 +131,11 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
 export interface ColumnParallelAdapterOptions {
   /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
-  /** That of `columnParallelParameters`. */
+  /** The weight made by `columnParallelParameters`. */
   readonly weight: Parameter;
   /**
-   * A box of its outputs, in global coordinates: a slice of every dimension but the last, and of the one that
-   * is sharded all. Default: all outputs.
+   * A box of its outputs, in global coordinates: a slice of every dimension except the last; the slice of the
+   * sharded dimension must be complete. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
   /** r */
@@ -144,17 +144,17 @@ export interface ColumnParallelAdapterOptions {
 }
 
 /**
- * Makes an adapter of a `columnParallelLinear`: A [r, I], which all ranks have, and B [...outputs, r], of
- * which each has the rows that it has of the weight. Each rank computes the gradient of A from its outputs, a
- * partial sum. Initially A is uniform within 1 / sqrt(I), as in PEFT (Kaiming's with a = sqrt(5)), and B
- * zero, so that the adapter adds nothing.
+ * Makes an adapter of a `columnParallelLinear`: A [r, I] is replicated on all ranks; B [...outputs, r] is
+ * sharded as the weight. Each rank computes the gradient of A from its outputs, a partial sum. Initially A is
+ * uniform within 1 / sqrt(I), as in PEFT (Kaiming's with a = sqrt(5)), and B zero, so that the adapter adds
+ * nothing.
  */
 export function columnParallelAdapter(options: ColumnParallelAdapterOptions): LinearAdapter {
   const { name, weight, rank, tensorParallel } = options;
   const dims = weight.globalShape.slice(0, -1);
   const inputs = weight.globalShape.at(-1)!;
   const box = options.outputs ?? dims.map((size) => ({ start: 0, end: size }));
-  // of the box, what this rank holds of the weight
+  // the part of the box that this rank holds of the weight
   const own = box.map(({ start, end }, dim) => {
     const held = weight.slices[dim]!;
     return { start: Math.max(start, held.start), end: Math.min(end, held.end) };

@@ -8,7 +8,7 @@ interface CommunicateOptions {
   readonly name: string;
   readonly input: Variable;
   readonly forward: Collective;
-  /** Starts the collective from the gradient of the output to that of the input. */
+  /** Starts the collective that turns the gradient of the output into the gradient of the input. */
   readonly backward: Collective;
 }
 
@@ -19,9 +19,9 @@ export interface PendingVariable {
 }
 
 /**
- * Starts a collective as a differentiable operation: another one carries gradients back. What is computed
- * before `finish` runs at the same time, and its backward during the other one, which starts where backward
- * reaches `finish` and is waited for where it reaches the start.
+ * Starts a collective as a differentiable operation; a second collective carries gradients back. Computations
+ * before `finish` overlap with the first collective. Their backward overlaps with the second collective,
+ * which starts when backward reaches `finish` and is finished when backward reaches the start.
  */
 function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;
@@ -29,7 +29,7 @@ function startCommunication(tape: Tape, options: CommunicateOptions): PendingVar
   const { shape } = input.tensor;
   const pending = forward(input.tensor);
   let pendingGradient: PendingTensor | undefined;
-  // stands for what is under way: it only joins both ends on the tape
+  // represents the collective in progress: it only connects both ends on the tape
   const link = tape.result(input.tensor.view({ shape }), { requiresGradient });
   tape.record(link, () => ({
     name: `start of ${name}`,
@@ -70,13 +70,13 @@ export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
-/** Returns this process's rows of the sum over processes; its gradient is that of all of its parts. */
+/** Returns this process's rows of the sum over processes; backward gathers the gradients of all rows. */
 export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
 }
 
-/** The numbers of rows that go to each process of a group and come from each. */
+/** The numbers of rows sent to each process of a group and received from each. */
 export interface RowExchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
@@ -126,10 +126,7 @@ export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): V
   });
 }
 
-/**
- * Joins the rows of all processes where each has its share, [N / t, ...] to [N, ...], the same on all of
- * them.
- */
+/** Joins the shares of all processes, [N / t, ...] to [N, ...], with the same result on all processes. */
 export function joinShares(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });
   return communicate(tape, {

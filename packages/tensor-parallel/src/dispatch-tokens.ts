@@ -35,38 +35,38 @@ export interface DispatchTokensOptions {
 }
 
 /**
- * Rows on their way to their experts. What is computed before `arrive` runs during their exchange, and the
- * backward of it during that of their gradients.
+ * Rows in transfer to their experts. Computations before `arrive` overlap with the exchange of rows, and the
+ * backward of these computations overlaps with the exchange of gradients.
  */
 export interface SentTokens {
   /** int32 [E + 1]: the rows of this process for each expert, as differences. */
   readonly load: Variable;
   /** True where rows go to other processes. */
   readonly isExchange: boolean;
-  /** Waits for them; called once. */
+  /** Waits for the rows; called once. */
   arrive(tape: Tape): DispatchedTokens;
 }
 
 /** Rows where their experts are. */
 export interface DispatchedTokens {
-  /** [R, 1, H], by expert; under `sharing` those of all processes that share it. */
+  /** [R, 1, H], by expert; under `sharing` the rows of all processes that share the expert. */
   readonly rows: Variable;
   /** float32 [R] */
   readonly probabilities: Variable;
-  /** int32 [experts of this process + 1]: where the rows of each begin. */
+  /** int32 [experts of this process + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to take outputs of the experts [R, 1, H], parts of a sum under `sharing`, to their tokens: the sum
-   * of each is [T, 1, H].
+   * Starts to send outputs of the experts [R, 1, H] (partial sums under `sharing`) to their tokens. The sums
+   * per token are [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
- * Takes each row to the processes of its experts, and their outputs back, where the k outputs of a row are
- * summed in the order of its choice, in float32: results depend on where experts are by rounding only. Rows
- * of an expert are in the order of processes, then of tokens. With `alltoall` processes exchange what is for
- * their experts, after they have told each other how many rows these are; with `allgather` all get all rows.
+ * Sends each row to the processes of its experts and the outputs back. The k outputs of a row are summed in
+ * float32, in the order of its choice, so that the placement of experts changes results only by rounding.
+ * Rows of an expert are in the order of processes, then of tokens. With `alltoall` processes exchange the
+ * number of rows and then the rows of their experts; with `allgather` all processes get all rows.
  */
 export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
@@ -133,7 +133,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
     numExperts: numExperts / placeAmongExperts(expertParallel).size,
   });
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, numOf(arrivals)) };
-  /** Starts the last collective on the way back, behind those before it. */
+  /** Starts the last collective on the way back, after the earlier collectives. */
   const back = (inner: Tape, unsorted: Variable): PendingVariable => {
     const summed =
       numSharing === 1
@@ -181,9 +181,7 @@ function handOver<Result>(variable: Variable, read: (variable: Variable) => Resu
   return result;
 }
 
-/**
- * Dispatches by gathering: all rows of all processes are everywhere; each process takes those of its experts.
- */
+/** Dispatches by gathering: every process gets all rows and selects the rows of its experts. */
 function dispatchByGathering(tape: Tape, options: SpreadOptions): SentTokens {
   const { input, experts, probabilities, numExperts, expertParallel, all } = options;
   const { device } = input.tensor;
@@ -234,8 +232,8 @@ interface ExpertsHere {
 }
 
 /**
- * Returns the experts of all rows as numbers of those that are here, -1: others; and the rows of this process
- * for each.
+ * Returns the experts of all rows as indices into the local experts (-1: experts of other processes), and the
+ * rows of this process for each expert.
  */
 function idsHere(
   experts: Tensor,
@@ -259,7 +257,7 @@ function idsHere(
   return { load, ids, numArrived: ids.filter((expert) => expert >= 0).length };
 }
 
-/** Consecutive rows that arrive for one expert of this process; -1: rows that fill up a part. */
+/** Consecutive rows that arrive for one expert of this process; -1: padding rows of a part. */
 interface Arrival {
   readonly expert: number;
   readonly count: number;
@@ -295,8 +293,8 @@ function countsOfAll(offsets: Tensor, { all, numExperts, experts, expertParallel
 }
 
 /**
- * Returns the first row of each expert in a dry run: evenly, with as many for each as whole numbers allow and
- * the most for the first, or all at the first k.
+ * Returns the first row of each expert in a dry run. Rows are distributed as evenly as whole numbers allow,
+ * with the most for the first expert, or all go to the first k experts.
  */
 function assumedBounds(
   { size: numSlots, shape }: Tensor,
@@ -308,7 +306,9 @@ function assumedBounds(
   );
 }
 
-/** The rows of one process on their way, and the size of the parts that those who share experts gather. */
+/**
+ * The rows of one process in transfer, and the size of the parts that processes that share experts gather.
+ */
 interface RowsHere {
   readonly numRows: number;
   readonly partSize: number;
@@ -368,7 +368,7 @@ function firstRows(tape: Tape, { tensor }: Variable, length: number): Variable {
   return tape.input(tensor.view({ shape: [length] }));
 }
 
-/** Pads rows with others behind them that have no reader, as many as the longest part has. */
+/** Pads rows to the size of the longest part; the padding is never read. */
 const padded = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
   resized(tape, input, { from: numRows, to: partSize });
 
@@ -389,7 +389,7 @@ function resized(
   });
 }
 
-/** Returns the first rows of a tensor, or all of them with rows of any values behind them. */
+/** Returns the first `numRows` rows of a tensor, or all rows followed by rows of any values. */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;
   const [before, ...row] = shape as [number, ...number[]];

@@ -7,8 +7,8 @@ import type { Slice } from '@mtl/layout';
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
- * The experts that rows without values are taken to choose in a dry run: each as often, or all of them the
- * first k, which is the most that a process can get.
+ * The assumed choice of experts by rows without values in a dry run: all experts equally often, or all rows
+ * the first k experts, which gives a process the most rows.
  */
 export type AssumedRouting = 'even' | 'first';
 
@@ -17,13 +17,15 @@ export type AssumedRouting = 'even' | 'first';
  * are here and nothing is communicated. The processes hold different rows.
  */
 export interface ExpertParallel {
-  /** The processes with different experts (ep), each with as many; undefined: all experts are here. */
+  /**
+   * The processes with different experts (ep), each with the same number; undefined: all experts are here.
+   */
   readonly spread?: ProcessGroup | undefined;
   /** The processes that share each expert (etp): its features are sharded; undefined: experts are whole. */
   readonly sharing?: ProcessGroup | undefined;
   /**
-   * The processes of both, neighbours sharing an expert (etp fastest). Needed where both have several
-   * processes.
+   * The processes of `spread` and `sharing` together; neighbours share an expert (etp fastest). Needed if
+   * both groups have several processes.
    */
   readonly all?: ProcessGroup | undefined;
   /** Default alltoall. */
@@ -32,14 +34,14 @@ export interface ExpertParallel {
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
-/** The number of processes with different experts, and that of this one. */
+/** Returns the number of processes with different experts, and the position of this process. */
 export const placeAmongExperts = (
   expertParallel: ExpertParallel | undefined,
 ): { readonly rank: number; readonly size: number } => expertParallel?.spread ?? { rank: 0, size: 1 };
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
-/** Returns the part of `size` things of one of several processes, which must get as many each. */
+/** Returns one process's part of `size` items; `size` must divide evenly over the processes. */
 function partOf(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
@@ -125,10 +127,10 @@ export interface ExpertAdapterOptions {
 }
 
 /**
- * Makes the adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], of which each
- * process has what it has of the weight. Where the features of experts are sharded over etp, so is the factor
- * that they are a dimension of; each process computes a partial sum of the gradient of the other one. Initial
- * values: as `columnParallelAdapter`.
+ * Makes the adapters of a layer of experts, one for each expert: A [E, r, I] and B [E, ..., r], sharded by
+ * experts as the weight. If the features of experts are sharded over etp, the factor with the feature
+ * dimension is sharded as well; each process computes a partial sum of the gradient of the other factor.
+ * Initial values: as `columnParallelAdapter`.
  */
 export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {
   const { globalShape, slices, placement } = weight;

@@ -14,8 +14,8 @@ export interface ReplicatedParameterOptions
 /**
  * Makes a parameter that is replicated over the tensor-parallel ranks and used between the tensor-parallel
  * regions (norms, biases of row-parallel layers, tables of positions), or inside them (norms of heads). It is
- * counted once in norms. Its gradient is a partial sum where each rank sees only its shard: between the
- * regions that of the sequence under sequence parallelism, and inside them always that of the heads.
+ * counted once in norms. Its gradient is a partial sum if each rank sees only a shard: between the regions a
+ * shard of the sequence (under sequence parallelism), inside the regions always a shard of the heads.
  */
 export function replicatedParameter(options: ReplicatedParameterOptions): Parameter {
   const { tensorParallel, insideRegions = false, ...own } = options;

@@ -42,7 +42,7 @@ export const rowParallelLinear = checkedOperation(
     const { tensorParallel, bias, dropout, residual, adapters, ...operands } = options;
     const { enter, leave } = regionCollectives(tensorParallel);
     const isWhole = leave === undefined && adapters === undefined;
-    // where nothing comes between the matmul and the residual, the matmul adds it
+    // without an operation between the matmul and the residual, the matmul adds the residual
     if (isWhole && dropout === undefined && residual !== undefined)
       return linearResidual(tape, { ...operands, bias, residual });
     const collectives = { reduceOutput: leave, gatherOutputGradient: enter };
@@ -72,8 +72,8 @@ export interface RowParallelParametersOptions {
 }
 
 /**
- * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], of which this rank holds
- * the columns of some groups, and a replicated bias [O], initially zero.
+ * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], sharded by the columns of
+ * groups, and a replicated bias [O], initially zero.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE when the groups cannot be sharded evenly
  */
@@ -110,7 +110,7 @@ export function rowParallelParameters(options: RowParallelParametersOptions): {
 export interface RowParallelAdapterOptions {
   /** The parameters are called `name.lora_a.weight` and `name.lora_b.weight`. */
   readonly name: string;
-  /** That of `rowParallelParameters`. */
+  /** The weight made by `rowParallelParameters`. */
   readonly weight: Parameter;
   /** r */
   readonly rank: number;
@@ -118,10 +118,9 @@ export interface RowParallelAdapterOptions {
 }
 
 /**
- * Makes an adapter of a `rowParallelLinear`: A [r, I], of which each rank has the columns that it has of the
- * weight, and B [O, r], which all have. The sum over ranks that leaves the region contains the term of the
- * adapter; each rank computes the gradient of B from its inputs, a partial sum. Initial values: as
- * `columnParallelAdapter`.
+ * Makes an adapter of a `rowParallelLinear`: A [r, I] is sharded by columns as the weight; B [O, r] is
+ * replicated. The sum over ranks that leaves the region contains the term of the adapter; each rank computes
+ * the gradient of B from its inputs, a partial sum. Initial values: as `columnParallelAdapter`.
  */
 export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAdapter {
   const { name, weight, rank, tensorParallel } = options;

@@ -15,8 +15,8 @@ export interface VocabularyParallelEmbeddingOptions {
   /** All token ids [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Tables that every process holds whole (positions, token types), with the ids [S, B] or, under sequence
-   * parallelism, [S / t, B] of this process's positions.
+   * Replicated tables (positions, token types), with the ids [S, B] or, under sequence parallelism, [S / t,
+   * B] of this process's positions.
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;
@@ -46,7 +46,7 @@ export interface VocabularyParallelCrossEntropyOptions
  * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]: the
  * losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for this
  * process's columns; three numbers per token are communicated. The input is replicated, or this process's [S
- * / t, B, H] with sequence parallelism; labels and weights are those of all tokens.
+ * / t, B, H] with sequence parallelism; labels and weights are for all tokens.
  *
  * @throws as `linearCrossEntropy`: on all processes, as all have the labels
  */
@@ -68,8 +68,8 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * Reduces the maximum first, then in one go the sums measured from it and the label's logit, which only one
- * process has.
+ * Reduces the maximum first, then in one collective the sums relative to it and the label's logit, which only
+ * one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;

@@ -134,7 +134,7 @@ function parametersOf(tensorParallel: TensorParallel | undefined) {
   };
 }
 
-/** Puts the batch on a tape, of which `positions` are this process's in its learned positions. */
+/** Puts the batch on a tape; `positions` are this process's part of the learned positions. */
 function inputsOf(
   tape: Tape,
   { token, label, positions }: { readonly token: number; readonly label: number; readonly positions: Slice },

@@ -1,4 +1,7 @@
-/** Layers with scalars of their own: a model with more has those of as many, evenly spread. */
+/**
+ * The maximum number of layers with their own scalars; a larger model has scalars of this number of evenly
+ * spread layers.
+ */
 const mostLayers = 16;
 
 /** The loads in a record of type `experts`, as a few numbers for curves. */
@@ -10,9 +13,8 @@ export interface ExpertScalar {
 /**
  * Returns the numbers of an `experts` record by name: `experts/max_load` (the load of the busiest expert,
  * relative to an even one), `experts/dropped` (the share of choices that were dropped) and `experts/entropy`
- * (of the router's scores, in nats) over all layers: the largest, and two means; and the same of layer N
- * under `experts/layer_N/`, of at most 16 layers, so that there are at most 51. Empty for a record of another
- * form.
+ * (of the router's scores, in nats) over all layers: the largest, and two means; and the same for layer N
+ * under `experts/layer_N/`, for at most 16 layers, so at most 51 numbers. Empty for a record of another form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;

@@ -23,7 +23,7 @@ import {
   multiplyByWeight,
 } from './linear.js';
 
-/** A low-rank adapter of a linear layer (LoRA, Hu et al. 2021), of all its outputs or of a box of them. */
+/** A low-rank adapter of a linear layer (LoRA, Hu et al. 2021), of all its outputs or of a box of outputs. */
 export interface LinearAdapter {
   /** A, [r, I] */
   readonly down: Parameter;
@@ -37,9 +37,9 @@ export interface LinearAdapter {
 export interface LinearAdapters {
   /** The adapters, at least one. */
   readonly adapters: readonly LinearAdapter[];
-  /** The factor of what they add: alpha / r. */
+  /** The factor of the adapters' outputs: alpha / r. */
   readonly scale: number;
-  /** Dropout of their input; one mask for all of them. Default: none. */
+  /** Dropout of the adapters' input; all adapters share one mask. Default: none. */
   readonly dropout?: Dropout | undefined;
 }
 
@@ -49,14 +49,15 @@ export interface AdaptedLinearOptions extends LinearOptions {
 
 /**
  * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, each
- * adapter in its box of the outputs. The adapters of a layer share their matmuls: their A are one matrix [R,
- * I], R being the sum of their ranks, and their B blocks of a matrix [O, R]. The collectives are those of the
- * layer; where its weight is sharded, each process adds the terms of its slices of the adapters, so that no
- * further communication is needed, and the gradient of the factor that is replicated is a partial sum.
+ * adapter in its box of the outputs. The adapters of a layer share their matmuls: all A are joined to one
+ * matrix [R, I], where R is the sum of the ranks, and all B are blocks of one matrix [O, R]. The collectives
+ * are the layer's own; if its weight is sharded, each process adds the terms of its slices of the adapters,
+ * so that no further communication is needed, and the gradient of the factor that is replicated is a partial
+ * sum.
  *
  * Only the adapters are trained: weight and bias are frozen.
  *
- * @throws UsageError MTL_FROZEN where one of them is not
+ * @throws UsageError MTL_FROZEN if weight or bias is not frozen
  */
 export const adaptedLinear = checkedOperation(
   'adaptedLinear',
@@ -231,7 +232,7 @@ class AdapterLayout {
     }
   }
 
-  /** Returns a view of the part of a matrix [O, R] that an adapter has, in the shape of its B. */
+  /** Returns a view of an adapter's part of a matrix [O, R], in the shape of its B. */
   #boxOf(joined: Tensor, { up, outputs }: LinearAdapter, start: number): Tensor {
     const sizes = this.#weight.shape.slice(0, -1);
     const strides = sizes.map((_, dim) =>
@@ -242,7 +243,7 @@ class AdapterLayout {
   }
 }
 
-/** Backward of the input's side of adapters: their dropout and their A. */
+/** Backward of the adapters' input side: dropout and A. */
 class AdapterBackward {
   readonly #layout: AdapterLayout;
   readonly #options: LinearAdapters;
@@ -258,7 +259,7 @@ class AdapterBackward {
     this.#coordinates = options.coordinates;
   }
 
-  /** Adds to the gradient of the layer's input, [..., I], that of the adapters' input. */
+  /** Adds the gradient of the adapters' input to the gradient of the layer's input, [..., I]. */
   addInputGradient(inputGradient: Tensor, lowGradient: Tensor): void {
     const { dropout } = this.#options;
     this.#layout.withDown((right) => {

@@ -17,17 +17,17 @@ export type PackedRows = Omit<PackedSamples, 'starts'> & { readonly starts: Vari
 
 export interface AttentionOptions {
   /**
-   * `[S, B, (A + 2 G) * D]`: for each group its A / G queries, then its key and its value; where every head
-   * is a group, for each head its query, key and value. With `packed` [T, ..., (A + 2 G) * D].
+   * `[S, B, (A + 2 G) * D]`: for each group its A / G queries, then its key and its value; if every head is a
+   * group, the query, key and value of each head. With `packed` [T, ..., (A + 2 G) * D].
    */
   readonly qkv: Variable;
   /** A: query heads of this process. */
   readonly numHeads: number;
-  /** G: groups of heads that share a key and a value. Default: as many as heads. */
+  /** G: groups of heads that share a key and a value. Default: `numHeads`. */
   readonly numGroups?: number | undefined;
   /** A query sees keys up to its own position only. Default: false. */
   readonly causal?: boolean | undefined;
-  /** A query sees its own position and so many before it; causal only. Default: all. */
+  /** The number of positions before its own that a query also sees; causal only. Default: all. */
   readonly windowSize?: number | undefined;
   /** int32 [B, S]: the first key that a query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
@@ -41,7 +41,7 @@ export interface AttentionOptions {
   readonly headOffset?: number;
 }
 
-/** The tensors that a call reads in addition to qkv, some of them absent. */
+/** The tensors that a call reads in addition to qkv; some may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
 const masksOf = ({ keyStart, keyMask, packed, dropout }: AttentionOptions): Masks<Variable> => ({
@@ -71,7 +71,7 @@ function callOf(options: AttentionOptions, masks: Masks<Variable | SavedTensor>)
   };
 }
 
-/** Returns the shapes of a call, from that of its projection. */
+/** Returns the shapes of a call, derived from the shape of its projection. */
 function shapesOf({ qkv, numHeads, numGroups = numHeads, packed }: AttentionOptions) {
   const { shape, size } = qkv.tensor;
   const width = shape.at(-1)!;
@@ -127,7 +127,7 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
       saved: [...Object.values(saved), ...Object.values(masks).filter((one) => one !== undefined)],
       backward: ({ outputGradient }) => {
         const qkvGradient = Tensor.empty({ shape, dtype, device });
-        // outside of tidy: what is recomputed here belongs to its variable
+        // outside of tidy: recomputed tensors belong to their variables
         const [result, lse, projection] = [saved.output.tensor, saved.logSumExp.tensor, saved.qkv.tensor];
         const call = callOf(options, masks);
         tidy(() => {

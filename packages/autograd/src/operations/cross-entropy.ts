@@ -3,24 +3,24 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 export interface CrossEntropyOptions {
-  /** [N, V], or of other dimensions whose elements fold to it: the choice among V classes, for each of N. */
+  /** [N, V], or other dimensions that fold to it: the logits of V classes for each of N rows. */
   readonly logits: Variable;
   /** int32 [N] */
   readonly labels: Variable;
   /** float32 [N]: the factor of each loss in the total. */
   readonly weights: Variable;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight. As in PyTorch the mean is that
-   * of the others: weigh each with 1 / their number.
+   * Rows with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, give each
+   * of the other rows the weight 1 / (number of other rows).
    */
   readonly ignoreIndex?: number | undefined;
 }
 
 /**
- * Computes the losses [N], float32, of logits that exist already: few classes, such as those of a fine-tuning
- * task. For a vocabulary take `linearCrossEntropy`, which never has all logits in memory.
+ * Computes the losses [N], float32, of existing logits of few classes, as in a fine-tuning task. For a
+ * vocabulary use `linearCrossEntropy`, which never has all logits in memory.
  *
- * @throws KernelError `MTL_INDEX` for a label that is no class, unless its weight is 0 or it is ignored
+ * @throws KernelError `MTL_INDEX` for a label outside the classes, unless its weight is 0 or it is ignored
  */
 export const crossEntropy = checkedOperation(
   'crossEntropy',

@@ -8,10 +8,10 @@ import type { Variable } from '../variable.js';
 export interface EmbeddingLookup {
   /** int32 [S, B]: numbers of rows of the whole table */
   readonly ids: Variable;
-  /** [V, H], or the rows of it that this process holds: other rows count as zeros. */
+  /** [V, H], or the rows that this process holds: other rows count as zeros. */
   readonly table: Parameter;
   /**
-   * The number of rows that ids may choose: less than the table's where the last ones are padding. Default:
+   * The number of rows that ids may choose: fewer than the table has if its last rows are padding. Default:
    * all rows.
    */
   readonly vocabularySize?: number | undefined;
@@ -21,8 +21,8 @@ export interface EmbeddingLookup {
  * Sums the chosen rows of every table (tokens, positions, token types): `[S, B, H]`.
  *
  * `collectives` is given where the rows of the first table are sharded over ranks: the chosen rows are
- * reduced before those of the other tables are added, and the ids of those tables are of the reduced output's
- * positions.
+ * reduced before the rows of the other tables are added, and the ids of the other tables refer to the
+ * positions of the reduced output.
  *
  * @throws KernelError `MTL_INDEX` for an id that is no row of the whole table
  */
@@ -91,7 +91,7 @@ function lookUp(
   embeddingForward({ ...to, ids: lookup.ids.tensor, table: lookup.table.data, ...rowsToChoose(lookup) });
 }
 
-/** Returns the rows that this process holds, and how many there are. */
+/** Returns the rows that this process holds, and their number. */
 function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<EmbeddingLookup, 'ids'>) {
   return { firstRow: table.slices[0]!.start, numRows: vocabularySize };
 }

@@ -32,8 +32,8 @@ export interface ExpertGroups extends RowGrouping {
  * Sorts all slots by expert and returns the positions of each expert's rows; rows of an expert keep their
  * order. None of it has a gradient.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
- *   is none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
+ *   expert
  */
 export const groupByExpert = checkedOperation(
   'groupByExpert',
@@ -54,7 +54,7 @@ export interface PermuteRowsOptions {
 }
 
 /**
- * Copies the rows of each expert together, [R, 1, H]: a row is there once for each of its slots; rows behind
+ * Copies the rows of each expert together, [R, 1, H]: a row appears once for each of its slots; rows after
  * the last are zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
@@ -153,7 +153,7 @@ export const permuteProbabilities = checkedOperation(
         saved: [savedPositions],
         backward: ({ outputGradient }) => {
           const gradient = Tensor.empty({ shape, dtype, device });
-          // the gradient of a slot is that of its row: the permutation back
+          // the gradient of a slot is the gradient of its row, permuted back
           withShape(savedPositions.tensor, [size], (positions) =>
             permuteValues(gradient, outputGradient!, positions),
           );

@@ -6,11 +6,13 @@ import type { Variable } from '../variable.js';
 export interface GatherRowsOptions {
   /** [S, B, H] */
   readonly input: Variable;
-  /** int32 [M]: flat indices into [S, B] of all positions; one may be there several times */
+  /** int32 [M]: flat indices into [S, B] of all positions; an index may appear several times */
   readonly indices: Variable;
   /** Global flat index of the input's first row, where the sequence is sharded. Default 0. */
   readonly firstRow?: number;
-  /** Rows of all processes, where the sequence is sharded. Default: those of the input. */
+  /**
+   * The number of rows of all processes, where the sequence is sharded. Default: the input's number of rows.
+   */
   readonly numRows?: number | undefined;
   /**
    * Starts the sum of the rows of all processes where the sequence is sharded; rows of other processes are

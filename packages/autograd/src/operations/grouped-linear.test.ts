@@ -11,7 +11,7 @@ import {
   Variable,
 } from '../index.js';
 
-// R rows of G groups, the third of which has none; K inputs, 2 x F outputs, rank r
+// R rows of G groups (the third group is empty); K inputs, 2 x F outputs, rank r
 const [rows, inputs, width, rank] = [7, 5, 3, 2];
 const offsets = [0, 2, 6, 6, 7];
 const groups = offsets.length - 1;

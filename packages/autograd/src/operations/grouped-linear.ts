@@ -13,7 +13,7 @@ import type { Tape } from '../tape.js';
 import { Variable } from '../variable.js';
 
 export interface GroupedLinearOptions {
-  /** `[R, 1, K]` (or more dimensions that fold to R rows): the rows of one group after those of another */
+  /** `[R, 1, K]` (or more dimensions that fold to R rows): sorted by group */
   readonly input: Variable;
   /** `[G, ..., K]`: a matrix of N outputs for each group; the dimensions between fold to N. */
   readonly weight: Parameter;
@@ -47,7 +47,7 @@ function expectPlainPrecision({ name, precision }: Parameter): void {
 /**
  * Computes output[r] = input[r] weight[g]^T for the rows r of group g, [R, 1, N]; rows behind the last group
  * become zeros. The weight gradient is added to the main gradient by the matmul itself, in float32 whatever
- * the compute dtype; that of a group without rows stays as it is.
+ * the compute dtype; the gradient of a group without rows is unchanged.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
  *   are none
@@ -106,9 +106,9 @@ export const groupedLinear = checkedOperation(
 export interface GroupedAdapter {
   /** A of each group, [G, r, K] */
   readonly down: Parameter;
-  /** B of each group, [G, ..., r]: the dimensions between are the outputs, as those of the layer's weight. */
+  /** B of each group, [G, ..., r]: the dimensions between are the outputs, as in the layer's weight. */
   readonly up: Parameter;
-  /** The factor of what they add: alpha / r. */
+  /** The factor of the adapter's output: alpha / r. */
   readonly scale: number;
 }
 
@@ -150,7 +150,7 @@ export const adaptedGroupedLinear = checkedOperation(
         saved: [savedInput, savedLow, savedOffsets],
         backward: ({ parts, outputGradient }) => {
           const bounds = savedOffsets.tensor;
-          // of what is multiplied with B, then of what A gives
+          // first the gradient of B's output, then the gradient of A's output
           const lowGradient = times(outputGradient!, up, bounds);
           scale({ output: lowGradient, input: lowGradient, factor });
           let inputGradient: Tensor | undefined;

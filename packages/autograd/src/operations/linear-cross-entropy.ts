@@ -18,18 +18,18 @@ import { addBiasGradient, addWeightGradient } from './linear.js';
 export interface LinearCrossEntropyCollectives
   extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
-   * Reduces statistics [3, N] float32 in place: maximum, sum of exponentials and label logit of this
-   * process's columns become those of all.
+   * Reduces statistics [3, N] float32 in place: maximum, sum of exponentials and label logit over this
+   * process's columns become the values over all columns.
    */
   reduceStatistics(statistics: Tensor): void;
 }
 
 export interface LinearCrossEntropyOptions {
-  /** [S, B, H], or what `collectives.gatherInput` makes it of */
+  /** [S, B, H], or the shard from which `collectives.gatherInput` makes it */
   readonly input: Variable;
-  /** [V, H], V padded, or the rows of it that this process holds; tied to the token embedding or not */
+  /** [V, H], V padded, or the rows that this process holds; tied to the token embedding or not */
   readonly weight: Parameter;
-  /** [V] as the weight's rows: BERT's output bias */
+  /** [V], sharded as the weight's rows: BERT's output bias */
   readonly bias?: Parameter | undefined;
   /** Real vocabulary entries; the padded rest never enters the softmax. */
   readonly vocabularySize: number;
@@ -41,11 +41,11 @@ export interface LinearCrossEntropyOptions {
    */
   readonly weights: Variable;
   /**
-   * Tokens with this label have no loss and no gradient, whatever their weight. As in PyTorch the mean is
-   * that of the others: the number of tokens in their weights leaves the ignored ones out.
+   * Tokens with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, the
+   * number of tokens in the weights must not count ignored tokens.
    */
   readonly ignoreIndex?: number | undefined;
-  /** Most bytes of logits at a time. Default: see `logitRowsAtATime`. */
+  /** The maximum bytes of logits at a time. Default: see `logitRowsAtATime`. */
   readonly chunkBytes?: number;
   readonly collectives?: LinearCrossEntropyCollectives | undefined;
 }
@@ -163,8 +163,8 @@ function withRows(
 }
 
 /**
- * Computes losses and the gradients of these parts, chunk by chunk. Returns the gradient of the input, [N, H]
- * or what `collectives.reduceInputGradient` makes of it.
+ * Computes losses and the gradients of these parts, chunk by chunk. Returns the gradient of the input, [N,
+ * H], or the result of `collectives.reduceInputGradient`.
  */
 function gradientsOfRows(
   rows: Rows,
@@ -189,7 +189,7 @@ function gradientsOfRows(
         weight: weight.data,
       });
       output.dispose();
-      // on its way while the last weight gradient is computed
+      // in progress while the last weight gradient is computed
       if (end === numRows) inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
     }
     if (parts.weight) {
@@ -204,9 +204,9 @@ function gradientsOfRows(
 
 /**
  * Computes the loss of every token, [S * B] float32: cross entropy of the logits `input weight^T + bias`,
- * which exist only chunk by chunk. While the tape records, forward does nothing: losses and gradients come in
- * backward from the same logits, so that these are computed once (read the losses after backward). The weight
- * half alone computes the logits again.
+ * which exist only chunk by chunk. While the tape records, forward does nothing: backward computes losses and
+ * gradients from the same logits, so that the logits are computed once (read the losses after backward). The
+ * weight half alone computes the logits again.
  *
  * @throws UsageError `MTL_SHAPE` when the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
@@ -282,7 +282,7 @@ export const linearCrossEntropy = checkedOperation(
 
 const mebibyte = 1024 * 1024;
 
-/** Rows of a matmul's output that a GPU's matrix units work on together, at most. */
+/** The maximum number of rows of a matmul's output that a GPU's matrix units compute together. */
 const tileRows = 128;
 
 export interface LogitRowsOptions {
@@ -295,8 +295,8 @@ export interface LogitRowsOptions {
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * Most bytes of logits at a time. Default 128 MiB; on a GPU 256 MiB, or as much as one layer keeps for
-   * backward, up to 1 GiB.
+   * The maximum bytes of logits at a time. Default: 128 MiB; on a GPU 256 MiB, or the memory that one layer
+   * keeps for backward, up to 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
 }
@@ -311,8 +311,8 @@ const keptByLayer = 16;
 /**
  * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
  * whole vocabulary. On a GPU this takes as long as the matmul of a small chunk. Larger chunks need more
- * memory: about as much as a layer keeps is little where there are several. Only shapes decide, so that every
- * step and every rank with the same ones has the same bits.
+ * memory; the memory that one layer keeps is little in a model of several layers. The size depends only on
+ * shapes, so that every step and every rank with the same shapes has the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (metaDeviceOf(device) !== 'meta-cuda') return 128 * mebibyte;
@@ -320,9 +320,9 @@ function defaultChunkBytes(device: Device, inputBytes: number): number {
 }
 
 /**
- * Returns the number of rows of logits that exist at a time: all of them where they fit, otherwise chunks of
- * about one size, of whole tiles where at least one tile fits. A matmul of 1,171 rows takes as long as one of
- * 1,280.
+ * Returns the number of rows of logits that exist at a time: all rows if they fit, otherwise chunks of about
+ * equal size, rounded to whole tiles if at least one tile fits. A matmul of 1,171 rows takes as long as one
+ * of 1,280.
  */
 export function logitRowsAtATime(options: LogitRowsOptions): number {
   const { numRows, bytesPerRow, inputBytesPerRow, device = 'cpu' } = options;

@@ -34,7 +34,7 @@ export interface LinearGeluOptions extends LinearOptions {
 export interface LinearResidualOptions extends LinearOptions {
   /** [S, B, O] */
   readonly residual: Variable;
-  /** None: a sum over processes would add the residual once for each of them. */
+  /** None: a sum over processes would add the residual once per process. */
   readonly collectives?: undefined;
 }
 
@@ -91,8 +91,8 @@ export const linearGelu = checkedOperation(
 );
 
 /**
- * Computes residual + input weight^T + bias, [S, B, O], in one pass where the device's matmuls can. Backward
- * is that of `linear`; the residual's gradient is the output's.
+ * Computes residual + input weight^T + bias, [S, B, O], in one pass if the device's matmuls support it.
+ * Backward is the same as in `linear`; the residual's gradient is the output's gradient.
  */
 export const linearResidual = checkedOperation(
   'linearResidual',
@@ -214,8 +214,8 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * Returns outputGradient [..., O] weight: [..., I]; where the input is an activation's output, the gradient
- * of the activation's input.
+ * Returns outputGradient [..., O] weight: [..., I]; if the input is an activation's output, the gradient of
+ * the activation's input.
  */
 export function inputGradientOf(
   weight: Parameter,
@@ -252,7 +252,7 @@ interface WeightGradientOptions {
 }
 
 /**
- * Adds the gradients of those of weight and bias that are trained, of both in one pass where the device can.
+ * Adds the gradients of weight and bias, if they are trained; in one pass if the device supports it.
  *
  * @param input of a weight that is trained; undefined for a frozen one
  */
@@ -295,8 +295,8 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
 }
 
 /**
- * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions; writes it where the
- * gradient is known to be zero.
+ * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions; overwrites the
+ * gradient if it is known to be zero.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
   multiplyForWeight(weight, { ...weight.takeMainGradient(), outputGradient, input });

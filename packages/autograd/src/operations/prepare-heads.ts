@@ -132,7 +132,7 @@ export interface PrepareHeadsOptions {
   readonly rotation?: HeadRotation | undefined;
 }
 
-/** The parts of a projection that a norm is of. */
+/** The parts of a projection that have a norm. */
 const normalizedParts = ['query', 'key'] as const;
 type NormalizedPart = (typeof normalizedParts)[number];
 
@@ -156,7 +156,7 @@ const parametersOf = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadNorm) 
   key: { weight: keyWeight, bias: keyBias },
 });
 
-/** Computes with packed projections, as tensors [rows, 1, G, R + 2, D]. */
+/** Packed projections as tensors [rows, 1, G, R + 2, D], and the computations with them. */
 class Heads {
   readonly #options: PrepareHeadsOptions;
   readonly #shape: readonly number[];
@@ -249,7 +249,7 @@ function backward(
   parts: { readonly input: boolean; readonly weight: boolean },
 ): Tensor {
   const result = Tensor.empty(outputGradient);
-  // outside of tidy: what is recomputed here belongs to its variable
+  // outside of tidy: recomputed tensors belong to their variables
   const [qkv, positions] = [saved.qkv?.tensor, saved.positions?.tensor];
   tidy(() => {
     const [gradient, of] = [heads.packed(result), heads.packed(outputGradient)];
@@ -277,7 +277,7 @@ function backward(
 
 /**
  * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
- * embedding; one of them may be left out. Returns a packed projection of the shape of `qkv`, with its values
+ * embedding; either may be left out. Returns a packed projection of the shape of `qkv`, with its values
  * unchanged. With a norm the result is computed again in backward rather than kept, where the tape
  * rematerializes.
  *

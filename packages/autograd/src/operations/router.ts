@@ -34,8 +34,8 @@ function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Resu
 
 /**
  * Computes the logits of a router, [T, E] float32 whatever the compute dtype: input weight^T + bias, the rows
- * of the leading dimensions one after the other. Gradients are computed in float32 as well, and that of the
- * input is rounded once: which experts are chosen must not depend on the rounding of 16-bit logits.
+ * of the leading dimensions one after the other. Gradients are computed in float32 as well, and the input's
+ * gradient is rounded once. The choice of experts must not depend on the rounding of 16-bit logits.
  */
 export const routerLinear = checkedOperation(
   'routerLinear',
@@ -87,11 +87,11 @@ export interface RouteOptions extends RouterScoreOptions {
   readonly expertBias?: Variable | undefined;
   /** The number of experts of a row: k. */
   readonly topK: number;
-  /** Groups of as many experts each, of which a row uses `groupTopK`. Default 0: none. */
+  /** The number of groups of equal size; a row uses experts of `groupTopK` groups. Default 0: no groups. */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
   /**
-   * `[T, k]` int32: these experts in place of a selection, such as those of a first pass in its
+   * `[T, k]` int32: these experts instead of a selection, such as the experts of the first pass in a
    * recomputation.
    */
   readonly experts?: Variable | undefined;
@@ -106,10 +106,11 @@ export interface Routing {
 }
 
 /**
- * Chooses the k experts of each row and their weights; the gradient of the logits is that of the weights.
+ * Chooses the k experts of each row and their weights; the gradient of the logits comes from the weights
+ * alone.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for an expert that is none
+ *   for an invalid expert
  */
 export const route = checkedOperation('route', (tape: Tape, options: RouteOptions): Routing => {
   const { logits, expertBias, topK, numGroups, groupTopK, experts: chosen } = options;

@@ -25,7 +25,7 @@ export interface WholeHeadNormOptions {
   /** [G * D] */
   readonly keyWeight: Parameter;
   readonly epsilon: number;
-  /** The number of processes that hold heads, each as many. Default: 1. */
+  /** The number of processes that hold heads, each the same number. Default: 1. */
   readonly numShards?: number | undefined;
   /** Adds up sums over the heads of each process, in place. Default: all heads are here. */
   readonly sum?: Collective | undefined;
@@ -41,8 +41,8 @@ const ofBoth = <Value>(make: (part: Part) => Value): OfBoth<Value> => ({
 });
 
 /**
- * Returns a view of the statistics of queries or keys; they hold those of all queries, then those of all
- * keys, [2 * rows].
+ * Returns a view of the statistics of queries or keys. The statistics [2 * rows] start with all queries; all
+ * keys follow.
  */
 const viewOf = (statistics: Tensor, part: Part): Tensor => {
   const rows = statistics.size / 2;
@@ -150,7 +150,7 @@ function backward(
   const { queryWeight, keyWeight, numShards = 1 } = options;
   const weights = { query: queryWeight, key: keyWeight };
   const result = Tensor.empty(outputGradient);
-  // outside of tidy: what is recomputed here belongs to its variable
+  // outside of tidy: recomputed tensors belong to their variables
   const [qkv, rstd] = [call.qkv.tensor, call.rstd.tensor];
   tidy(() => {
     const [to, of, from] = [result, outputGradient, qkv].map((tensor) => projection.split(tensor)) as [
@@ -192,8 +192,8 @@ function backward(
 
 /**
  * Applies RMSNorm to the queries of all heads together and to the keys of all groups together (OLMoE,
- * Muennighoff et al. 2024), where other models have one of each head. Processes that share the heads add up
- * sums of squares by one collective, and sums of gradients times inputs by one in backward. Returns a packed
+ * Muennighoff et al. 2024). Other models have a norm per head. Processes that share the heads add up sums of
+ * squares by one collective, and sums of gradients times inputs by one in backward. Returns a packed
  * projection of the shape of `qkv`, with its values unchanged; it is computed again in backward rather than
  * kept, where the tape rematerializes.
  *

@@ -12,7 +12,7 @@ import {
   Variable,
 } from '../index.js';
 
-// 6 tokens, a table of 8 rows of which 7 are words, H 4
+// 6 tokens, a table of 8 rows (7 are words), H 4
 const [numTokens, vocabularySize, hidden] = [6, 7, 4];
 
 let live: number;
@@ -82,7 +82,7 @@ describe('linearCrossEntropy', () => {
       return;
     }
     expect(() => linearLosses([0, 6, 1, 2, label, 3])).toThrow(message);
-    // a tape that failed in backward keeps what it was at
+    // a tape that failed in backward keeps the tensors of the failed operation
     live = numLiveTensors();
   });
 
@@ -133,7 +133,7 @@ describe('embedding and gatherRows', () => {
     const tape = new Tape({ recording: false });
     const [first, last] = [constant([0], 'int32'), constant(ids, 'int32')];
     try {
-      // tokens first, positions and token types like it
+      // tokens are the first table; positions and token types behave the same
       embedding(tape, [{ ids: last, table, vocabularySize: words }]).release();
       const result = embedding(tape, [
         { ids: first, table },

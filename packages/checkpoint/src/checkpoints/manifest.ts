@@ -13,7 +13,7 @@ export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
 
-/** Says where and why `value` would not come back from JSON as it was; undefined where it would. */
+/** Describes where and why `value` would change in a round trip through JSON; undefined if it would not. */
 function defectOf(value: unknown, path: string): string | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : `${path} is ${value}`;
@@ -37,8 +37,8 @@ function defectOf(value: unknown, path: string): string | undefined {
 }
 
 /**
- * Makes sure that a checkpoint's state is data that JSON keeps: JSON.stringify would turn NaN into null and
- * drop undefined without a word, and a resume would go on with something else. (The sign of -0 is lost.)
+ * Makes sure that a checkpoint's state is data that JSON keeps: JSON.stringify would silently turn NaN into
+ * null and drop undefined, and a resume would continue with other values. (The sign of -0 is lost.)
  *
  * @throws UsageError MTL_CHECKPOINT_STATE naming the member
  */
@@ -56,7 +56,9 @@ export function checkJsonState(state: unknown): asserts state is JsonObject {
 export interface PieceRecord {
   /** Index into the manifest's shards. */
   readonly shard: number;
-  /** The tensor's name in the shard file: the logical name, or that with `#n` for further pieces of it. */
+  /**
+   * The tensor's name in the shard file: the logical name, followed by `#n` for further pieces of the tensor.
+   */
   readonly key: string;
   readonly slices: readonly StoredSlice[];
   /** CRC-32 of each block of its bytes. */
@@ -89,8 +91,8 @@ export interface Manifest {
   readonly worldSize: number;
   readonly libraryVersion: string;
   /**
-   * The run that saved it: all jobs that continue one another have the same. Absent where no run saved it,
-   * as in a converted checkpoint, and in those of older versions.
+   * The run that saved it, the same for all jobs that continue one another. Absent in checkpoints of older
+   * versions and if no run saved it, as for a converted checkpoint.
    */
   readonly run?: string;
   readonly state: JsonObject;
@@ -263,7 +265,7 @@ export function parseManifest(source: string): Manifest | ManifestDefect {
     };
   } catch (error) {
     if (error instanceof Problem) return { problem: error.message };
-    // JSON that is nested too deep for the stack, or more of it than a string holds
+    // JSON that is nested too deep for the stack or too long for a string
     if (error instanceof RangeError) return { problem: `manifest.json cannot be read (${error.message})` };
     throw error;
   }

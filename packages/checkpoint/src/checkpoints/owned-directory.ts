@@ -5,13 +5,13 @@ import { makeDirectory, nodeFileSystem, readRegularFile, writeDurably } from '..
 import { systemCode, withIoErrors } from '../files/io-error.js';
 import { livenessOf, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
-/** Time between two signs of life of an owner, and how old the last one of a living owner may be. */
+/** The time between two signs of life of an owner, and the greatest age of a living owner's last sign. */
 const heartbeatMs = 15_000;
 const silentMs = 5 * 60_000;
 
 const recordName = 'owner.json';
 const recordPattern = /^run_owner\.(\d+)$/;
-/** Leftovers of a process that was killed while it acquired a directory. */
+/** The pattern of leftovers of a process that was killed while it acquired a directory. */
 const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
 
 interface OwnDirectoryOptions {
@@ -36,13 +36,13 @@ interface OwnerRecord {
 /**
  * A directory of checkpoints that this process owns: no other run saves into it until `release`. The record
  * is `run_owner.N/owner.json` in the directory, published by one rename that fails where record N exists, so
- * that one of several processes that want to own a directory succeeds.
+ * that exactly one of several processes that try to own a directory succeeds.
  *
  * An owner on this machine lives as long as its process (pid and start time). For an owner on another machine
  * or in another container there are only signs of life, one every 15 seconds between two steps: after five
- * minutes without one it counts as dead. A later attempt of the same job, which its launcher starts only when
- * the former is over, succeeds it at once. An owner that was replaced although it lived (a step of more than
- * five minutes) finds out before it publishes, and fails.
+ * minutes without a sign it counts as dead. A later attempt of the same job replaces the owner at once, since
+ * the launcher starts it only when the earlier attempt is over. An owner that was replaced while alive (a
+ * step of more than five minutes) detects this before it publishes, and fails.
  */
 export class OwnedDirectory {
   readonly #options: OwnDirectoryOptions;
@@ -102,14 +102,14 @@ export class OwnedDirectory {
     return this.#options.directory;
   }
 
-  /** The job of this run and its earlier attempts; their checkpoints have it in their records. */
+  /** The job of this run and its earlier attempts. The manifests of their checkpoints name it. */
   get job(): string {
     return this.#owner.job;
   }
 
   /**
-   * Makes sure that this process is still the owner. A record that was deleted, or whose directory was, is
-   * written again unless another run owns the directory by now.
+   * Makes sure that this process is still the owner. A record that was deleted, alone or with its directory,
+   * is written again unless another run owns the directory by now.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED
    */
@@ -131,7 +131,10 @@ export class OwnedDirectory {
     }
   }
 
-  /** Gives up the directory. A record that cannot be removed is soon that of a dead process. */
+  /**
+   * Releases the directory. If the record cannot be removed, it soon belongs to a dead process and is then
+   * ignored.
+   */
   async release(): Promise<void> {
     clearInterval(this.#heartbeat);
     if (await this.#isRecorded()) {
@@ -160,7 +163,7 @@ export class OwnedDirectory {
         await this.#refuseOwners(before);
         this.#number = Math.max(0, ...before.map(({ number }) => number)) + 1;
         if (!(await this.#publish())) continue;
-        // others may have come and gone since the directory was listed
+        // other owners may have come and gone since the directory was listed
         const known = new Set(before.map(({ owner }) => owner?.token));
         const others = (await recordsIn(this.directory)).filter(
           ({ owner }) => owner?.token !== this.#owner.token,
@@ -205,7 +208,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Writes the record again, so that its time is that of the file system, whatever the clocks of hosts say.
+   * Writes the record again, so that its time comes from the file system's clock, whatever the clocks of
+   * hosts are.
    */
   async #signOfLife(): Promise<void> {
     try {

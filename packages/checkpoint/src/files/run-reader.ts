@@ -19,7 +19,7 @@ export interface StoredBytes {
   readonly bytes: number;
   /** CRC-32 per block of `checksumBlockBytes`; when given, everything read is checked. */
   readonly checksums?: readonly number[];
-  /** The check of its values: everything read is checked, whole blocks where there are checksums. */
+  /** The check of its values: all values read are checked, in whole blocks if there are checksums. */
   readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }
 
@@ -35,8 +35,8 @@ interface BlockTask {
 const readsUnderWay = 4;
 
 /**
- * Copies runs of bytes from files into memory, block by block. Holds at most four blocks (16 MiB) of its own,
- * and none where a block lands in the target as it is.
+ * Copies runs of bytes from files into memory, block by block. Buffers at most four blocks (16 MiB), and none
+ * if a block is read directly into the target.
  */
 export class RunReader {
   readonly #spare: Uint8Array[] = [];
@@ -48,7 +48,7 @@ export class RunReader {
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT when a block does not have its checksum or the file ends
    *   early
-   * @throws CheckpointError MTL_NOT_FINITE when a value is not as it must be
+   * @throws CheckpointError MTL_NOT_FINITE when a value fails its check
    * @throws CheckpointError MTL_CHECKPOINT_IO or _DENIED when the file cannot be read
    */
   async read(options: {
@@ -165,10 +165,10 @@ export async function readFully(options: {
 }
 
 /**
- * Checks the bytes that were read of a block: the checksum of all of it, where there are checksums, and the
- * values, where there is a check of them.
+ * Checks the bytes that were read of a block: the checksum of the whole block, if there are checksums, and
+ * the values, if they have a check.
  *
- * @param options.start first byte that was read, counted from the start of the array: an element's
+ * @param options.start first byte that was read, counted from the start of the array; an element starts there
  */
 export function checkBlock(options: {
   readonly source: Pick<StoredBytes, 'path' | 'name' | 'checksums' | 'values'>;

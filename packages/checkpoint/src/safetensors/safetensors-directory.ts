@@ -10,7 +10,7 @@ import type { SafetensorsEntry } from './safetensors-header.js';
 /** The names that Hugging Face's libraries look for. */
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
-/** The limit of a header, too: an index has a name and a file for each tensor. */
+/** The same limit as for a header: an index has a name and a file for each tensor. */
 const maxIndexBytes = 100_000_000;
 
 function invalid(path: string, problem: string): MtlError {
@@ -40,7 +40,7 @@ function parseIndex(path: string, text: string): Index {
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
   for (const [name, file] of Object.entries(map)) {
-    // A shard lies next to its index: anything else could read files of the user's that are no weights.
+    // A shard must be next to its index: other paths could read the user's files that are no weights.
     if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
       throw invalid(
         path,
@@ -54,14 +54,14 @@ function parseIndex(path: string, text: string): Index {
 
 /**
  * A directory of safetensors as Hugging Face publishes models: a single `model.safetensors`, or shards with
- * `model.safetensors.index.json`. Where both are there, the single file is read, as the transformers library
- * does. All its files are open until `close`.
+ * `model.safetensors.index.json`. If both exist, the single file is read, as in the transformers library. All
+ * its files are open until `close`.
  */
 export class SafetensorsDirectory {
   readonly path: string;
   /** Tensors by name, over all shards. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
-  /** Tensors that lie in a shard but not in the index; they cannot be read through this object. */
+  /** Tensors that are in a shard but not in the index; they cannot be read through this object. */
   readonly unlisted: readonly string[];
   /** The index's number of bytes of all tensors, if it has one; readers do not rely on it. */
   readonly totalSize: unknown;
@@ -196,9 +196,8 @@ const shardPattern = /^model-\d+-of-\d+\.safetensors$/;
 /**
  * Checks a directory of safetensors as Hugging Face publishes models, as far as the format allows (it has no
  * checksums): every shard is there and valid, every tensor is in the shard that the index names and in no
- * other, no shard is left out, no `model.safetensors` would be read
- * instead of them, and `total_size` is the bytes of all tensors. With `requireFinite` all values
- * are read.
+ * other, no shard is left out, no `model.safetensors` would be read instead of the shards, and `total_size`
+ * is the bytes of all tensors. With `requireFinite` all values are read.
  * Memory: the largest tensor.
  *
  * @returns bytes of all tensors

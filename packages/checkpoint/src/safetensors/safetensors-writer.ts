@@ -40,7 +40,7 @@ const writesUnderWay = 2;
  * same order. Nothing is buffered: at most two writes are under way, from the caller's own memory. Declare
  * wide dtypes before narrow ones (see {@link inAlignedOrder}) if readers want to map tensors in place.
  *
- * The file is whole only after `finish`; on any error call `abort`, which removes it.
+ * The file is complete only after `finish`; on any error call `abort`, which removes it.
  */
 export class SafetensorsWriter {
   readonly path: string;
@@ -238,8 +238,8 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array, position: numbe
 }
 
 /**
- * A tensor to write: its bytes are asked for when its turn comes, and must stay as they are until the next
- * turn.
+ * A tensor to write: its bytes are requested when the tensor is due, and must not change until the next
+ * tensor is due.
  */
 export interface TensorSource extends WrittenTensor {
   read(): Uint8Array | Promise<Uint8Array>;
@@ -274,13 +274,13 @@ export function groupByBytes<Item>(
 }
 
 /**
- * Writes a model as Hugging Face's libraries read it: `model.safetensors`, or, when that would exceed
- * `maxShardBytes`, `model-00001-of-0000N.safetensors` and an index. The directory must exist. Memory: one
- * tensor.
+ * Writes a model in the form that Hugging Face's libraries read: `model.safetensors`, or, when that would
+ * exceed `maxShardBytes`, `model-00001-of-0000N.safetensors` and an index. The directory must exist. Memory:
+ * one tensor.
  *
- * @param options.maxShardBytes 5 GB by default, as there
+ * @param options.maxShardBytes 5 GB by default, as in Hugging Face's libraries
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
- * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor's bytes are not as many as declared,
+ * @throws UsageError MTL_SAFETENSORS_ORDER when a tensor does not have the declared number of bytes,
  *   MTL_SAFETENSORS_NAME_TWICE
  */
 export async function writeSafetensorsDirectory(options: {

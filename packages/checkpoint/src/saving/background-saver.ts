@@ -16,12 +16,12 @@ interface SaveUnderWay {
 }
 
 /**
- * Saves checkpoints while the caller goes on: `begin` copies the tensors, a thread writes the copies,
- * `finish` publishes. One save at a time. All ranks call `begin` and `finish` alike, and agree themselves,
- * from `isWritten` of each, when to finish. Until `finish` there is no checkpoint: the next save removes the
- * files of a process that ended before.
+ * Saves checkpoints while the caller continues: `begin` copies the tensors, a thread writes the copies,
+ * `finish` publishes. One save at a time. All ranks must call `begin` and `finish` in the same order; the
+ * caller makes the ranks agree on when to finish, from `isWritten` of every rank. Until `finish` there is no
+ * checkpoint: if the process ends before, the next save removes its files.
  *
- * Memory: that of all boxes that this rank writes, kept from one save to the next.
+ * Memory: all boxes that this rank writes, kept from one save to the next.
  */
 export class BackgroundSaver {
   readonly #copies = new TensorCopies();
@@ -32,7 +32,7 @@ export class BackgroundSaver {
     return this.#underWay !== undefined;
   }
 
-  /** True if `finish` would not wait for this rank: its shards are written, or could not be. */
+  /** True if `finish` would not wait for this rank: its shards are written, or writing them has failed. */
   get isWritten(): boolean {
     return this.#underWay?.isOver ?? true;
   }
@@ -72,7 +72,7 @@ export class BackgroundSaver {
    * Waits for the save that `begin` began, and publishes the checkpoint.
    *
    * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD where the thread ended;
-   *   UsageError MTL_CHECKPOINT_OPTIONS where nothing was begun
+   *   UsageError MTL_CHECKPOINT_OPTIONS if no save was begun
    */
   async finish(): Promise<SaveResult> {
     const underWay = this.#underWay;
@@ -126,7 +126,7 @@ function startShardWriter(workerData: ShardWriterData): Worker {
 }
 
 /**
- * Writes a rank's shards in a thread that ends with it; a program that has nothing else to do ends behind it.
+ * Writes a rank's shards in a thread that ends with it; a program with nothing else to do ends after it.
  * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD when the thread ended before
  */
 async function writeInThread(data: ShardWriterData): Promise<RankPart> {

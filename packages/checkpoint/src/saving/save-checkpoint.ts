@@ -19,12 +19,12 @@ import {
 import { type RankPart, type RankShardsOptions, writeRankShards } from './write-rank-shards.js';
 
 /**
- * Saves a checkpoint: every rank writes its boxes into shards of its own in `iter_0000123.saving`, rank 0
- * joins their tables into the manifest and publishes the directory by one rename. All files and directories
- * are on the disk (fsync) before. If anything fails on any rank until then, all ranks throw, nothing new is
- * left behind, and the checkpoints that were there stay as they were; if only deleting old ones fails, all
- * ranks throw as well, and the new one stays. Memory: the largest box of a tensor with `readInto`; for
- * others, that of `read`.
+ * Saves a checkpoint: every rank writes its boxes into its own shards in `iter_0000123.saving`, rank 0 joins
+ * their tables into the manifest and publishes the directory by one rename. All files and directories are on
+ * the disk (fsync) before the rename. If anything fails on any rank before the rename, all ranks throw,
+ * nothing new is left behind, and existing checkpoints are unchanged. If only the deletion of old checkpoints
+ * fails, all ranks throw as well, and the new checkpoint stays. Memory: the largest box of a tensor with
+ * `readInto`; for other tensors, the result of `read`.
  *
  * @throws CheckpointError MTL_NOT_FINITE when a value is NaN or infinite (see `requireFinite`)
  * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY when another process
@@ -42,8 +42,9 @@ export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> 
 }
 
 /**
- * Waits until every rank has called it the same number of times; resolves to whether all of them passed true.
- * An all-reduce (minimum) over the ranks is one. It must reject, not wait for ever, when a rank is gone.
+ * Waits until every rank has called it the same number of times; resolves to true if all ranks passed true.
+ * An all-reduce (minimum) over the ranks is a valid barrier. It must reject, not wait for ever, when a rank
+ * is gone.
  */
 export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
 
@@ -55,23 +56,23 @@ export interface SaveOptions {
    * The tensors of this rank. All ranks together must give every element of every tensor once as replica 0.
    */
   readonly tensors: readonly LogicalTensor[];
-  /** Everything else that a resume needs; rank 0's is stored. */
+  /** All other data that a resume needs; rank 0's state is stored. */
   readonly state: JsonObject;
   /**
-   * Delete all but this many after saving; keeps all by default. Only checkpoints of the same `run` are
-   * counted and deleted.
+   * The number of checkpoints to keep: older checkpoints are deleted after saving. Default: keep all. Only
+   * checkpoints of the same `run` are counted and deleted.
    */
   readonly keepLast?: number;
   /**
    * The run that saves, which the manifest names: the same for every job that continues it. A run that
    * resumes passes `runOfCheckpoint` of the checkpoint that it was loaded from. Default: the job of `owned`;
-   * without that none, and `keepLast` counts the checkpoints that name none.
+   * without `owned` no run, and `keepLast` counts the checkpoints without a run.
    */
   readonly run?: string | undefined;
   /** Path of the checkpoint that this process was loaded from: `keepLast` never deletes it. */
   readonly loadedFrom?: string | undefined;
   /**
-   * Passed by rank 0: the save directory, or one above it, which the run owns. Ownership is checked before
+   * Passed by rank 0: the save directory, or a parent of it, which the run owns. Ownership is checked before
    * anything is written and again before the checkpoint is published. Without it, a directory that a running
    * process owns is refused.
    */
@@ -87,12 +88,12 @@ export interface SaveOptions {
   readonly barrier?: SaveBarrier;
   /**
    * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. Default: true.
-   * The pass that computes the checksums looks for them.
+   * The pass that computes the checksums finds such values.
    */
   readonly requireFinite?: boolean;
   /** A tensor's box is never split; 4 GiB by default. */
   readonly maxShardBytes?: number;
-  /** The operations on files; tests pass others than the machine's. */
+  /** The operations on files; tests replace the machine's. */
   readonly fileSystem?: FileSystem;
 }
 
@@ -105,14 +106,14 @@ export interface SaveResult {
   readonly deleted: readonly number[];
 }
 
-/** The place of the shards of a rank, and how they are written. */
+/** The path of a rank's shards, and the options for writing them. */
 export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
 
 /**
- * The phases of a save, which all ranks go through together: `begin`, then `finish` with what this rank wrote
- * in between. A phase that fails on one rank throws on all, and leaves nothing new behind.
+ * The phases of a save, which all ranks run together: `begin`, then `finish` with the part that this rank
+ * wrote in between. A phase that fails on one rank throws on all ranks, and leaves nothing new behind.
  */
 export class CheckpointSave {
   readonly #options: ResolvedOptions;
@@ -126,7 +127,7 @@ export class CheckpointSave {
     this.#saving = savingPath(options.directory, options.iteration);
   }
 
-  /** Checks the options, and makes `iter_0000123.saving`; `also` is done in this phase, on every rank. */
+  /** Checks the options, and makes `iter_0000123.saving`; `also` runs in this phase, on every rank. */
   async begin(also?: () => Promise<void>): Promise<void> {
     await this.#cleaningUp(async () => {
       await this.#together(async () => {
@@ -222,8 +223,8 @@ export class CheckpointSave {
   }
 
   /**
-   * Removes the files of this save. The next save cleans what stays, so this must not hide the error that led
-   * here.
+   * Removes the files of this save. The next save removes remaining files, so a failure here must not hide
+   * the error that led here.
    */
   async #removeTraces(): Promise<void> {
     const { directory, fileSystem } = this.#options;

@@ -42,7 +42,7 @@ export function planRuns(options: {
   const targetShape = shapeOfSlices(target);
   const sourceStrides = stridesOf(sourceShape, elementBytes);
   const targetStrides = stridesOf(targetShape, elementBytes);
-  // Dimensions from `outer` on make one run: every one but the first of them is whole in both boxes.
+  // Dimensions from `outer` on make one run: every dimension after `outer` is whole in both boxes.
   let outer = Math.max(extents.length - 1, 0);
   let runBytes = (extents[outer] ?? 1) * elementBytes;
   while (outer > 0 && extents[outer] === sourceShape[outer] && extents[outer] === targetShape[outer]) {

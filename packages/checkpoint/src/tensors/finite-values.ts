@@ -3,7 +3,7 @@ import type { Dtype, Slice, ValueLimit } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
-/** The values that a tensor may have, and the parts of the error about one that has others. */
+/** The values that a tensor may have, and the parts of the error about a refused value. */
 export interface ValueCheck {
   /** The place of the tensor, before its name: `iteration 12`, a file. */
   readonly place: string;
@@ -19,7 +19,7 @@ export interface ValueCheck {
   readonly exitCode?: 1 | 2;
 }
 
-/** Makes the error for a value that may not be in a tensor. */
+/** Makes the error for a refused value in a tensor. */
 export function notFinite(
   { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
   { index, value }: FoundValue,
@@ -57,9 +57,9 @@ export function checkValues(
 /** Bytes that are scanned at a time, so that they are read from memory once and then from the cache. */
 export const scanPartBytes = 64 * 1024;
 
-/** A value that may not be there. */
+/** A refused value. */
 interface FoundValue {
-  /** Element, counted from the start of what was scanned. */
+  /** Element, counted from the start of the scan. */
   readonly index: number;
   readonly value: number;
 }
@@ -83,7 +83,7 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
 };
 
 type Scan = (numBytes: number, mask: bigint, addend: bigint, sign: bigint) => number;
-/** WebAssembly, which the types of Node do not have. */
+/** WebAssembly, which is missing in the types of Node. */
 interface WithWebAssembly {
   readonly WebAssembly: {
     readonly Module: new (bytes: Uint8Array) => object;
@@ -115,9 +115,8 @@ function repeated(value: bigint, bytes: number): bigint {
 const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32Array.of(value).buffer)[0]!);
 
 /**
- * Looks for values that are NaN or infinite in the bytes of a tensor, given in parts. It finds all
- * of them in every dtype of floating-point numbers (F8_E8M0, the dtype of scales, excepted); integers are
- * finite.
+ * Finds values that are NaN or infinite in the bytes of a tensor, given in parts. It detects every such value
+ * in all floating-point dtypes (except F8_E8M0, the dtype of scales); integers are finite.
  */
 export class ValueScan {
   readonly #dtype: Dtype;
@@ -128,18 +127,18 @@ export class ValueScan {
   #numBytes = 0;
   #found: FoundValue | undefined;
 
-  /** @param limit for F32: the smallest magnitude that may not be there; default: infinity */
+  /** @param limit for F32: the smallest magnitude that is refused; default: infinity */
   constructor(dtype: Dtype, limit = Number.POSITIVE_INFINITY) {
     this.#dtype = dtype;
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // Added to what is refused, and only to that, it carries into the bit of the sign.
+    // Added to a refused magnitude, and only then, it carries into the sign bit.
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
 
-  /** The first such value. */
+  /** The first refused value. */
   get found(): FoundValue | undefined {
     return this.#found;
   }

@@ -69,7 +69,7 @@ interface PlannedEntry {
 
 /** The parts of a zip file in their order: the bytes before each entry, and the directory after the last. */
 interface ZipPlan {
-  /** The bytes before those of each entry: padding and header. */
+  /** The bytes before the content of each entry: padding and header. */
   readonly headers: readonly Buffer[];
   readonly directory: Buffer;
   /** The number of bytes of the whole file. */
@@ -77,14 +77,14 @@ interface ZipPlan {
 }
 
 const limit = 0xffffffff;
-/** The alignment of storages, as torch.save has it. */
+/** The alignment of storages in files of torch.save. */
 const alignment = 64;
 const storedVersion = 20;
 const zip64Version = 45;
 
 /**
- * Lays out a zip file with stored entries (APPNOTE.TXT of PKWARE, section 4.3), those of 4 GB and more by the
- * fields of zip64. Bytes of entries begin at multiples of 64, as in files of torch.save.
+ * Lays out a zip file with stored entries (APPNOTE.TXT of PKWARE, section 4.3); entries of 4 GB and more use
+ * the fields of zip64. Bytes of entries begin at multiples of 64, as in files of torch.save.
  */
 export function planZip(entries: readonly PlannedEntry[]): ZipPlan {
   const headers: Buffer[] = [];

@@ -11,7 +11,9 @@ import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { torchNameOf } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
-/** A tensor to write, in boxes that cover it: their bytes are asked for one after the other. */
+/**
+ * A tensor to write, in boxes that cover it. The bytes of the boxes are requested one box after the other.
+ */
 export interface DistributedTensorSource {
   readonly name: string;
   readonly dtype: Dtype;
@@ -21,7 +23,7 @@ export interface DistributedTensorSource {
     readonly sizes: readonly number[];
     /** The check of its values. Default: none. */
     readonly check?: ValueCheck | undefined;
-    /** Returns the bytes, which must stay as they are until the next box is asked for. */
+    /** Returns the bytes, which must not change until the next box is requested. */
     read(): Uint8Array | Promise<Uint8Array>;
   }[];
 }
@@ -38,10 +40,11 @@ const dataFile = '__0_0.distcp';
 
 /**
  * Writes tensors as one process of torch.distributed.checkpoint saves them: a data file and `.metadata`, into
- * a directory that exists. Memory: that of the largest box.
+ * a directory that exists. Memory: the largest box.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
- * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE when a box has other bytes than declared
+ * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE when a box does not have the declared number
+ *   of bytes
  */
 export async function writeDistributedTorchDirectory(options: {
   readonly directory: string;

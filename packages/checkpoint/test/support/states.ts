@@ -1,8 +1,8 @@
 import { type HostTensor, hostTensor } from '../../src/index.js';
 
 /**
- * A small training state whose bytes all depend on the iteration: mixing two of them is noticed. Bytes below
- * 127 make finite numbers.
+ * Makes a small training state whose bytes all depend on the iteration, so that tests detect a mix of two
+ * states. Bytes below 127 make finite numbers.
  */
 export function stateOfIteration(iteration: number, options: { readonly zero?: boolean } = {}): HostTensor[] {
   const fill = (length: number, salt: number): Uint8Array =>

@@ -9,12 +9,12 @@ import {
   pathOf,
 } from './command-line-error.js';
 
-/** Finds the flags and operands that a command line lacks, judged by those that it has. */
+/** Finds the flags and operands that a command line lacks, given the flags and operands that it has. */
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
 
 /**
  * A command whose errors are coded, that names all missing flags and operands in one error, and that refuses
- * a flag given twice: it cannot know which value was meant.
+ * a flag given twice, because the intended value is unknown.
  */
 export class MtlCommand extends Command {
   override createCommand(name?: string): Command {
@@ -33,18 +33,19 @@ export class MtlCommand extends Command {
   #findMissing: FindMissing<never> = () => [];
 
   /**
-   * Flags that are mandatory depending on others, in addition to the options and operands that always are.
+   * Declares flags that are mandatory depending on others, in addition to the always mandatory options and
+   * operands.
    *
-   * @param find returns those that are missing. It is called before the action, with what was given so far:
-   *   values of mandatory options may be missing. It throws where what was given contradicts itself, since
-   *   adding flags would not help then.
+   * @param find returns the missing flags. It is called before the action, with the given values: values of
+   *   mandatory options may be missing. It throws if the given values contradict each other, since adding
+   *   flags would not help then.
    */
   requires<Values extends object>(find: FindMissing<Values>): this {
     this.#findMissing = find;
     return this;
   }
 
-  /** Refuses an unknown flag here, before commander misses the one that it was a misspelling of. */
+  /** Refuses an unknown flag here, before commander reports a missing flag that the user only misspelled. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;
@@ -78,7 +79,7 @@ export class MtlCommand extends Command {
     });
   }
 
-  /** Commander would name the first one only. */
+  /** Commander would name only the first missing flag. */
   #refuseMissing(operands: readonly string[]): void {
     const values = this.opts();
     const [first, ...others] = [
@@ -95,7 +96,7 @@ export class MtlCommand extends Command {
 
   override addOption(option: Option): this {
     super.addOption(option);
-    // Commander emits the event of an option of several values once for each of them.
+    // Commander emits the event of a variadic option once for each value.
     if (!option.variadic) {
       this.on(`option:${option.name()}`, () => {
         const name = option.attributeName();

@@ -18,27 +18,27 @@ export const sharingSizes = (values: object): Readonly<Record<string, number | u
     Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),
   );
 
-/** This process among those that share a model. */
+/** This process among the processes that share a model. */
 export interface SharingProcesses {
   /** Undefined for a process alone. */
   readonly processes: TrainingProcesses | undefined;
   /** Processes on this host. */
   readonly numLocal: number;
-  /** True for the process that speaks for all. */
+  /** True for the process that reports for all. */
   readonly isFirst: boolean;
 }
 
 export const alone: SharingProcesses = { processes: undefined, numLocal: 1, isFirst: true };
 
-/** Adds the flags that say how the processes of `mtl run` share a model. */
+/** Adds the flags that describe how the processes of `mtl run` share a model. */
 export const addSharingFlags = (command: MtlCommand): MtlCommand =>
   addFlags(command, sharingFlags, { filled: true });
 
 /**
  * Runs a task as one of the processes that a launcher has started, or alone.
  *
- * @throws ConfigurationError `MTL_WORLD_SIZE` unless there are as many as the flags say;
- *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over those that share a layer
+ * @throws ConfigurationError `MTL_WORLD_SIZE` unless the number of processes matches the flags;
+ *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over the processes that share a layer
  */
 export async function withSharingProcesses(
   flags: SharingFlagValues,

@@ -20,7 +20,7 @@ interface CalibrateFlags {
   readonly output?: string;
   readonly json?: true;
   readonly quick?: true;
-  /** Set for a process that measures: where the first one writes, and its threads. */
+  /** Set for a process that measures: the file that the first process writes, and its threads. */
   readonly rates?: string;
   readonly threads?: number;
 }
@@ -100,7 +100,8 @@ interface ProcessLayout {
 }
 
 /**
- * Returns how processes and threads fill so many cores: alone on one and on all, in two processes, in most.
+ * Returns the layouts of processes and threads that fill `numCores` cores: one process on one core and on all
+ * cores, two processes, and the largest number of processes.
  */
 export function layoutsOf(numCores: number): ProcessLayout[] {
   const all = [
@@ -113,8 +114,8 @@ export function layoutsOf(numCores: number): ProcessLayout[] {
 }
 
 /**
- * Returns the processes that measure GPUs, one alone and one for each. Initial weights are made on the host,
- * by all of its cores.
+ * Returns the layouts that measure GPUs: one process alone, and one process for each GPU. The host makes
+ * initial weights with all its cores.
  */
 const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
   [...new Set([1, numGpus])].map((numProcesses) => ({
@@ -142,7 +143,7 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
   world?.close();
 }
 
-/** Writes a file whole or not at all. */
+/** Writes a file atomically. */
 function publish(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {

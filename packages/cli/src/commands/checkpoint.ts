@@ -23,7 +23,7 @@ export function checkpointCommand(): Command {
     .addCommand(verifyCheckpointsCommand());
 }
 
-/** `mtl checkpoint inspect`: what checkpoints hold, from their manifests alone. */
+/** `mtl checkpoint inspect`: the contents of checkpoints, from their manifests alone. */
 function inspectCheckpointsCommand(): Command {
   return newCommand('inspect', 'Lists checkpoints and their contents, from their manifests only.')
     .argument('<directory>', 'The directory of --save, or one checkpoint in it.')
@@ -92,7 +92,7 @@ function formatCheckpoint(checkpoint: Checkpoint): string {
 
 /**
  * `mtl checkpoint verify`: compares every byte of checkpoints with its checksum, finds values that are not
- * finite, and compares the index of Hugging Face shards with them.
+ * finite, and compares the index of Hugging Face shards with the checkpoint.
  */
 function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'Compares every byte of checkpoints with its checksum; finds NaN and infinity.')
@@ -106,7 +106,7 @@ interface Verdict {
   /** Absent for a Hugging Face directory. */
   readonly iteration?: number;
   readonly bytes?: number;
-  /** The defect; absent for a whole one. */
+  /** The defect; absent for an intact checkpoint. */
   readonly defect?: string;
 }
 
@@ -135,8 +135,8 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 const indexName = 'model.safetensors.index.json';
 
 /**
- * Returns whether it is a directory of the transformers library, and not one of ours, which may have the same
- * index.
+ * Returns whether it is a directory of the transformers library, and not our own directory, which may have
+ * the same index.
  */
 function isHuggingFace(directory: string): boolean {
   const has = (name: string): boolean => existsSync(join(directory, name));
@@ -188,7 +188,8 @@ function formatVerdict({ path, bytes, defect }: Verdict): string {
 }
 
 /**
- * Reads the checkpoints that a path names: those of a training run's directory, or one by its own path.
+ * Reads the checkpoints that a path names: all checkpoints of a training run's directory, or one checkpoint
+ * by its own path.
  *
  * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
  */

@@ -175,7 +175,7 @@ const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').repla
  * alike.
  *
  * `_mtl_enter PATH WORD` returns whether WORD leads from PATH to another command; `_mtl_command PATH` sets
- * subcommands, flags and what an operand is; `_mtl_value PATH FLAG` sets what the value of a flag is, and
+ * subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value, and
  * fails for a switch.
  */
 function shellTables(all: readonly CompletedCommand[]): string {
@@ -225,7 +225,7 @@ function settingsOf(value: CompletedValue | undefined): string {
 
 /**
  * The body of the completing function for bash and zsh: reads `before`, the words between `program` and
- * `current`, the one at the cursor; then sets `reply_words` and `reply_files` to what that may be.
+ * `current`, the word at the cursor; then sets `reply_words` and `reply_files` to the possible completions.
  */
 const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='' names='' files=0 many=0
   case "\${program##*/}" in
@@ -278,14 +278,14 @@ interface CompletedFlag {
 interface CompletedCommand {
   /** The words that lead to it behind `mtl`: `data prepare`, or `plan --` for what follows the dashes. */
   readonly path: string;
-  /** Its subcommands with what they do. */
+  /** Its subcommands with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
   /** Undefined where it takes no operand. */
   readonly operands: CompletedValue | undefined;
 }
 
-/** Commands whose flags are those of a training program, with the model that it trains. */
+/** Commands that take the flags of a training program, with the model that it trains. */
 const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'train gpt': 'gpt',
   'train bert': 'bert',
@@ -367,7 +367,7 @@ function trainingFlagsOf(path: string): CompletedCommand {
   };
 }
 
-/** Names of values that are files, or begin as files do. */
+/** Names of values that are files or begin with a file. */
 const ofFiles = /file|dir|path|prefix|trace|profile|schedule/i;
 
 function completedValue(

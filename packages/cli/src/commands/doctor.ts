@@ -11,7 +11,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** `mtl doctor`: what this machine has, and what it lacks. */
+/** `mtl doctor`: the hardware and software that this machine has or lacks. */
 export function doctorCommand(): Command {
   return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
@@ -44,16 +44,16 @@ function formatFindings(found: readonly Finding[]): string {
     .join('');
 }
 
-/** One thing that the doctor looked at. */
+/** The result of one check. */
 interface Finding {
   readonly name: string;
-  /** `missing` is needed for training; `note` is not there and not needed, or worth knowing. */
+  /** `missing`: needed for training. `note`: absent but not needed, or worth knowing. */
   readonly status: 'ok' | 'note' | 'missing';
   readonly value: string;
   readonly remedy?: string;
 }
 
-/** Looks at everything; nothing is written, nothing is changed. */
+/** Runs all checks. Writes and changes nothing. */
 async function findings(): Promise<readonly Finding[]> {
   return [
     nodeFinding(),
@@ -101,7 +101,7 @@ function processor(): Finding {
 }
 
 function memory(): Finding {
-  // Containers: what the process may use, where that is less than the machine has.
+  // Containers: the memory limit of the process, if it is less than the machine has.
   const limit = process.constrainedMemory();
   const total = limit > 0 && limit < totalmem() ? limit : totalmem();
   return {
@@ -158,7 +158,7 @@ const tools = [
   { name: 'nvcc', commands: ['nvcc'], install: undefined },
 ] as const;
 
-/** Looks for the tools that build the native kernels; who uses a built package needs none of it. */
+/** Looks for the tools that build the native kernels; users of a built package do not need them. */
 function compilers(): readonly Finding[] {
   return tools.map(({ name, commands, install }) => {
     for (const command of commands) {
@@ -189,9 +189,9 @@ function disk(): Finding {
   return { name: 'disk', status: 'ok', value: `${formatBytes(bavail * bsize)} free in ${process.cwd()}` };
 }
 
-/** A GPU is never needed, so nothing here is `missing`: what lacks is a note, with what would bring it. */
+/** A GPU is never needed, so nothing here is `missing`: an absent part is a note with the remedy. */
 function note(name: string, error: unknown): Finding {
-  // Without the kernels there is no CUDA either; they have a finding of their own.
+  // Without the kernels there is no CUDA either; the kernels have their own finding.
   if (!MtlError.isInstance(error)) throw error;
   const { message, remedy } = error;
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };
@@ -216,7 +216,7 @@ function cublasLt(): Finding {
 }
 
 /**
- * Reports what there is of CUDA: the library of the kernels, driver, devices and NVIDIA's libraries, with
+ * Reports the CUDA installation: the library of the kernels, driver, devices and NVIDIA's libraries, with
  * versions and paths.
  */
 function cudaFindings(): readonly Finding[] {
@@ -244,11 +244,11 @@ function cudaFindings(): readonly Finding[] {
 }
 
 /**
- * Reports NCCL's library, its version and path, or what lacks; and over what processes of a job would
- * communicate here.
+ * Reports NCCL's library, its version and path, or the missing part; and the engine through which processes
+ * of a job would communicate here.
  */
 function ncclFindings(): readonly Finding[] {
-  // none without the CUDA library or a driver, of which another finding tells
+  // none without the CUDA library or a driver: another finding reports that
   const gpus = findGpu().probe?.devices.length ?? 0;
   let found: NcclInformation | undefined;
   let nccl: Finding;
@@ -274,7 +274,7 @@ function ncclFindings(): readonly Finding[] {
   return [nccl, engines({ gpus, hasNccl: found !== undefined })];
 }
 
-/** Without the addon nothing else can be asked. */
+/** Without the addon no other check can run. */
 function noAddon({ message, remedy }: MtlError): Finding {
   const value = message.split('\n')[0]!;
   return { name: 'NCCL', status: 'note', value, ...(remedy === undefined ? {} : { remedy }) };

@@ -28,7 +28,7 @@ Examples:
   mtl run --nproc-per-node 2 mtl -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
     --pipeline-model-parallel-size 2`;
 
-/** Values of the options: those of the fine-tuning, and what only the command has. */
+/** Values of the options: the options of the fine-tuning, and the command's own options. */
 type FinetuneValues = FineTuningOptions & {
   readonly recomputeActivations?: true;
   readonly json?: true;

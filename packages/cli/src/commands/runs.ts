@@ -81,7 +81,7 @@ function runJson({ name, directory, state, step, validation, bytes, record }: Ru
   };
 }
 
-/** `mtl runs diff`: what differs between two runs. */
+/** `mtl runs diff`: the differences between two runs. */
 function diffRunsCommand(): Command {
   return newCommand('diff', 'Compares flags, versions, losses and loads of experts of two runs.')
     .argument('<a>', 'A run: its folder, or its name in runs.')
@@ -96,7 +96,7 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
   const comparison = compareRuns(runs);
   if (json === true) {
     const described = { runs: runs.map(runJson), ...comparison };
-    // what one of them does not have is null there
+    // a value that one run lacks is null there
     process.stdout.write(`${JSON.stringify(described, (_, value: unknown) => value ?? null)}\n`);
     return;
   }
@@ -159,9 +159,9 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** Layers that are named; of more only the number is said. */
+/** The maximum number of layers that are named; for more, only their number is printed. */
 const mostLayers = 3;
-/** Losses of float32 that differ by less do so by rounding. */
+/** Smaller relative differences of float32 losses are due to rounding. */
 const rounding = 1e-5;
 
 /** `learnAlike`: no flag that differs changes how a model learns. */

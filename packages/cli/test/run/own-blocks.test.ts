@@ -7,7 +7,7 @@ import { testDirectory } from '../support/test-directory.js';
 
 const packages = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** The programs of the section, by the names that the text before them gives. */
+/** The programs of the section, by the names in the text before each. */
 function programsOfReadme(): ReadonlyArray<readonly [name: string, text: string]> {
   const readme = readFileSync(join(packages, 'runs/README.md'), 'utf8');
   const section = /^## Blocks of your own\n[\s\S]*?(?=^## )/m.exec(readme)![0];
@@ -54,7 +54,7 @@ it.each(programsOfReadme())(
     const four = await train(4, name);
     expect(one.length).toBeGreaterThan(0);
     expect(four).toHaveLength(one.length);
-    // as many digits as are printed
+    // to the number of printed digits
     four.forEach((value, index) => {
       expect(Math.abs(value / one[index]! - 1)).toBeLessThan(index % 2 === 0 ? 1e-6 : 2e-3);
     });

@@ -15,7 +15,7 @@ const run = (...words: string[]) => startProcess([...mtlCommand, 'run', ...words
 const refused = (...words: string[]) => runMtlHere('run', ...words);
 const two = ['--nproc-per-node', '2'];
 
-/** The processes of a `wait` job, when all of them are there. */
+/** The processes of a `wait` job, when all have started. */
 async function waitingRanks(file: string, count: number): Promise<number[]> {
   const paths = Array.from({ length: count }, (_, rank) => `${file}.${rank}`);
   await until(() => paths.every((path) => existsSync(path) && readFileSync(path, 'utf8') !== ''));

@@ -10,7 +10,7 @@ export interface FinishedMtlHere {
   readonly numWrites: number;
 }
 
-/** Runs a command line of `mtl` in this process: what it prints is returned, and not printed. */
+/** Runs a command line of `mtl` in this process and returns its output instead of printing it. */
 export async function runMtlHere(...argv: readonly string[]): Promise<FinishedMtlHere> {
   const written = { stdout: '', stderr: '' };
   let numWrites = 0;

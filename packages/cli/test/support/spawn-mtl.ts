@@ -9,7 +9,7 @@ export interface FinishedMtl {
 
 export interface SpawnMtlOptions {
   readonly cwd: string;
-  /** The words that start the program. Default: those of `mtl`. */
+  /** The words that start the program. Default: the words of `mtl`. */
   readonly program?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Standard input. Default: none. */
@@ -18,7 +18,7 @@ export interface SpawnMtlOptions {
   readonly onStart?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
 
-/** Runs the command in a process of its own to its end. */
+/** Runs the command to its end in a new process. */
 export function spawnMtl(
   argv: readonly string[],
   { cwd, program = mtlCommand, env = {}, input, onStart }: SpawnMtlOptions,

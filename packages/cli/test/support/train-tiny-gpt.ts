@@ -55,7 +55,7 @@ export async function trainTinyGpt(directory: string, model: TrainOptions['model
   return { save, prefix, textFile, printed };
 }
 
-/** Trains to the end, as gpt-train does, and returns what it would have printed. */
+/** Trains to the end, as gpt-train does, and returns the output that gpt-train would print. */
 export async function trainGpt(options: TrainOptions): Promise<string> {
   let printed = '';
   const write = (text: string): boolean => {

@@ -1,6 +1,6 @@
-// Reads JavaScript arguments, throws coded errors and registers functions: shared by the files of this
-// folder, the only ones that include napi.h. A function that fails leaves a pending exception and returns an
-// empty value.
+// Reads JavaScript arguments, throws coded errors and registers functions. The files of this folder share
+// these helpers; no other file includes napi.h. A function that fails leaves a pending exception and returns
+// an empty value.
 #pragma once
 
 #include <napi.h>
@@ -11,8 +11,8 @@
 
 namespace mtl::comm::bindings {
 
-// Throws `status` as an Error with those of `code`, `rank`, `group`, `operation`, `sequence` and `waitedMs`
-// that are known.
+// Throws `status` as an Error. Known details become properties: `code`, `rank`, `group`, `operation`,
+// `sequence` and `waitedMs`.
 void throw_status(const Napi::Env& env, const Status& status);
 // Sets the same properties on an object.
 void set_failure(Napi::Object target, const Failure& failure);

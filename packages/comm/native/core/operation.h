@@ -40,8 +40,8 @@ struct ElementRange {
   uint64_t start = 0, length = 0;
 };
 
-// The parts of an all-to-all that are not equal, by position in the group: elements of the input that every
-// member is sent, and of the output that come from it.
+// The unequal parts of an all-to-all, by position in the group: the elements of the input that go to every
+// member, and the elements of the output that come from it.
 struct Parts {
   std::vector<ElementRange> sent, received;
 
@@ -49,7 +49,7 @@ struct Parts {
   static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
 };
 
-// `count` of an all-to-all of unequal parts, of which only pairs of members know the same.
+// The `count` of an all-to-all of unequal parts. Only the two members of a pair know the size of a part.
 constexpr uint64_t kUnequalParts = ~uint64_t{0};
 
 // Plain data that is stored in shared memory and sent in packets: must be equal on all members, otherwise the
@@ -83,8 +83,8 @@ struct Operation {
   std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal ones
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
-  // The elements of the input that an all-to-all of `size` members sends to `member`, and those of the output
-  // that come from it.
+  // The elements of the input that an all-to-all of `size` members sends to `member`, and the elements of the
+  // output that it receives from `member`.
   ElementRange part_to(int member, int size) const;
   ElementRange part_from(int member, int size) const;
   // "collective 12" or "message 3", as in error messages.

@@ -40,8 +40,8 @@ struct Call {
 
   int64_t deadline_ns() const { return started_ns + group->timeout_ns; }
 
-  // Success, or why a wait must end now: the process's abort state, or the group being closed. Does not check
-  // the clock (`timed_out` gives the status once the deadline has passed).
+  // Success, or the reason why a wait must end now: the process was aborted, or the group is being closed.
+  // Does not check the clock (`timed_out` gives the status once the deadline has passed).
   Status check() const;
 
   // A failure of this operation that `rank` (global; -1: none) caused. Adds group, operation, sequence and
@@ -51,8 +51,8 @@ struct Call {
   Status timed_out(const std::vector<int>& late) const;
   // MTL_MISMATCH, showing what this rank and member `other` called.
   Status mismatch(int other, const Description& theirs) const;
-  // MTL_MISMATCH of an all-to-all of unequal parts, unless member `from` sends as many elements to member
-  // `to` as that one expects.
+  // MTL_MISMATCH of an all-to-all of unequal parts, unless the number of elements that member `from` sends to
+  // member `to` is the number that `to` expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
   // MTL_RANK_LEFT: `member` closed the group or left the job in order, so it will never arrive.
   Status left(int member) const;

@@ -79,7 +79,8 @@ class Group {
   Trace* const trace_;
   std::atomic<bool> closing_{false};
   std::array<Counters, kNumOperationKinds> counters_;
-  // collectives first, then sends and receives by member; from the program's thread only
+  // one lane for the collectives, one per member for sends, one per member for receives; used only by the
+  // program's thread
   std::unique_ptr<Lane> collectives_;
   std::map<int, std::unique_ptr<Lane>> sends_, receives_;
   uint64_t num_collectives_ = 0;

@@ -31,7 +31,7 @@ class Sha256 {
 class HmacKey {
  public:
   explicit HmacKey(const std::string& key);
-  // To which the bytes of one message are added.
+  // Returns the hash to which the bytes of one message are added.
   Sha256 begin() const { return inner_; }
   Digest finish(Sha256 message) const;
 
@@ -45,6 +45,6 @@ Digest hmac_sha256(const std::string& key, const std::string& message);
 
 // Both take constant time for all contents of the same length.
 bool is_same_secret(const std::string& left, const std::string& right);
-bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes of them
+bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes characters
 
 }  // namespace mtl::comm::store

@@ -20,7 +20,7 @@ namespace mtl::comm::store {
 
 struct ClientOptions {
   std::string address = "127.0.0.1";
-  std::vector<int> ports;  // the store is at one of them; others may belong to other programs
+  std::vector<int> ports;  // one is the store's; others may belong to other programs
   std::string secret;
   int world_size = 1;
   int attempt = 0;

@@ -75,7 +75,7 @@ MTL_TEST(memory_of_a_rank_that_has_ended_is_explained_by_its_leaving) {
   EXPECT(failed_with(left, "MTL_RANK_LEFT"));
   EXPECT(left.failure().rank == 0);
   EXPECT(left.failure().message.find("rank 0 has left the job") != std::string::npos);
-  // what it announced before is found all the same, and nothing else waited for
+  // a segment that it announced before is still found; a wait for any other key fails
   EXPECT(succeeded(another->find(0, 77, "group", 1000 * kMillisecond, &found)));
   EXPECT(failed_with(another->find(0, 78, "group", 1000 * kMillisecond, &found), "MTL_RANK_LEFT"));
 }

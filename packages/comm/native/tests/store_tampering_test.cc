@@ -222,7 +222,7 @@ MTL_TEST(store_of_another_version_is_named) {
   old.join();
 }
 
-// A member without StoreClient: the test decides what it sends, and when it closes.
+// A member without StoreClient: the test decides which bytes the member sends, and when it closes.
 struct BareMember {
   explicit BareMember(int port) {
     EXPECT(succeeded(connect_to("127.0.0.1", port, kLongNs, &socket)));

@@ -6,8 +6,8 @@ import type { NativeStore } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
 
 /**
- * The state in which an engine starts: all ranks have come, and those of a host share a board and watch each
- * other.
+ * The state in which an engine starts: all ranks have joined, and the ranks of a host share a board and watch
+ * each other.
  */
 export interface EngineContext {
   readonly job: NativeJob;
@@ -17,14 +17,14 @@ export interface EngineContext {
   readonly hosts: readonly (readonly number[])[];
   /** The time that an operation waits for the other ranks. */
   readonly timeoutMs: number;
-  /** True where groups also take tensors on device cuda, which go through memory of the host. */
+  /** True where groups also take tensors on device cuda; these tensors go through host memory. */
   readonly isStaged: boolean;
 }
 
 /** Makes the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
-  /** Measures waits of the device; set by engines whose operations make a device wait and not the host. */
+  /** Measures waits of the device. Set by engines whose operations block the device and not the host. */
   readonly deviceWaits?: DeviceWaits;
   /** Creates a group of two or more ranks, this one among them. All members call it. */
   createGroup(options: GroupOptions): ProcessGroup;
@@ -32,7 +32,7 @@ export interface Engine {
   close(): void;
 }
 
-/** Starts an engine; all ranks of the job do. */
+/** Starts an engine; all ranks of the job call it. */
 export type EngineFactory = (context: EngineContext) => Engine | Promise<Engine>;
 
 /** Engines that the ranks of a job can choose. */

@@ -26,16 +26,14 @@ interface JoinHostOptions {
   readonly ranks: readonly number[];
   /** The store in which the host's first rank leaves the address of the shared board. */
   readonly store: Store;
-  /**
-   * The store's key for it: another one for every host, and for every attempt of a job that was restarted.
-   */
+  /** The store's key for this address. Every host, and every attempt of a restarted job, has another key. */
   readonly key: string;
   readonly timeoutMs: number;
-  /** The time that this process may go on after the job has failed before it is ended. */
+  /** The time that this process may continue after the job has failed before it is ended. */
   readonly graceMs: number;
 }
 
-/** Brings the ranks of one host together; each of them calls it. */
+/** Brings the ranks of one host together; each rank calls it. */
 export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
   const deadline = performance.now() + timeoutMs;
   if (job.rank === ranks[0]) {

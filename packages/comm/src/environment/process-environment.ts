@@ -22,8 +22,8 @@ export interface ProcessEnvironment {
   /** The port that the launcher gave; under torchrun its agent listens there. */
   readonly masterPort: number;
   /**
-   * The ports at which the store of the job may be, in the order in which they are tried; others may use some
-   * of them.
+   * The ports at which the store of the job may be, in the order in which they are tried. Other programs may
+   * use some of these ports.
    */
   readonly storePorts: readonly number[];
   /** The process that runs the server of the store. */
@@ -48,7 +48,7 @@ interface Placement
 }
 
 /**
- * Reads where this process stands in its job: from RANK and WORLD_SIZE (mtl run, torchrun), else from Open
+ * Reads the position of this process in its job: from RANK and WORLD_SIZE (mtl run, torchrun), else from Open
  * MPI, Slurm or PMI (MPICH, Intel MPI), else it is alone. Open MPI comes before Slurm because mpirun starts
  * its daemons by srun, so that its processes carry the variables of both, and only Open MPI's count
  * processes.
@@ -101,7 +101,7 @@ function fromRank(reader: VariableReader): Placement | undefined {
       ...blocks({ ...place, localRank, localWorldSize, nodeRank: reader.count('GROUP_RANK') }),
     };
   }
-  // nothing is said of hosts: processes that meet on the loopback are on one
+  // no variable describes hosts: processes that meet on the loopback are on one host
   const address = reader.text('MASTER_ADDR');
   if (address !== undefined && !isLoopback(address)) {
     throw launchError(

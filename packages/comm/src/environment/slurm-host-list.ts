@@ -5,7 +5,7 @@ const maximumHosts = 65_536;
 
 /**
  * Returns the hosts of a Slurm node list: `gpu[01-03,7],login` is gpu01, gpu02, gpu03, gpu7, login. Numbers
- * keep their leading zeros; a name may have several brackets (`rack[1-2]node[1-4]`), of which the last varies
+ * keep their leading zeros; a name may have several brackets (`rack[1-2]node[1-4]`); the last bracket varies
  * first.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for a list that cannot be read

@@ -31,7 +31,7 @@ export function errorOf(failure: NativeFailure): MtlError {
   return new Class(code as `MTL_${string}`, message, { ...remedy, details: known });
 }
 
-/** Runs `body`, converting what native code throws. */
+/** Runs `body`, converting errors that native code throws. */
 export function callNative<T>(body: () => T): T {
   try {
     return body();
@@ -40,7 +40,7 @@ export function callNative<T>(body: () => T): T {
   }
 }
 
-/** Awaits what native code does on another thread, converting its failure. */
+/** Awaits native work on another thread, converting its failure. */
 export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
@@ -62,9 +62,10 @@ function packageDirectory(): string {
 }
 
 /**
- * Loads the native addon and connects it to that of @mtl/kernels: an explicit path in MTL_COMM_ADDON, else
- * the local build, else the platform package. A failure lists what was tried and what to do. Without
- * `usesTensors` the other addon is left alone, and nothing may be called that moves tensors.
+ * Loads the native addon and connects it to the addon of @mtl/kernels. The addon is at the explicit path in
+ * MTL_COMM_ADDON, else in the local build, else in the platform package. An error lists the paths that were
+ * tried and the remedy. Without `usesTensors` the addon of @mtl/kernels is not loaded, and functions that
+ * move tensors must not be called.
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
   const loaded = loadNativeAddon<CommAddon>({

@@ -9,7 +9,8 @@ export interface HostOptions {
   /** The time to wait for the ranks of this host. */
   readonly timeoutMs: number;
   /**
-   * The time that this process may go on after the job has failed before its watchdog ends it with status 1.
+   * The time that this process may continue after the job has failed before its watchdog ends it with status
+   * 1.
    */
   readonly graceMs: number;
 }
@@ -18,8 +19,8 @@ interface LocalGroupOptions extends GroupOptions {
   /** The time that an operation waits for the others, and this call for the group's first member. */
   readonly timeoutMs: number;
   /**
-   * Bytes that move at a time; default: chosen for the number of ranks and cores. A member uses about four
-   * times it.
+   * Bytes that move at a time. Default: chosen for the number of ranks and cores. A member uses about four
+   * times this memory.
    */
   readonly bufferBytes?: number;
   /**
@@ -31,13 +32,13 @@ interface LocalGroupOptions extends GroupOptions {
 
 /**
  * This process's part in a job, in native code: its abort state, the board that the ranks of a host share,
- * its watchdog and its groups. What worlds are made of. In this order: one rank of the host creates the board
- * and tells the others its address (through a store), they open it, all call `joinHost`; then groups can be
- * created.
+ * its watchdog and its groups. Worlds are built on it. The order of calls: one rank of the host creates the
+ * board and tells the others its address (through a store), the others open the board, all call `joinHost`;
+ * then groups can be created.
  */
 export class NativeJob {
   readonly rank: number;
-  /** The handle for further functions of the addon, such as those of another engine. */
+  /** The handle for further functions of the addon, such as the functions of another engine. */
   readonly handle: number;
   #isClosed = false;
 
@@ -80,7 +81,8 @@ export class NativeJob {
 
   /**
    * Makes every operation of this process, and of all ranks of the host, fail with `reason`. The first reason
-   * stays. A reason that blames a rank (`details.rank`) is passed on as it is; else this one is to blame.
+   * stays. A reason that names a rank (`details.rank`) is passed on unchanged; otherwise the error names this
+   * rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);

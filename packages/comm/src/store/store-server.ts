@@ -4,11 +4,11 @@ import { addon, callNative, errorOf } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. A number is one interface, a name (other than localhost) all of them. Default:
-   * the loopback.
+   * The address to listen on. A number is one interface, a name (other than localhost) all interfaces.
+   * Default: the loopback.
    */
   readonly address?: string;
-  /** The first free one is taken; 0 is any. Default: any. */
+  /** The server takes the first free port; 0 is any port. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
@@ -28,7 +28,7 @@ export class StoreServer {
   readonly #handle: number;
   #isClosed = false;
 
-  /** @throws CommunicationError MTL_STORE_ADDRESS when no port can be had. */
+  /** @throws CommunicationError MTL_STORE_ADDRESS when no port is available. */
   constructor(options: StoreServerOptions) {
     const { address = '127.0.0.1', ports = [0], secret, worldSize, attempt = 0, hostRank = -1 } = options;
     const { heartbeatLimitMs = 15_000, member = 'rank' } = options;
@@ -73,7 +73,7 @@ export class StoreServer {
  * often resolves to its loopback.
  *
  * @param options.address given to `StoreServer`
- * @param options.source what the user gave it with, such as --master-addr
+ * @param options.source the option that the user gave it with, such as --master-addr
  */
 export function everyInterfaceNotice(options: {
   readonly address: string;

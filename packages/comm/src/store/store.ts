@@ -2,8 +2,8 @@ import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 
 /**
- * A place for notes of ranks that do not know each other yet, through which a job comes together. Calls block
- * the thread. A key is written once.
+ * A key-value store through which the ranks of a job find each other. Calls block the thread. A key is
+ * written once.
  */
 export interface Store {
   set(key: string, value: Uint8Array): void;
@@ -17,13 +17,16 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The store is at one of them. */
+  /** The ports that are tried; the store is at one port. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** The number of times that the job was restarted: the store of another attempt is waited out. */
+  /**
+   * The number of times that the job was restarted: the client waits until the store of another attempt is
+   * gone.
+   */
   readonly attempt: number;
-  /** The time for which the store is looked for. */
+  /** The time to look for the store. */
   readonly timeoutMs: number;
   /** The word of messages for a process that joins. Default: rank. */
   readonly member?: string;
@@ -78,12 +81,14 @@ export class NativeStore implements Store {
     for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));
   }
 
-  /** Waits, after an abort of the job, until the others have been told, so that this process may end. */
+  /**
+   * Waits, after an abort of the job, until the store has informed the others, so that this process may end.
+   */
   tellAbort(timeoutMs: number): void {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
-  /** Leaves in order: the end of this process is no failure any more. */
+  /** Leaves in order: from now on the end of this process is not a failure. */
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }

@@ -28,7 +28,9 @@ export interface InMemoryGroupOptions extends CheckedGroupOptions {
 
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
 
-/** An operation under way: what this member sends, waits for and makes of it. */
+/**
+ * An operation under way: the values that this member sends and waits for, and the function that finishes it.
+ */
 interface Exchange {
   readonly operation: CommunicationOperation;
   readonly description: string;
@@ -46,9 +48,9 @@ interface Exchange {
 
 /**
  * A process group between worker threads, in plain TypeScript: every member sends its values to every other
- * one and combines what it gets in rank order. Inputs are copied at the start and results written in `wait`
- * only, so that a forgotten `wait` is seen. An oracle for the native engines, and for tests of what is built
- * on groups; not fast.
+ * member and combines the received values in rank order. Inputs are copied at the start and results are
+ * written only in `wait`, so that tests detect a forgotten `wait`. The oracle for the native engines and for
+ * tests of code that uses groups; not fast.
  */
 export class InMemoryGroup extends CheckedGroup {
   readonly engine = 'memory';

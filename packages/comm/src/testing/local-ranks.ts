@@ -52,8 +52,8 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 }
 
 /**
- * Runs ranks as processes of this host, connected by shared memory, and gives what each returned, by rank;
- * throws what the first of them to fail said. The counterpart of `runInMemoryRanks` with the engine that real
+ * Runs ranks as processes of this host, connected by shared memory, and returns their results by rank. Throws
+ * the error of the first rank that fails. The counterpart of `runInMemoryRanks` with the engine that real
  * jobs use.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {

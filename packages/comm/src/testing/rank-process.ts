@@ -13,7 +13,7 @@ export interface Outcome {
   readonly at?: number;
 }
 
-/** A rank that runs as a process of its own and says what it has to say as lines of JSON. */
+/** A rank that runs as its own process and reports as lines of JSON. */
 export interface RankProcess {
   readonly child: ChildProcess;
   /** Everything the rank printed so far. */

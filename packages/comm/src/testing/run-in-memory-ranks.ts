@@ -17,13 +17,13 @@ export interface InMemoryRanksOptions {
    * without one Node.js removes the types itself, from 22.18 on.
    */
   readonly preload?: URL;
-  /** Node's flags for the threads, such as export conditions. Default: those of this process. */
+  /** Node's flags for the threads, such as export conditions. Default: the flags of this process. */
   readonly execArgv?: readonly string[];
 }
 
 /**
- * Runs ranks as worker threads of this process, connected by in-memory groups, and gives what each returned,
- * by rank. When one fails, the others are ended and its error is thrown.
+ * Runs ranks as worker threads of this process, connected by in-memory groups, and returns their results by
+ * rank. When a rank fails, the others are ended and its error is thrown.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;

@@ -16,7 +16,7 @@ import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from '
 export interface JoinWorldOptions {
   /** The variables with the launcher's description and the secret. Default: process.env. */
   readonly variables?: Variables;
-  /** This process's place, instead of what the variables say. */
+  /** This process's position in the job, instead of the variables. */
   readonly environment?: ProcessEnvironment;
   /**
    * Default: shared memory on one host, Gloo between hosts; for device cuda NCCL where every rank has a GPU
@@ -26,12 +26,13 @@ export interface JoinWorldOptions {
   /** The device of the tensors; for `cuda`, which must be open, groups take tensors of both. Default cpu. */
   readonly device?: Device;
   /**
-   * Gets which engine serves GPUs, and why; and that the store of this process listens on every interface.
+   * Receives messages: which engine serves GPUs, and why; and that the store of this process listens on every
+   * interface.
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * Gets the ranks that this one has waited for at the start for five seconds, and again every minute; one
-   * rank says it for all where it can. Default: a line on standard error.
+   * Receives the ranks that this rank has waited for at the start for five seconds, and again every minute.
+   * Where possible, one rank reports for all. Default: a line on standard error.
    */
   readonly onWait?: (text: string) => void;
   /** The time that an operation waits for the other ranks. Default 600 s. */
@@ -53,7 +54,7 @@ export interface JoinWorldOptions {
 
 /**
  * Brings the processes of a job together: reads the launcher's variables, finds the store, waits for all
- * ranks, and starts the engine. A process alone needs none of that and gets a world of one.
+ * ranks, and starts the engine. A process alone skips these steps and gets a world of one.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE, MTL_NCCL
  * @throws CommunicationError MTL_TIMEOUT, naming the ranks that never came; MTL_STORE_UNREACHABLE,
@@ -175,8 +176,9 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Returns whether this rank reports that there is no store yet, through which ranks could agree who reports.
- * A launcher starts all ranks of a host, so that one of them is enough.
+ * Returns whether this rank reports that there is no store yet. Without a store the ranks cannot agree on a
+ * reporter, so the launcher's description decides: it starts all ranks of a host, and one report per host is
+ * enough.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);

@@ -24,7 +24,7 @@ export interface JoinedParts {
   readonly timeoutMs: number;
 }
 
-/** Calls all of them in order, whether or not one throws; the first error is thrown at the end. */
+/** Calls all functions in order, whether or not one throws. The first error is thrown at the end. */
 function closeAll([first, ...rest]: readonly (() => void)[]): void {
   if (first === undefined) return;
   try {
@@ -34,7 +34,7 @@ function closeAll([first, ...rest]: readonly (() => void)[]): void {
   }
 }
 
-/** The processes of a job that found each other by what their launcher says. */
+/** The processes of a job that found each other through their launcher's description. */
 export class JoinedWorld implements World {
   readonly environment: ProcessEnvironment;
   readonly rank: number;
@@ -71,7 +71,10 @@ export class JoinedWorld implements World {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
 
-  /** Makes all ranks fail with `reason` (or with what failed first), and returns when they have been told. */
+  /**
+   * Makes all ranks fail with `reason` (or with the first failure), and returns when the ranks have been
+   * informed.
+   */
   abort(reason: Error): void {
     if (this.#parts === undefined || this.#isClosed) return;
     this.#parts.job.abort(reason);

@@ -1,5 +1,4 @@
-// A rank: joins, sums rank + 1 over all ranks, says what it found as one line of JSON, and does what
-// BEHAVIOUR asks.
+// A rank: joins, sums rank + 1 over all ranks, prints its result as one line of JSON, and follows BEHAVIOUR.
 import { writeSync } from 'node:fs';
 import { joinWorld } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';
@@ -13,7 +12,7 @@ try {
     timeoutMs: Number(TIMEOUT_MS),
     heartbeatLimitMs: Number(HEARTBEAT_MS),
     abortGraceMs: 3000,
-    // what standard error holds must not depend on how busy the machine is
+    // the contents of standard error must not depend on how busy the machine is
     ...(process.env.SAY_WAITS === undefined ? { onWait: () => {} } : {}),
   });
   const { launcher, localRank, nodeRank, restartCount } = world.environment;

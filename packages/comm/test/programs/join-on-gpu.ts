@@ -1,7 +1,7 @@
-// A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints what it found as
-// one line of JSON, and does what BEHAVIOUR asks. CASES, BACKEND: of `collectives`, of --distributed-backend.
-// RECORDING: a folder; receives while a graph is recorded. LATE_MS: how late rank 0 starts what GPUs wait
-// for.
+// A rank with a GPU: joins, runs collectives on tensors of the GPU and of the host, prints its result as one
+// line of JSON, and follows BEHAVIOUR. CASES: the cases of `collectives`. BACKEND: the value of
+// --distributed-backend. RECORDING: a folder; receives while a graph is recorded. LATE_MS: how late rank 0
+// starts the operations that GPUs wait for.
 import { writeSync } from 'node:fs';
 import { createMeshGroups, type JobEngineName, joinWorld, ProcessMesh, type Work } from '@mtl/comm';
 import { exitCodeOf, formatError } from '@mtl/errors';

@@ -1,8 +1,9 @@
 import { expect } from 'vitest';
 
 /**
- * Repeats what takes so many milliseconds until it takes less than a second, five times at most. A busy
- * machine makes it slower, nothing makes it faster: one of five that was in time shows that all can be.
+ * Repeats `attempt`, which returns its duration in milliseconds, until it takes less than a second, five
+ * times at most. A busy machine makes an attempt slower and nothing makes it faster, so one attempt in time
+ * is proof.
  */
 export async function expectOnceWithinASecond(attempt: () => Promise<number>): Promise<void> {
   const delays: number[] = [];

@@ -12,7 +12,7 @@ const module = new URL('../ranks/trouble.ts', import.meta.url);
  */
 export const timeoutMs = 1500;
 
-/** The details of every error of an operation besides the rank. */
+/** The details of every error of an operation, except the rank. */
 export const complete = {
   group: 'world',
   operation: expect.any(String),
@@ -22,7 +22,7 @@ export const complete = {
 
 export type StartFailing = (kind: Trouble['kind'], options?: Partial<RanksOptions>) => RankProcess[];
 
-/** Returns a function that starts ranks of which one causes trouble; none is left after a test. */
+/** Returns a function that starts ranks including a faulty one; no rank is left after a test. */
 export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailing {
   const started: { readonly ranks: RankProcess[]; readonly remove: () => void }[] = [];
   afterEach(async () => {
@@ -40,7 +40,7 @@ export function failingRanks(defaults: () => Partial<RanksOptions>): StartFailin
 }
 
 /**
- * Returns the reports of the survivors, in order of their ranks, after all of them have ended by themselves
+ * Returns the reports of the survivors, in order of their ranks, after all survivors have ended on their own
  * with status 1.
  */
 export async function errorsOf(survivors: readonly RankProcess[]) {

@@ -3,7 +3,7 @@ import { nearestName } from '../nearest-names.js';
 
 /** The option that is checked. */
 export interface OptionPlace {
-  /** As a program writes it: `optimizer.lr`, `extensions[0].name`. */
+  /** The path in a program's notation: `optimizer.lr`, `extensions[0].name`. */
   readonly path: string;
   /** The code of errors about it. */
   readonly code: `MTL_${string}`;
@@ -17,14 +17,14 @@ export interface OptionCheck<IsRequired extends boolean = boolean> {
   readonly check: (value: unknown, place: OptionPlace) => void;
 }
 
-/** A check of each option of a type; those that the type requires are `required`. */
+/** A check of each option of a type; options that the type requires are `required`. */
 export type OptionChecks<Options> = {
   readonly [Name in keyof Options & string]-?: undefined extends Options[Name]
     ? OptionCheck<false>
     : OptionCheck<true>;
 };
 
-/** A value in the words of an error, short, and so that texts differ from numbers. */
+/** Describes a value for an error: short, and with texts distinct from numbers. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
     return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
@@ -41,7 +41,7 @@ function classNameOf(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Tells an object that a program has written as `{ ... }`; its options are all its own. */
+/** Tells whether a value is an object literal `{ ... }`; all its options are own properties. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -110,7 +110,7 @@ export function choiceOption(names: readonly string[]): OptionCheck<false> {
   };
 }
 
-/** A list, each member of which passes a check. */
+/** A list whose members all pass a check. */
 export function listOption(
   { check }: OptionCheck,
   {
@@ -130,9 +130,9 @@ export function listOption(
 
 /**
  * An object, of any class, with members that pass checks: a stream, an extension, a signal. It may have
- * others.
+ * further members.
  *
- * @param what what it is, for errors
+ * @param what the kind of object, for errors
  */
 export function objectOption(
   what: string,
@@ -156,13 +156,13 @@ export const wordsOption = listOption(
 
 /** The words of errors about a name that a group of options does not have. */
 export interface OptionGroupFacts {
-  /** Words for what has the options, such as `a run`. */
+  /** Words for the thing with the options, such as `a run`. */
   readonly of: string;
   /** The option that a program means with an unknown name, by its path. Default: the nearest name. */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 
-/** Options of their own, by name: an object literal without others. */
+/** A group of options by name: an object literal without other properties. */
 export function groupOption(
   checks: Readonly<Record<string, OptionCheck>>,
   facts: OptionGroupFacts,
@@ -182,9 +182,9 @@ export function groupOption(
 /**
  * Checks the options that a function was called with: their names, and their values in the order of `checks`.
  *
- * @param how.of words for what has the options, such as `a run`
+ * @param how.of words for the thing with the options, such as `a run`
  * @param how.code the code of errors. Default: MTL_OPTION
- * @throws ConfigurationError for the first that is wrong, with its path
+ * @throws ConfigurationError for the first wrong option, with its path
  */
 export function checkOptions(
   options: unknown,
@@ -198,7 +198,7 @@ export function checkOptions(
   groupOption(checks, how).check(options, { path, code });
 }
 
-/** Checks an argument of its own, which has no name in an object of options. */
+/** Checks a single argument, which has no name in an object of options. */
 export function checkArgument(
   value: unknown,
   {
@@ -248,7 +248,7 @@ const pathOf = (path: string, name: string): string => (path === '' ? name : `${
 const remedyOf = (meant: string | undefined): { readonly remedy?: string } =>
   meant === undefined ? {} : { remedy: `write ${meant}` };
 
-/** Names enough of the options that a reader knows what they are. */
+/** Lists some of the options, as examples for the reader. */
 function listedOptions(checks: Readonly<Record<string, OptionCheck>>): string {
   const names = Object.keys(checks);
   return `{ ${names.slice(0, 16).join(', ')}${names.length > 16 ? ' ...' : ''} }`;

@@ -1,24 +1,24 @@
 import { MtlError } from '../../src/index.js';
 
-/** Values of every type that JavaScript has, a few of each, most of them wrong for any option. */
+/** Values of every JavaScript type, a few of each type. Most values are wrong for any option. */
 export const valuesOfAllTypes: readonly unknown[] = [
   ...[null, true, 5, Number.NaN, '', '5', 5n, Symbol('five')],
   ...[[], ['5'], [null], {}, { five: 5 }, () => 5, new Map()],
 ];
 
-/** A function with options, and what is to be known of it to find out what it takes. */
+/** A function with options, and the facts that a probe of its options needs. */
 export interface ProbedOptions {
-  /** Words for it in what is reported. */
+  /** The name of the function in reports. */
   readonly name: string;
-  /** Calls it. */
+  /** Calls the function. */
   readonly call: (options: unknown) => unknown;
   /** Options that it takes. */
   readonly right?: Readonly<Record<string, unknown>>;
-  /** Tells, for each option by its path (`optimizer.lr`), which values it takes. */
+  /** Tells for each option, by its path (`optimizer.lr`), whether it accepts a value. */
   readonly accepts: Readonly<Record<string, (value: unknown) => boolean>>;
   /**
-   * The option that is checked last: it is wrong in calls about others, so that nothing is begun where these
-   * are accepted.
+   * The option that is checked last. Calls about other options pass a wrong value for it, so that the
+   * function never starts its work.
    */
   readonly last: string;
 }
@@ -36,7 +36,7 @@ function withValue(
   return { ...options, [group]: withValue(inner, rest, value) };
 }
 
-/** Returns what a function throws or rejects with; undefined where it does neither. */
+/** Returns the error that a function throws or rejects with; undefined without an error. */
 export async function errorOf(call: () => unknown): Promise<unknown> {
   try {
     await call();
@@ -54,8 +54,8 @@ const shown = (value: unknown): string => {
 /**
  * Gives every option of a function values of all types, and the function itself as its options.
  *
- * @returns what is not as it should be: an error without a code or without the path of the option, a value
- *   that is taken and should be refused, or the other way round
+ * @returns the problems: an error without a code or without the path of the option, a wrong value that is
+ *   accepted, or a right value that is refused
  */
 export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly string[]> {
   const { name, call, right = {}, accepts, last } = probed;
@@ -92,7 +92,7 @@ export async function problemsOfOptions(probed: ProbedOptions): Promise<readonly
 const mentions = (message: string, path: string): boolean =>
   message.startsWith(path) && /^[ .[]/.test(message.slice(path.length));
 
-/** Which values options of a kind take, for `ProbedOptions`. */
+/** Tests of the values that options of a kind accept, for `ProbedOptions`. */
 export const takes = {
   text: (value: unknown) => typeof value === 'string' && value !== '',
   anyText: (value: unknown) => typeof value === 'string',

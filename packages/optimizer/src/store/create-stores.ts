@@ -5,8 +5,8 @@ import { replicated } from './replicated-store.js';
 import { zero1 } from './zero1-store.js';
 
 /**
- * The ways to keep parameters, by name, from the one that divides least. What flags, runs, dry runs, plans
- * and searches know of them follows from this list.
+ * The kinds of stores, by name, from the least divided kind on. Flags, runs, dry runs, plans and searches
+ * derive their choices from this list.
  */
 export const stores = { replicated, zero1 } as const satisfies Readonly<Record<string, ListedStore>>;
 
@@ -20,7 +20,7 @@ export const shardingStrategies = Object.values(stores).map(
   ({ shardingStrategy }) => shardingStrategy,
 ) as readonly ShardingStrategy[];
 
-/** Returns the store that Megatron-LM calls so. */
+/** Returns the store with a name of Megatron-LM. */
 export const storeOfStrategy = (strategy: ShardingStrategy): ListedStore =>
   Object.values(stores).find(({ shardingStrategy }) => shardingStrategy === strategy)!;
 
@@ -34,8 +34,8 @@ export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
 }
 
 /**
- * The stores of a model's parameters: one for each domain, which are the parameters whose gradients are
- * summed over the same processes.
+ * The stores of a model's parameters: one for each domain, a set of parameters whose gradients are summed
+ * over the same processes.
  */
 export function createStores(
   parameters: readonly Parameter[],

@@ -12,12 +12,12 @@ export interface StoreOptions {
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
   readonly bucketBytes?: number | undefined;
   /**
-   * The parameters of each model chunk (virtual pipeline stage) by its number. Every chunk has a backward of
-   * its own; a parameter may be in several chunks. Default: all in chunk 0.
+   * The parameters of each model chunk (virtual pipeline stage) by its number. Every chunk has its own
+   * backward; a parameter may be in several chunks. Default: all in chunk 0.
    */
   readonly chunks?: ReadonlyMap<number, readonly Parameter[]> | undefined;
   /**
-   * The parameters that the model uses together: a store that does not keep all values keeps them for these.
+   * The parameters that the model uses together: a store that does not keep all values gathers them by unit.
    * Default: none.
    */
   readonly units?: readonly ParameterUnit[] | undefined;
@@ -25,8 +25,8 @@ export interface StoreOptions {
 
 /**
  * Keeps the parameters whose gradients are summed over the same processes: the values that the model computes
- * with, main gradients, and the float32 master values of what this rank updates. The elements of all its
- * trained parameters lie one after the other in one flat range; views of it are the caller's to dispose of.
+ * with, main gradients, and the float32 master values that this rank updates. The elements of all trained
+ * parameters are one flat range; the caller disposes views of it.
  */
 export interface ParameterStore extends UnitKeeper {
   readonly device: Device;
@@ -34,7 +34,7 @@ export interface ParameterStore extends UnitKeeper {
   readonly dtype: DType;
   /** The processes over which gradients are summed; undefined for this process alone. */
   readonly group: ProcessGroup | undefined;
-  /** True if each rank of the group updates a part of its own; otherwise all ranks update everything. */
+  /** True if each rank of the group updates its own part; otherwise all ranks update everything. */
   readonly isDivided: boolean;
   /** The parameters that are trained, in the order of their elements. */
   readonly ranges: readonly ParameterRange[];
@@ -50,13 +50,16 @@ export interface ParameterStore extends UnitKeeper {
   /** Bytes of this rank: for predictions of memory. */
   readonly bytes: { readonly parameters: number; readonly gradients: number };
 
-  /** [end - start] float32: master values of elements in one owned range; in float32 those of the model. */
+  /** [end - start] float32: master values of elements in one owned range; in float32 the model's values. */
   master(range: FlatRange): Tensor;
-  /** [end - start] in the compute dtype: where rounded master values of elements in one owned range go. */
+  /**
+   * [end - start] in the compute dtype: the destination of rounded master values of elements in one owned
+   * range.
+   */
   model(range: FlatRange): Tensor;
   /**
-   * [end - start] float32: main gradients. After `reduce`, of what this rank owns and counts; after
-   * `shareGradients`, of all elements of its parameters.
+   * [end - start] float32: main gradients. Valid after `reduce` for the elements that this rank owns and
+   * counts; after `shareGradients` for all elements of its parameters.
    */
   gradient(range: FlatRange): Tensor;
 
@@ -66,29 +69,32 @@ export interface ParameterStore extends UnitKeeper {
   onOwnGradients(hook: (gradients: Tensor) => void): void;
   /** Announces that the next backward is the last one of a model chunk: reductions can overlap with it. */
   expectLastBackward(chunk: number): void;
-  /** Makes the gradients of what this rank owns and counts those of the group. Every rank must call it. */
+  /**
+   * Reduces the gradients of the elements that this rank owns and counts over the group. Every rank must call
+   * it.
+   */
   reduce(): void;
   /**
-   * Starts to make what each rank has written to the gradients that it owns known to all, of at least these
-   * parameters. Every rank must call it.
+   * Starts to send the owned gradients of each rank, as written, to all ranks, for at least these parameters.
+   * Every rank must call it.
    */
   shareGradients(parameters: readonly Parameter[]): readonly Work[];
   /** Sets all gradients to zero, on this rank. */
   clearGradients(): void;
-  /** Takes note that owned range number `index` has new values: starts to make them known to all ranks. */
+  /** Starts to send the new values of owned range number `index` to all ranks. */
   publish(index: number): void;
-  /** Makes the model of all master values, after others were written. Every rank must call it. */
+  /** Writes all master values, rounded, to the model after they were changed. Every rank must call it. */
   refresh(): void;
-  /** Waits until what was published is in the model. */
+  /** Waits until all published values are in the model. */
   waitForValues(): void;
-  /** Frees the memory; what is under way ends before. */
+  /** Frees the memory; pending operations end before. */
   dispose(): void;
 }
 
 /** A way to keep parameters. */
 export interface StoreKind {
   /**
-   * True if values are there only while a unit is acquired: a reader of all of them at once, such as a
+   * True if values are present only while a unit is acquired: a reader of all values at once, such as a
    * recorded graph, is then refused.
    */
   readonly releasesValues: boolean;
@@ -100,8 +106,8 @@ export type TrainingState = 'parameters' | 'gradients' | 'optimizer';
 
 /** A way to keep parameters that a run can choose. */
 export interface ListedStore extends StoreKind {
-  /** Megatron-LM's name of it, a value of --data-parallel-sharding-strategy. */
+  /** Megatron-LM's name of the store, a value of --data-parallel-sharding-strategy. */
   readonly shardingStrategy: string;
-  /** The states that the processes which sum gradients divide: each has a part of its own. */
+  /** The states that are sharded over the processes that sum gradients. */
   readonly divides: readonly TrainingState[];
 }

@@ -5,21 +5,23 @@ import type { Bucket } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
-/** Every rank of the group keeps and updates everything, from gradients that are summed on all of them. */
+/**
+ * A store in which every rank of the group keeps and updates everything, from gradients that are all-reduced.
+ */
 export class ReplicatedStore extends FlatStore {
   constructor(parameters: readonly Parameter[], options: StoreOptions) {
     super(parameters, options, { isDivided: false });
   }
 
-  /** Nothing to do: every rank has all of them. */
+  /** Does nothing: every rank has all gradients. */
   shareGradients(): readonly Work[] {
     return [];
   }
 
-  /** Nothing to do: every rank has computed the same values. */
+  /** Does nothing: every rank has computed the same values. */
   publish(): void {}
 
-  /** Nothing to wait for. */
+  /** Does nothing: there is nothing to wait for. */
   waitForValues(): void {}
 
   protected startReduction(_: Bucket, gradients: Tensor): Work {

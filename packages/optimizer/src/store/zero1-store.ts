@@ -6,9 +6,9 @@ import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /**
- * Every rank of the group keeps all values and gradients, and updates its slice of every bucket, of which it
- * alone has the master values: reduce-scatter, update, all-gather in the compute dtype (the distributed
- * optimizer; Rajbhandari et al. 2020, ZeRO-1).
+ * A store in which every rank of the group keeps all values and gradients, and updates its slice of every
+ * bucket, whose master values it alone has: reduce-scatter, update, all-gather in the compute dtype (the
+ * distributed optimizer; Rajbhandari et al. 2020, ZeRO-1).
  */
 export class Zero1Store extends FlatStore {
   readonly #gatherer = new ParameterGatherer();
@@ -88,15 +88,15 @@ class ParameterGatherer {
   }
 
   /**
-   * Waits until nothing writes into the buffers any more, so that they can be freed. What has failed has
-   * ended too; who needs its result hears of it.
+   * Waits until nothing writes into the buffers any more, so that they can be freed. A failed operation has
+   * ended too; the reader of its result gets the error.
    */
   abandon(): void {
     for (const work of this.#works) {
       try {
         work.wait();
       } catch {
-        // an error here would hide the one for which the run ends
+        // an error here would hide the error that ends the run
       }
     }
     this.#works = [];

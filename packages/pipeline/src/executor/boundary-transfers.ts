@@ -15,7 +15,7 @@ interface BoundaryTransfersOptions {
   readonly receives: readonly Transfer[];
 }
 
-/** A boundary tensor that is on its way here. */
+/** A boundary tensor that this rank is receiving. */
 interface Incoming {
   readonly tensor: Tensor;
   /** The part of it that this replica receives, where replicas share the work. */
@@ -41,7 +41,7 @@ export class BoundaryTransfers {
       options.replicas === undefined || options.replicas.size === 1 ? undefined : options.replicas;
   }
 
-  /** Posts receives until so many have been posted in this step. */
+  /** Posts receives until `numReceives` have been posted in this step. */
   post(numReceives: number): void {
     const { receives, group, shapeOf, dtype, device } = this.#options;
     for (; this.#numPosted < numReceives; this.#numPosted++) {
@@ -54,8 +54,8 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Waits for a boundary tensor whose receive has been posted, or that this rank made itself, and returns it,
-   * the caller's to dispose of.
+   * Waits for a boundary tensor whose receive has been posted, or that this rank made itself, and returns it.
+   * The caller disposes it.
    */
   take(transfer: Transfer): Tensor {
     const key = keyOf(transfer);
@@ -88,7 +88,7 @@ export class BoundaryTransfers {
     }
     const part = this.#partOf(tensor);
     this.#sends.push(this.#options.group!.send(part ?? tensor, { to: transfer.peer }));
-    // the operation holds the memory, and lets go of it the moment it is done
+    // the operation holds the memory until it is done
     part?.dispose();
     tensor.dispose();
     this.#sends = this.#sends.filter((work) => !isReaped(work));
@@ -100,7 +100,7 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** Lets go of all tensors after an error. */
+  /** Releases all tensors after an error. */
   abandon(): void {
     for (const tensor of this.#here.values()) tensor.dispose();
     for (const { tensor, part } of this.#incoming.values()) {

@@ -4,9 +4,9 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device that stay where they are while values are copied into them again and again: by the
- * order of uploads and copies, their shapes and dtypes. Those that were kept stay for good; others make way
- * when an upload has another shape or dtype than the one before.
+ * Tensors on a device that keep their addresses while values are copied into them again and again. The order
+ * of uploads and copies, the shape and the dtype identify a tensor. Kept tensors stay until the end; the
+ * others are replaced when an upload has another shape or dtype than the one before.
  */
 class FixedTensors {
   readonly #kept = new Map<string, Tensor>();
@@ -14,23 +14,23 @@ class FixedTensors {
   #used: Tensor[] = [];
 
   /**
-   * Begins from the first tensor; each call of what it returns copies into the next one, and gives a view of
-   * it.
+   * Begins with the first tensor. Each call of the returned function copies into the next tensor and returns
+   * a view of it.
    */
   upload(): Upload {
     this.#used = [];
     return (values, options) => this.#next(options, (tensor) => tensor.write(values));
   }
 
-  /** Copies what is on the device already into the next tensor, and gives a view of it. */
+  /** Copies a tensor of the device into the next tensor and returns a view of it. */
   copy(input: Tensor): Tensor {
     const { shape, dtype, device } = input;
     return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));
   }
 
   /**
-   * Shapes and dtypes of what was copied since `upload`, in that order: where they are those of kept tensors,
-   * so are the tensors.
+   * Shapes and dtypes of the tensors copied since `upload`, in order. If kept tensors have these shapes and
+   * dtypes, they are the tensors in use.
    */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
@@ -116,10 +116,10 @@ interface InFlight<Batch> {
 
 /**
  * Memory and graphs for one micro-batch at a time, so that its passes over a stage are recorded and launched
- * again: memory for all that they make, which no other pass touches between its forward and its backward,
- * fixed tensors for the inputs, and the graphs of each shape. The outputs are copied, since they may still be
- * in transfer when the graphs are launched again. A stage has as many slots as there are micro-batches in
- * flight.
+ * again. A slot has memory for all tensors of the passes, which no other pass uses between forward and
+ * backward of the micro-batch, fixed tensors for the inputs, and the graphs of each shape. The outputs are
+ * copied, since they may still be in transfer when the graphs are launched again. A stage has one slot for
+ * each micro-batch in flight.
  */
 export class GraphSlot<Batch> {
   readonly #options: GraphSlotOptions<Batch>;
@@ -140,7 +140,7 @@ export class GraphSlot<Batch> {
     return this.#inFlight === undefined;
   }
 
-  /** Runs the stage's `forward`; `isAlone`: to be run one by one. */
+  /** Runs the stage's `forward`; `isAlone`: its operations are launched one by one. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#losses = undefined;
@@ -193,14 +193,14 @@ export class GraphSlot<Batch> {
     return losses;
   }
 
-  /** Forgets the micro-batch in flight; the stage is told by the caller. */
+  /** Forgets the micro-batch in flight. The caller informs the stage. */
   abandon(): void {
     if (this.#inFlight?.kind === 'recording') dispose(this.#inFlight.recording!);
     this.#losses = undefined;
     this.#land();
   }
 
-  /** Gives graphs and their memory back: between steps. */
+  /** Releases graphs and their memory. Call it between steps. */
   dispose(): void {
     for (const recording of this.#recordings.values()) dispose(recording);
     this.#recordings.clear();
@@ -267,7 +267,7 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half has changed no gradient of a weight: once more from the start
+    // the input half has not changed any weight gradient: run again from the start
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
@@ -301,7 +301,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Repeats forward for a backward that runs eagerly; gradients have nothing of the micro-batch yet.
+   * Repeats forward for a backward that runs eagerly; the micro-batch has not been added to the gradients
+   * yet.
    */
   #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;
@@ -315,8 +316,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Runs a pass in the memory of the graphs, which would be idle meanwhile; in the device's where there are
-   * none.
+   * Runs a pass in the graphs' memory, which would be idle meanwhile, or in the device's memory where there
+   * are no graphs.
    */
   #runEagerly<Result>(pass: () => Result): Result {
     const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
@@ -331,7 +332,7 @@ export class GraphSlot<Batch> {
       this.#memory.dispose();
       this.#hasMemory = false;
     } catch (error) {
-      // losses of this step may still have some: it is tried again before every pass
+      // losses of this step may still use this memory: the release is tried again before every pass
       if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
     }
   }

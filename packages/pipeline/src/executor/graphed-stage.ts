@@ -7,11 +7,11 @@ import { RecordingRules } from './recording-rules.js';
 export interface GraphedStageOptions<Batch> {
   /** A model, or a model chunk of a pipeline, whose passes do not communicate with other processes. */
   readonly stage: Stage<Batch>;
-  /** One with graphs (`supportsGraphs`). */
+  /** A device with graphs (`supportsGraphs`). */
   readonly device: Device;
   /**
-   * Called before passes are recorded or launched: reads what a stage would wait for when it reads it
-   * (parameters that are gathered).
+   * Called before passes are recorded or launched. It reads the tensors that a stage would wait for when it
+   * reads them (parameters that are gathered).
    */
   readonly beforePasses?: (() => void) | undefined;
   /**
@@ -19,18 +19,20 @@ export interface GraphedStageOptions<Batch> {
    * Default: false.
    */
   readonly lastRunsEagerly?: boolean | undefined;
-  /** Told once that passes are launched as graphs from here on. */
+  /** Called once, when passes are launched as graphs from here on. */
   readonly onMessage: (text: string) => void;
-  /** Told, each once, why they are not, or not all. Default: `onMessage`. */
+  /**
+   * Called once for each reason why passes, all or some, are not launched as graphs. Default: `onMessage`.
+   */
   readonly onRefusal?: ((text: string) => void) | undefined;
 }
 
 /**
  * A stage whose passes are recorded (CUDA graphs) and then launched with one call each, instead of some
- * hundreds of operations. The first micro-batch of a shape runs as always, so that libraries choose their
- * algorithms; later ones are recorded and launched, once in every slot: a slot is what one micro-batch in
- * flight needs (`GraphSlot`), and there are as many as a schedule has in flight at once. Evaluation runs as
- * always. Results are the same bits.
+ * hundreds of operations. The first micro-batch of a shape runs eagerly, so that libraries choose their
+ * algorithms; later micro-batches are recorded once in every slot and launched. A slot holds the memory of
+ * one micro-batch in flight (`GraphSlot`); the number of slots is the number of micro-batches that the
+ * schedule has in flight at once. Evaluation runs eagerly. Results have the same bits.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
@@ -43,7 +45,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
 
   /**
    * @throws ConfigurationError `MTL_CUDA_GRAPHS` for a stage without `load`: its passes differ in more than
-   *   what is in tensors
+   *   the values of tensors
    * @throws KernelError `MTL_UNSUPPORTED` for a device without graphs
    */
   constructor(options: GraphedStageOptions<Batch>) {
@@ -128,7 +130,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#options.stage.abandon(microBatch);
   }
 
-  /** Gives graphs and their memory back: between steps. The stage stays the caller's. */
+  /** Releases graphs and their memory. Call it between steps. The caller still owns the stage. */
   dispose(): void {
     for (const slot of this.#slots) slot.dispose();
     this.#slots.length = 0;

@@ -16,8 +16,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /**
-   * The schedule of a step with so many micro-batches; asked once for each number. Default: that of a model
-   * in one stage.
+   * Returns the schedule of a step with `numMicroBatches` micro-batches; called once for each number.
+   * Default: the schedule of a model in one stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /** The ranks of the pipeline, one for each rank of the schedule; none where the whole model is here. */
@@ -28,39 +28,40 @@ export interface PipelineOptions<Batch> {
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, where it is known and the ranks need not compare what they hold, as in a dry run
-   * of one of them. Default: they do.
+   * The rank of each chunk, if it is known and the ranks need not compare their chunks, as in a dry run of
+   * one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
   /** The dtype of the boundary tensors. Default float32. */
   readonly dtype?: DType;
   /** Default cpu. */
   readonly device?: Device;
-  /** Writes down what really happens; nothing is measured without one. */
+  /** Records the activities; without a recorder nothing is measured. */
   readonly recorder?: PipelineRecorder | undefined;
 }
 
 type Defaulted = 'schedule' | 'dtype' | 'device';
 
-/** One step's data and who is told about it. */
+/** The data of one step and its callbacks. */
 export interface PipelineStep<Batch> {
   /** The micro-batches, the same on all ranks of the pipeline. */
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Called with each loss that a chunk of this rank has made of a micro-batch, after the input half of its
-   * backward (or forward in an evaluation); the loss is freed after it.
+   * Called with each loss that a chunk of this rank computes for a micro-batch, after the input half of its
+   * backward (or forward in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
-  /** Called before the pass after which the weight gradients of a chunk are whole: its last B or W. */
+  /** Called before a chunk's last B or W, after which its weight gradients are complete. */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * Combinations of shapes that are known before all are forgotten: more than those of any fixed batch size.
+ * The number of remembered combinations of shapes; beyond it, all are forgotten. No fixed batch size has
+ * more.
  */
 const maximumCompared = 1024;
 
@@ -69,7 +70,7 @@ function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
   return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
 }
 
-/** A schedule that has been checked, and what this rank does in it. */
+/** A checked schedule with the actions of this rank. */
 interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
@@ -82,9 +83,9 @@ interface PreparedStep {
  * Runs the forward and backward passes of a model that is split into chunks, in the order of a schedule. All
  * ranks of the group construct it and call `run` and `evaluate` alike.
  *
- * Receives are posted before the pass that comes before the one that needs them, sends are waited for at the
- * end of the step, memory of a boundary tensor is given back when it has been used or sent. A pass starts
- * when what it needs is there: nothing else is waited for.
+ * Receives are posted one pass before the pass that needs them. The end of the step waits for the sends. The
+ * memory of a boundary tensor is released when the tensor has been used or sent. A pass waits only for its
+ * own inputs.
  */
 export class Pipeline<Batch> {
   /** The rank in `group` that holds the last chunk. */
@@ -97,7 +98,7 @@ export class Pipeline<Batch> {
   readonly #rank: number;
   readonly #placement: readonly number[];
   readonly #prepared = new Map<number, PreparedStep>();
-  /** Steps that all ranks have been found to see alike, at most `maximumCompared`. */
+  /** Steps for which all ranks expect the same boundary tensors, at most `maximumCompared`. */
   readonly #compared = new Set<string>();
   #transfers: BoundaryTransfers | undefined;
 
@@ -121,7 +122,7 @@ export class Pipeline<Batch> {
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
    *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` where
    *   ranks disagree about schedule or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that
-   *   cannot be divided evenly; and whatever stages and group throw
+   *   cannot be divided evenly; also the errors of stages and group
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
@@ -149,7 +150,7 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Lets go of everything that an error left behind. */
+  /** Releases everything that an error left behind. */
   abandon(): void {
     this.#transfers?.abandon();
     this.#transfers = undefined;
@@ -265,7 +266,7 @@ export class Pipeline<Batch> {
     return stage!.boundaryShape(batch);
   }
 
-  /** Makes the plan of a step that all ranks agree upon. */
+  /** Plans a step and checks that all ranks agree on it. */
   #prepare(batches: readonly Batch[]): PreparedStep {
     const numMicroBatches = batches.length;
     let prepared = this.#prepared.get(numMicroBatches);
@@ -321,7 +322,7 @@ export class Pipeline<Batch> {
         { expected: `a number of elements that divides by ${numReplicas}` },
       );
     }
-    // as full on all ranks, which compare the same steps: they forget together
+    // all ranks compare the same steps, so their sets fill and are cleared together
     if (this.#compared.size >= maximumCompared) this.#compared.clear();
     this.#compared.add(key);
   }

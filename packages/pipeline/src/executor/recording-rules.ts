@@ -1,10 +1,10 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** The codes of errors after which passes go on one by one. */
+/** The codes of errors after which the operations of passes are launched one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
-/** Shapes of micro-batches that passes are recorded for: of each there are graphs in every slot. */
+/** The maximum number of micro-batch shapes with recorded passes; every slot has graphs for each shape. */
 const maximumShapes = 16;
 const maximumSeen = 1024;
 
@@ -15,9 +15,9 @@ interface RecordingRulesOptions {
 }
 
 /**
- * Decides which passes of a stage are recorded: those of a shape that has come before, so that libraries have
- * chosen their algorithms, until the device refuses one. Tells, each once, that passes are launched as
- * graphs, and which are not.
+ * Decides which passes of a stage are recorded: passes of a shape that has run before, so that libraries have
+ * chosen their algorithms, until the device refuses a pass. Reports once that passes are launched as graphs,
+ * and once each which passes are not.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -30,19 +30,18 @@ export class RecordingRules {
     this.#options = options;
   }
 
-  /** True once the device has refused a pass: no others are recorded, and those that are stay. */
+  /** True once the device has refused a pass: no further passes are recorded, and recorded passes stay. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
   /**
-   * Tells whether passes of a shape are to be recorded; to be asked once for each micro-batch that has no
-   * graphs.
+   * Tells whether passes of a shape are to be recorded; call it once for each micro-batch that has no graphs.
    */
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
     if (!this.#seen.has(shapes)) {
-      // lengths may never come again: what is remembered of them has an end
+      // lengths may never come again, so the number of remembered shapes is limited
       if (this.#seen.size < maximumSeen) this.#seen.add(shapes);
       return false;
     }
@@ -64,8 +63,8 @@ export class RecordingRules {
 
   /**
    * Records the graph of `body`. Returns undefined where the device refuses or has no memory for it, reports
-   * this once and records no other graph: operations that are launched one by one, without memory that only
-   * graphs use, may have enough.
+   * this once and records no other graph. Operations that are launched one by one do not use graph memory, so
+   * the memory may be enough for them.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

@@ -11,14 +11,13 @@ import type { RecordedSpan } from './pipeline-recorder.js';
 const millisecond = 1e6;
 
 /**
- * Measures one step as it really ran, in the form of a simulated one, so that everything that shows a
- * simulation shows it as well. Times are milliseconds from the first pass of any rank on; the step ends with
- * the last pass (optimizer and gradient reduction are no part of it). Schedule and placement are those that
- * the passes followed.
+ * Measures one step as it really ran, in the form of a simulated step, so that it can be shown like a
+ * simulation. Times are milliseconds from the first pass of any rank on; the step ends with the last pass
+ * (optimizer and gradient reduction are no part of it). Schedule and placement follow from the passes.
  *
  * @param ranks the spans of each rank of the pipeline in this step, on one clock; other spans than passes are
  *   left out
- * @throws DataError `MTL_TRACE` when the passes are not those of a whole step
+ * @throws DataError `MTL_TRACE` when the passes are not a whole step
  */
 export function measureStep(
   ranks: ReadonlyArray<readonly RecordedSpan[]>,
@@ -69,8 +68,8 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
 }
 
 /**
- * Makes a step whose passes run at given times, from 0 on; it ends with the last of them, and the optimizer
- * is no part of it.
+ * Makes a step whose passes run at given times, from 0 on. The step ends with the last pass; the optimizer is
+ * no part of it.
  */
 function stepOfPasses(schedule: PipelineSchedule, passes: ReadonlyArray<readonly TimedPass[]>): Simulation {
   const makespan = Math.max(...passes.flat().map(({ end }) => end));
@@ -87,10 +86,9 @@ function stepOfPasses(schedule: PipelineSchedule, passes: ReadonlyArray<readonly
 }
 
 /**
- * Computes a measured step as it would have been, had every pass taken the very time it took but begun the
- * moment its rank was free and its input made: its idle time is due to the schedule and to passes of unequal
- * length. The remaining idle time of the measured step is due to communication and to the work between
- * passes.
+ * Replays a measured step: every pass takes its measured time but starts the moment its rank is free and its
+ * input exists. The idle time of the result is due to the schedule and to passes of unequal length. The
+ * remaining idle time of the measured step is due to communication and to the work between passes.
  */
 export function replayStep({ schedule, ranks }: Simulation): Simulation {
   const durations = new Map(
@@ -110,7 +108,7 @@ export function replayStep({ schedule, ranks }: Simulation): Simulation {
 }
 
 export interface PredictStepOptions {
-  /** Steps from which the times are taken; default the one that is predicted. */
+  /** Steps from which the times are taken; default: the predicted step. */
   readonly samples?: readonly Simulation[];
   /** Milliseconds from one rank to another; default 0. */
   readonly communication?: number | undefined;
@@ -130,7 +128,7 @@ export function predictStep(step: Simulation, options: PredictStepOptions = {}):
     }
   }
   const medians = (kind: PassKind): number[] =>
-    // a kind that a chunk does not have takes no part in the schedule
+    // a kind that a chunk does not have is not in the schedule
     schedule.placement.map((_, chunk) => median(durations.get(`${kind} ${chunk}`) ?? [0]));
   return simulateSchedule({
     schedule,

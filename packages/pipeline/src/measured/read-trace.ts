@@ -27,7 +27,7 @@ const microsecond = 1000;
  * `name`: the name of the trace in errors and pictures
  *
  * @param text the file
- * @throws DataError `MTL_TRACE` when it is no such trace, or its passes are not those of whole steps
+ * @throws DataError `MTL_TRACE` when it is no such trace, or its passes are not whole steps
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
@@ -70,7 +70,7 @@ function spanOf({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Returns the fields of a value that should be an object; none where it is not. */
+/** Returns the fields of a value that should be an object; no fields if it is not an object. */
 function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
@@ -83,7 +83,7 @@ function isRank(value: unknown): value is TracedRank {
 /** Returns the spans within each training step of a rank. */
 function stepsOf(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
-  // half a microsecond for what writing times as microseconds rounds
+  // half a microsecond: the rounding error of times written as microseconds
   const slack = microsecond / 2;
   return steps.map(({ startNs, endNs }) =>
     spans.filter((span) => span.startNs >= startNs - slack && span.endNs <= endNs + slack),

@@ -101,7 +101,7 @@ function drawTimeline(
 
 interface Box {
   readonly kind: BoxKind;
-  /** The chunk's place among those of its rank. */
+  /** The chunk's index among the chunks of its rank. */
   readonly round: number;
   readonly label: string;
   /** The text that a viewer shows when the pointer rests on the box. */
@@ -152,7 +152,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // Seven pixels a letter; a number that does not fit is left out, the tip still has it.
+    // Seven pixels a letter; a number that does not fit is left out; the tooltip still has it.
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }
@@ -262,7 +262,7 @@ function svgDocument(drawings: readonly Drawing[]): string {
   ].join('\n');
 }
 
-/** Words as they can stand in XML. */
+/** Escapes text for XML. */
 function escapeXml(words: string): string {
   const names: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
   // Control characters have no place in XML, escaped or not.

@@ -2,8 +2,8 @@ import type { ProcessGroup } from '@mtl/comm';
 import { type Device, Tensor } from '@mtl/kernels';
 
 /**
- * Returns CLOCK_MONOTONIC in nanoseconds: the clock that all processes of a host share, and that of
- * @mtl/comm's traces.
+ * Returns CLOCK_MONOTONIC in nanoseconds: all processes of a host share this clock, and the traces of
+ * @mtl/comm use it.
  */
 export function nowNs(): number {
   return Number(process.hrtime.bigint());
@@ -12,11 +12,11 @@ export function nowNs(): number {
 /** Engines whose ranks are on one host, and so share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
-/** Round trips to each rank: the fastest of them says most about the clocks. */
+/** Round trips to each rank; the fastest gives the best estimate of the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
-  /** All ranks whose clocks are compared; all of them call it. */
+  /** All ranks whose clocks are compared; every rank calls it. */
   readonly group: ProcessGroup;
   /** Nanoseconds by this rank's clock. */
   readonly now: () => number;
@@ -27,8 +27,8 @@ interface ClockOffsetOptions {
 
 /**
  * Returns the offset that puts times of this rank on the clock of the group's first rank, in nanoseconds.
- * Where clocks are not shared it is estimated from the fastest of some round trips (Cristian 1989), and wrong
- * by half of its duration at most.
+ * Where clocks are not shared it is estimated from the fastest of some round trips (Cristian 1989), with an
+ * error of at most half the round trip's duration.
  */
 export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
   if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;

@@ -5,8 +5,8 @@ import { nowNs } from './clock.js';
 import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
- * Keeps what a rank does in memory. Times are those at which this process started and finished an activity:
- * on a GPU, where passes are only enqueued, that is not when the device ran them.
+ * Keeps what a rank does in memory. Times are the start and the end of an activity in this process. On a GPU
+ * passes are only enqueued then; the device runs them later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -40,7 +40,7 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
-/** Told of the steps of a training run and of what the rank does in them. */
+/** A listener to the steps of a training run and to the activities of the rank in each step. */
 export interface StepListener extends PipelineRecorder {
   /** Begins a step, on all ranks. */
   beginStep(step: number): void;
@@ -49,8 +49,8 @@ export interface StepListener extends PipelineRecorder {
 }
 
 /**
- * Records some steps of a training run and writes their trace when the last of them has ended. Other steps
- * cost a comparison for each pass.
+ * Records some steps of a training run and writes their trace when the last recorded step has ended. Other
+ * steps cost a comparison for each pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;

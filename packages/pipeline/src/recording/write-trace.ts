@@ -9,7 +9,7 @@ import { clockOffset, nowNs } from './clock.js';
 export interface WriteTraceOptions {
   /** The file that the group's first rank writes. */
   readonly file: string;
-  /** All ranks of the job; all of them call it. */
+  /** All ranks of the job; every rank calls it. */
   readonly group: ProcessGroup;
   /** The ranks of this rank's pipeline; none where the whole model is here. */
   readonly pipeline?: ProcessGroup | undefined;
@@ -22,8 +22,8 @@ export interface WriteTraceOptions {
 }
 
 /**
- * Gathers what all ranks did on the first one and writes it as a Chrome trace, for ui.perfetto.dev and
- * `mtl schedule --compare`.
+ * Gathers the activities of all ranks on the first rank and writes them as a Chrome trace, for
+ * ui.perfetto.dev and `mtl schedule --compare`.
  *
  * @throws ConfigurationError `MTL_TRACE_FILE` on the first rank when the file cannot be written
  */

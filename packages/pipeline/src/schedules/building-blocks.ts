@@ -13,9 +13,9 @@ export function loopedPlacement(options: {
 }
 
 interface ForwardThenPairsOptions {
-  /** Forward passes of the rank; backward has as many. */
+  /** The number of forward passes of the rank, and also of backward passes. */
   readonly numPasses: number;
-  /** Forward passes before the first pair; more than there are means all. */
+  /** Forward passes before the first pair; a number above `numPasses` means all. */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
   /** The backward of a pass, with the other actions that come right after it. */

@@ -3,7 +3,7 @@ import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
-/** A pass without its direction: `round` is the chunk's place among those of its rank. */
+/** A pass without its direction: `round` is the chunk's index among the chunks of its rank. */
 interface Visit {
   readonly microBatch: number;
   readonly round: number;
@@ -81,8 +81,8 @@ interface Groups {
 }
 
 /**
- * Tells whether a group, the short one at the end too, fills the pipeline: else a rank waits for a chunk it
- * has not fed.
+ * Tells whether every group, the short last one included, fills the pipeline. Otherwise a rank waits for a
+ * chunk that it has not fed.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
   const rest = numMicroBatches % groupSize;
@@ -125,8 +125,7 @@ function checkGroups(groups: Groups): void {
 }
 
 /**
- * Returns the nearest number below `value` and the nearest above it, up to `limit`, that fit: as far as there
- * are any.
+ * Returns the nearest number below `value` and the nearest above it, up to `limit`, that fit, if they exist.
  */
 function nearestFitting(
   value: number,

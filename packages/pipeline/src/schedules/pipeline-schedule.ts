@@ -1,12 +1,12 @@
 /**
- * Letters of this folder, those of Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m
- * micro-batches, v chunks on each rank, r a rank, N the micro-batch group size.
+ * Letters of this folder, as in Narayanan et al. 2021 (arXiv 2104.04473): p ranks (stages), m micro-batches,
+ * v chunks on each rank, r a rank, N the micro-batch group size.
  */
 
 /**
  * The kind of pass of one micro-batch on one chunk: `F` forward, `B` backward with both halves in one sweep,
  * `I` its input half alone, `W` its weight half alone. (The zero-bubble papers call the input half B; the
- * letters here are those of PyTorch's schedule files, in which all four differ.)
+ * letters here come from PyTorch's schedule files, in which all four differ.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 
@@ -49,7 +49,8 @@ export interface ScheduleSize {
 }
 
 /**
- * A schedule for every size; throws a ConfigurationError with the nearest valid values where there is none.
+ * A schedule for every size; throws a ConfigurationError with the nearest valid values for a size without a
+ * schedule.
  */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;
 
@@ -62,7 +63,7 @@ export function formatAction({ chunk, kind, microBatch }: ScheduleAction): strin
 }
 
 /**
- * Returns for each chunk its place among the chunks of its rank, in the order of the model: 0 for the first.
+ * Returns for each chunk its index among the chunks of its rank, in the order of the model: 0 for the first.
  */
 export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
   const numSeen = new Map<number, number>();

@@ -71,12 +71,10 @@ describe('golden orders', () => {
 });
 
 describe('golden makespans', () => {
-  /**
-   * Times count for a stage, as those of `mtl schedule`: a chunk takes the v-th part. Forward 1, backward 2.
-   */
+  /** Times are per stage, as in `mtl schedule`: a chunk takes 1/v of the time. Forward 1, backward 2. */
   const makespan = (name: string, size: ScheduleSize): number => {
     const { makespan: sum } = simulateSchedule({ schedule: buildSchedule(name, size) });
-    return Number(sum.toFixed(9)); // thirds are rounded, some hundred of them are added
+    return Number(sum.toFixed(9)); // thirds are rounded, some hundred thirds are added
   };
 
   it.each([

@@ -3,9 +3,9 @@ import { checkSize, oneChunk } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds 1F1B with backward in two halves: I goes upstream at once, W follows it late enough that the
- * micro-batches between their forward and their W are as many on every rank (Qi et al. 2023, arXiv
- * 2401.10241, section 2 and figures 2 and 3).
+ * Builds 1F1B with backward in two halves: I goes upstream at once, W follows it late enough that every rank
+ * has the same number of micro-batches between their forward and their W (Qi et al. 2023, arXiv 2401.10241,
+ * section 2 and figures 2 and 3).
  *
  * `depth` is how many times the warm-up of 1F1B rank r runs before its first backward, depth (p-r-1), and how
  * many times r the weight halves lag behind the input halves, depth r.

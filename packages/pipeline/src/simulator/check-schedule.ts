@@ -14,12 +14,12 @@ const passNames: Readonly<Record<PassKind, string>> = {
   W: 'weight half of backward',
 };
 
-/** Something that keeps a schedule from being run. */
+/** A problem that keeps a schedule from running. */
 export interface ScheduleProblem {
   /**
-   * `shape`: placement or action of a rank, chunk or micro-batch that is not there. `misplaced`: a chunk's
+   * `shape`: placement or action of a rank, chunk or micro-batch that does not exist. `misplaced`: a chunk's
    * action on another rank. `repeated`, `missing`: not exactly one forward, and one B or one I and W.
-   * `order`: a pass before what it needs on its own rank. `deadlock`: ranks that wait for each other.
+   * `order`: a pass before its input on its own rank. `deadlock`: ranks that wait for each other.
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
   readonly message: string;
@@ -35,10 +35,10 @@ export interface ScheduleProblem {
 const mostProblems = 20;
 
 /**
- * Returns the problems of a schedule, the first 20 of them; an empty list proves that every chunk sees every
- * micro-batch forward and backward exactly once, in an order that every rank can follow to the end. (See
- * `runInOrder` for what that assumes of communication: a schedule that is free of deadlock with early
- * receives may block with sends that wait for their reader.)
+ * Returns the first 20 problems of a schedule. An empty list proves that every chunk sees every micro-batch
+ * forward and backward exactly once, in an order that every rank can follow to the end. (See `runInOrder` for
+ * the assumptions about communication: a schedule that is free of deadlock with early receives may block with
+ * sends that wait for their reader.)
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
@@ -52,7 +52,7 @@ export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProb
   return [];
 }
 
-/** The schedules without problems, which many ranks of one dry run ask about. */
+/** The schedules without problems; many ranks of one dry run check the same schedule. */
 const valid = new WeakSet<PipelineSchedule>();
 
 /** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
@@ -75,7 +75,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // what a function of the user's own may leave out
+  // a user's own function may omit it
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -174,7 +174,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // A schedule comes to an end or not whatever the times.
+  // The times do not change whether a schedule ends.
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {
@@ -197,7 +197,7 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
 
 const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 
-/** The position of each action of a schedule among those of its rank. */
+/** The position of each action of a schedule among the actions of its rank. */
 class ActionIndex {
   readonly #numMicroBatches: number;
   /** A map and not an array: a mistyped micro-batch number must not cost its size in memory. */
@@ -226,7 +226,7 @@ class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /** Returns the index of the action among those of its rank; undefined when no rank runs it. */
+  /** Returns the index of the action among the actions of its rank; undefined when no rank runs it. */
   positionOf(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#keyOf(action));
   }

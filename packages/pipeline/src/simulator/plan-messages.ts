@@ -9,11 +9,11 @@ export interface Transfer {
   /** The chunk that made it. */
   readonly chunk: number;
   readonly microBatch: number;
-  /** The rank at the other end; undefined where both chunks lie on this rank and nothing is sent. */
+  /** The rank at the other end; undefined where both chunks are on this rank and nothing is sent. */
   readonly peer: number | undefined;
 }
 
-/** An action of a rank and what it has to do with others. */
+/** An action of a rank with its boundary tensors and receives. */
 export interface PlannedAction {
   readonly action: ScheduleAction;
   /** The tensor that it needs from a neighbouring chunk. */
@@ -21,11 +21,11 @@ export interface PlannedAction {
   /** The tensor that it makes for a neighbouring chunk. */
   readonly output: Transfer | undefined;
   /**
-   * The number of receives of the plan that are posted before it starts: those it needs itself, and those of
-   * the next action that needs any.
+   * The number of receives of the plan that are posted before the action starts: the receives of the action
+   * itself, and the receives of the next action that needs any.
    */
   readonly numReceives: number;
-  /** True where the weight gradients of its chunk are whole after it. */
+  /** True if the weight gradients of its chunk are complete after it. */
   readonly completesChunk: boolean;
 }
 
@@ -33,17 +33,17 @@ export interface PlannedAction {
 export interface MessagePlan {
   readonly actions: readonly PlannedAction[];
   /**
-   * The receives in the order in which they are posted: among those from one rank, the order in which it
-   * sends.
+   * The receives in the order in which they are posted. Receives from one rank are in the order in which that
+   * rank sends.
    */
   readonly receives: readonly Transfer[];
 }
 
 /**
  * Plans the sends and receives of a rank. Messages of a pair of ranks have no tags: they match in order, so
- * the receiver posts in the order in which the sender's actions run, forward results and gradients mixed.
- * That is free of deadlock where the schedule is: every message that must be received before another is
- * needed was sent before it.
+ * the receiver posts in the order in which the sender's actions run, forward results and gradients mixed. The
+ * plan is free of deadlock if the schedule is: every message that must be received before another is needed
+ * was sent before it.
  */
 export function planMessages(
   schedule: PipelineSchedule,
@@ -116,7 +116,10 @@ function transfer(
   return { ...tensor, peer: other === schedule.placement[here] ? undefined : other };
 }
 
-/** Computes `numNeeded`: for each action how many receives must be posted before its inputs can have come. */
+/**
+ * Computes `numNeeded`: for each action the number of receives that must be posted before its inputs can
+ * arrive.
+ */
 function postingOrder(
   inputs: ReadonlyArray<Transfer | undefined>,
   incoming: ReadonlyArray<readonly Transfer[]>,
@@ -137,9 +140,9 @@ function postingOrder(
 }
 
 /**
- * Returns the number of boundary tensors that are kept on each rank while each of its actions runs, besides
- * the one that the action uses itself: those whose receive has been posted and those that one chunk has made
- * for another one of the same rank.
+ * Returns the number of boundary tensors that each rank keeps while each of its actions runs: tensors whose
+ * receive has been posted, and tensors that one chunk has made for another chunk of the same rank. The tensor
+ * that the action uses itself does not count.
  */
 export function waitingTensors(schedule: PipelineSchedule): ReadonlyArray<readonly number[]> {
   return schedule.actions.map((_, rank) => {

@@ -24,17 +24,17 @@ interface RunInOrderOptions {
   readonly communication: number;
 }
 
-/** The result: everything that could run, and how far each rank came. */
+/** The result: all passes that could run, and the progress of each rank. */
 interface RunInOrder {
-  /** The passes of each rank; fewer than its actions where it stood still for ever. */
+  /** The passes of each rank; fewer than its actions if the rank is in a deadlock. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
   /** Tells whether a result was there at the end, to report the result that a rank waits for. */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
 
 /**
- * Returns the results that must be made on this or another rank before an action can start. A rank's own
- * order comes on top.
+ * Returns the results that must be made on this or another rank before an action can start. The rank's own
+ * order is a further condition.
  */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
   const { kind, chunk } = action;
@@ -45,9 +45,8 @@ export function awaitedBy(action: ScheduleAction, numChunks: number): readonly A
 }
 
 /**
- * Runs the actions of every rank in their order, each as soon as the rank is free and what it waits for is
- * there. Times do not depend on the order in which ranks are looked at, because a rank never chooses: it has
- * one next action.
+ * Runs the actions of every rank in their order, each as soon as the rank is free and its input exists. Times
+ * do not depend on the order in which the loop visits ranks, because a rank has exactly one next action.
  *
  * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result
  * waits for its reader in memory, never the other way round), and that transfers do not slow each other down.
@@ -63,10 +62,7 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const passes: TimedPass[][] = actions.map(() => []);
   const free = actions.map(() => 0);
 
-  /**
-   * Returns the time at which the action can start as far as others are concerned; NaN when that is not known
-   * yet.
-   */
+  /** Returns the time at which the inputs of the action exist; NaN while that time is not known. */
   const readyAt = (action: ScheduleAction): number => {
     const rank = placement[action.chunk]!;
     let ready = 0;
@@ -79,7 +75,7 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
     return ready;
   };
 
-  /** Runs one rank as far as it goes; whether it came any further. */
+  /** Runs one rank as far as it can; returns true if it ran an action. */
   const advance = (rank: number): boolean => {
     const order = actions[rank]!;
     const done = passes[rank]!;

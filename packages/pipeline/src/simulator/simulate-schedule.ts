@@ -70,8 +70,8 @@ export interface Simulation {
   readonly makespan: number;
   /**
    * Time of one of many steps. With the barrier: makespan and optimizer. Without: the longest time from a
-   * rank's first pass to the end of its optimizer's step, because each rank then starts its next step by
-   * itself.
+   * rank's first pass to the end of its optimizer's step, because each rank then starts its next step
+   * independently.
    */
   readonly stepTime: number;
   /** Idle time over busy time, of all ranks together: t_pb / t_id of Narayanan et al. 2021, section 2.2. */
@@ -82,8 +82,8 @@ export interface Simulation {
 }
 
 /**
- * Runs a schedule on a clock: every action as soon as its rank is free and what it needs has arrived (see
- * `runInOrder` for what is assumed of communication).
+ * Runs a schedule on a clock: every action starts as soon as its rank is free and its input has arrived (see
+ * `runInOrder` for the assumptions about communication).
  *
  * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or
  *   size that is no number of 0 or more, or a list that does not have one for each chunk

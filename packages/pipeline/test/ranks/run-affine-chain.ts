@@ -30,15 +30,15 @@ export interface RankResult {
   readonly losses: readonly number[];
   readonly evaluated: readonly number[];
   readonly lastRank: number;
-  /** The calls before the last backward of chunks: chunk and micro-batches in flight there. */
+  /** The calls before the last backward of chunks: the chunk and its number of finished micro-batches. */
   readonly announced: ReadonlyArray<{ readonly chunk: number; readonly numDone: number }>;
   /** Tensors that the step left behind; 0 where ranks are threads, which count them together. */
   readonly numLeft: number;
   /** Bytes of the training step that the engine gave to other ranks of the pipeline. */
   readonly sentBytes: number;
-  /** Most activations alive at one time, in the training step. */
+  /** The peak of activations alive at one time in the training step. */
   readonly peak: LiveCount['peak'];
-  /** Most bytes that the allocator of this process has given out in the training step. */
+  /** The peak of bytes allocated by this process in the training step. */
   readonly peakBytes: number;
 }
 
@@ -56,8 +56,8 @@ export function scheduleOf(
 }
 
 /**
- * Runs the cases one after the other, each on as many of the first ranks of the world as it has stages and
- * replicas; gives nothing for a case without this rank.
+ * Runs the cases one after the other. A case with s stages and t replicas runs on the first s t ranks of the
+ * world; other ranks return nothing for the case.
  */
 export default function runAffineChain(
   world: World,

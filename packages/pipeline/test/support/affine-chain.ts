@@ -8,7 +8,7 @@ export interface ChainResult {
   readonly gradients: ReadonlyArray<{ readonly factor: number; readonly offset: number }>;
 }
 
-/** Micro-batches of small whole numbers, all of them different. */
+/** Makes micro-batches of small whole numbers, all different. */
 export function affineBatches(numMicroBatches: number, size: number): readonly AffineBatch[] {
   const numbers = (seed: number): number[] =>
     Array.from({ length: size }, (_, index) => ((seed * 7 + index * 5) % 11) - 5);

@@ -2,14 +2,14 @@ import { Tensor } from '@mtl/kernels';
 import type { RecordedSpan, Stage, StageForward, StageLoss } from '../../src/index.js';
 import type { PassKind } from '../../src/schedules.js';
 
-/** Units of time that the passes of a chunk take; B takes those of I and W. */
+/** Units of time that the passes of a chunk take; B takes the time of I and W together. */
 export interface PassUnits {
   readonly forward: number;
   readonly backwardInput: number;
   readonly backwardWeight: number;
 }
 
-/** The time of a rank, which only its passes move on, and what they were. Shared by its stages. */
+/** The time of a rank and its passes. Only the passes advance the time. The rank's stages share the clock. */
 export class RankClock {
   now = 0;
   readonly spans: RecordedSpan[] = [];
@@ -23,9 +23,8 @@ export interface ClockStageOptions {
 }
 
 /**
- * A stage that computes nothing but when: boundary tensors hold the time at which they were made, and a pass
- * begins when its rank has time and its input is there. No real clock takes part, so that nothing disturbs
- * it.
+ * A stage that computes only times: boundary tensors hold the time at which they were made, and a pass begins
+ * when its rank is free and its input exists. It does not use a real clock, so the times are deterministic.
  */
 export class ClockStage implements Stage<undefined> {
   readonly isFirst: boolean;

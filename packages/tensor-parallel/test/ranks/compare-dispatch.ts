@@ -16,7 +16,7 @@ export interface DispatchLayout {
   readonly ep: number;
   readonly etp: number;
   readonly dispatcher: TokenDispatcher;
-  /** The experts that rows choose: all kinds, all the same, or only those of one process. */
+  /** The experts that rows choose: mixed, one expert for all rows, or only the experts of one process. */
   readonly choice: 'mixed' | 'one expert' | 'first half';
 }
 
@@ -43,7 +43,7 @@ function expertsOf(row: number, choice: DispatchLayout['choice']): readonly [num
   return [first, row === 2 ? -1 : second];
 }
 
-/** Makes the weights of two layers, of which this process has its experts and its features of them. */
+/** Makes the weights of two layers; this process holds its experts and its shard of their features. */
 function weightsOf(expertParallel: ExpertParallel | undefined): readonly [Parameter, Parameter] {
   const { rank: place, size: numPlaces } = expertParallel?.spread ?? { rank: 0, size: 1 };
   const { rank: share, size: numShares } = expertParallel?.sharing ?? { rank: 0, size: 1 };
@@ -72,7 +72,9 @@ function weightsOf(expertParallel: ExpertParallel | undefined): readonly [Parame
   return [up, down];
 }
 
-/** Runs two layers of experts over rows [first, last) of all, their gradients of a fixed output gradient. */
+/**
+ * Runs two layers of experts over rows [first, last) of all rows, and backward with a fixed output gradient.
+ */
 function compute(
   { first, last, choice }: { readonly first: number; readonly last: number } & Pick<DispatchLayout, 'choice'>,
   expertParallel: ExpertParallel | undefined,

@@ -20,18 +20,18 @@ export interface DeliveryResult {
   readonly kept: number;
   /** True once the service knows how the run ended. */
   readonly isEnded: boolean;
-  /** Why they are kept: what the service answered last. */
+  /** The reason why rows are kept: the service's last answer. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
 }
 
 /** Waits between requests, in milliseconds. */
 export interface DeliveryTimes {
-  /** Between looks for new rows. */
+  /** The wait between checks for new rows. */
   readonly interval: number;
-  /** Without rows until the service is told that the run goes on. */
+  /** The time without rows after which the service is informed that the run continues. */
   readonly keepAlive: number;
-  /** After the first failure; it doubles with each that follows. */
+  /** The wait after the first failure; it doubles with each further failure. */
   readonly firstRetry: number;
   readonly lastRetry: number;
 }
@@ -50,15 +50,17 @@ interface DeliveryOptions {
   readonly state: DeliveryState;
   /** Called when the state has changed. */
   readonly save: () => void;
-  /** Told once when the service refuses the run, and each time that it goes away or is back. */
+  /**
+   * Called once if the service refuses the run, and each time the service becomes unavailable or available.
+   */
   readonly onMessage: (text: string) => void;
   readonly times?: DeliveryTimes;
 }
 
 /**
- * Sends the rows of a run to a tracking service while they are written. Rows that the service does not take
- * stay where they are, in metrics.jsonl: memory holds those of one request. A service that is away is asked
- * again after 1, 2, 4 ... seconds, up to a minute.
+ * Sends the rows of a run to a tracking service while they are written. Rows that the service does not accept
+ * stay in metrics.jsonl; memory holds only the rows of one request. Requests to an unavailable service are
+ * repeated after 1, 2, 4 ... seconds, up to a minute.
  */
 export class Delivery {
   readonly #options: DeliveryOptions;
@@ -91,19 +93,19 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Sends what is left, after the run has ended. */
+  /** Sends the remaining rows, after the run has ended. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
   }
 
-  /** Keeps what is not sent by now. */
+  /** Stops sending; unsent rows are kept. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.#wake();
   }
 
-  /** Sends one request at most; returns how long to wait before the next. */
+  /** Sends at most one request; returns the wait before the next. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {
@@ -118,7 +120,7 @@ export class Delivery {
     }
   }
 
-  /** Delivers rows, and tells if there may be more to deliver at once. */
+  /** Delivers rows; returns true if more rows may be ready at once. */
   async #deliver(): Promise<boolean> {
     const { service, rows, run, state, save } = this.#options;
     if (!this.#isOpen) {
@@ -127,7 +129,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // asked before reading: rows may be added until the run has ended
+    // read before the rows: rows may be added until the run has ended
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });

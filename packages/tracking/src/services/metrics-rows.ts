@@ -3,7 +3,7 @@ import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
-/** Bytes of the file that are held at once, unless a row is longer. */
+/** The maximum bytes of the file in memory, unless a row is longer. */
 const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {
@@ -19,8 +19,8 @@ interface Block {
 }
 
 /**
- * Reads a metrics.jsonl row by row while a training run appends to it. The last row stays where it is until
- * another one follows: an evaluation, or the loads of experts, may still be added to it or replaced.
+ * Reads a metrics.jsonl row by row while a training run appends to it. The last row is not returned until
+ * another row follows, since an evaluation or the loads of experts may still be added to it or replaced.
  */
 export class MetricsRows {
   readonly #path: string;
@@ -39,7 +39,7 @@ export class MetricsRows {
     return this.#count;
   }
 
-  /** Reads the next rows, `limit` at most; none where the file has no more of them yet, or does not exist. */
+  /** Reads the next rows, `limit` at most; no rows if the file has no more rows yet or does not exist. */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {
     let file: FileHandle;
     try {
@@ -62,7 +62,7 @@ export class MetricsRows {
     }
   }
 
-  /** Passes over rows, fewer at the end of the file; the number of them. */
+  /** Skips rows, fewer at the end of the file; returns the number of skipped rows. */
   async skip(numRows: number): Promise<number> {
     let skipped = 0;
     while (skipped < numRows) {
@@ -83,7 +83,7 @@ async function readBlock(
   return { bytes: buffer.subarray(0, bytesRead), isEnd: bytesRead < size };
 }
 
-/** Returns the whole rows of a block, and how many bytes they take. */
+/** Returns the complete rows of a block, and their number of bytes. */
 function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
   const rows: MetricsRow[] = [];
   let last: MetricsRow | undefined;
@@ -116,7 +116,7 @@ function rowsOf({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) {
 }
 
 /**
- * The values that tracking services get of one step: its metrics, and those of an evaluation and of experts
+ * The values of one step for tracking services: its metrics, and the metrics of an evaluation and of experts
  * after it.
  */
 export interface MetricsRow {
@@ -127,7 +127,7 @@ export interface MetricsRow {
   readonly values: Readonly<Record<string, number>>;
 }
 
-/** Megatron-LM's names, where they differ from those of metrics.jsonl in more than underscores. */
+/** Megatron-LM's names, if they differ from the names in metrics.jsonl in more than underscores. */
 const namesOfKeys: Readonly<Record<string, string>> = {
   consumed_samples: 'samples vs steps',
   consumed_tokens: 'consumed-tokens',
@@ -151,8 +151,8 @@ function isPartOfRow(
 }
 
 /**
- * Returns the row of one line of metrics.jsonl; undefined for a line that is none, or of another type.
- * `isAddition`: it is of a step that has a line before it.
+ * Returns the row of one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`:
+ * its step already has a line before it.
  */
 function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;

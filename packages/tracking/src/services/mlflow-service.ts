@@ -25,7 +25,9 @@ export interface MlflowCredentials {
  */
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
-  /** A row has fewer metrics than this allows: 11, and those of losses. */
+  /**
+   * With this number of rows a request stays below the limit of metrics: a row has 11 metrics and the losses.
+   */
   readonly mostRows = 50;
   readonly #state: MlflowState;
   readonly #options: MlflowCredentials & { readonly signal?: AbortSignal | undefined };
@@ -63,7 +65,7 @@ export class MlflowService implements TrackingService {
     }
   }
 
-  /** Does nothing: MLflow asks for no signs of life. */
+  /** Does nothing: MLflow needs no keep-alive. */
   async keepAlive(): Promise<void> {}
 
   async end(outcome: RunOutcome): Promise<void> {
@@ -71,7 +73,7 @@ export class MlflowService implements TrackingService {
     await this.#request('runs/update', { run_id: runId, status: statusOf[outcome], end_time: Date.now() });
   }
 
-  /** Creates the run, which counts as created once it has its parameters, which can be set once only. */
+  /** Creates the run. It counts as created once its parameters are set, which is possible only once. */
   async #create({ flags, host, startedAt }: TrackedRun): Promise<void> {
     const experimentId = await this.#experiment();
     const { run } = (await this.#request('runs/create', {

@@ -9,13 +9,13 @@ interface Proxies {
   readonly noProxy: string;
 }
 
-/** Hosts that no proxy can reach for this one: requests to them do not leave it. */
+/** Names of this host: requests to them do not leave it and use no proxy. */
 const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
 const protocols = ['http:', 'https:', 'socks5:'];
 
 /**
  * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name, lower case first; undefined where there
- * is none. Without HTTPS_PROXY that of HTTP_PROXY serves https, too; requests to this host use none.
+ * is none. Without HTTPS_PROXY the proxy of HTTP_PROXY serves https, too; requests to this host use no proxy.
  *
  * @throws ConfigurationError MTL_PROXY
  */
@@ -74,11 +74,12 @@ export type SendRequest = (
   Pick<Response, 'ok' | 'status' | 'statusText' | 'text'> & { readonly headers: Pick<Headers, 'get'> }
 >;
 
-/** By the proxies: connections are kept open between requests. */
+/** Senders by their proxies: connections are kept open between requests. */
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns what sends requests through the proxies of the process's environment, and without one `fetch`.
+ * Returns a function that sends requests through the proxies of the process's environment; `fetch` without a
+ * proxy.
  *
  * @throws as `proxiesOf`
  */
@@ -92,8 +93,8 @@ export async function requestSender(): Promise<SendRequest> {
 }
 
 /**
- * Returns the proxy that a request went through and its variable, for the message of one that failed; without
- * its password, and empty where there was none.
+ * Returns the proxy that a request went through and its variable, for the message of a failed request. The
+ * text omits the password, and is empty without a proxy.
  *
  * @param url of the request
  */
@@ -121,7 +122,7 @@ function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boo
 async function openSender(proxies: Proxies): Promise<SendRequest> {
   // Node's own `fetch` takes no agent of another version of undici, and costs runs without a proxy nothing
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
-  // proxies refuse tunnels to ports other than those of https
+  // proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
   return (url, init) => fetchOfUndici(url, { ...init, dispatcher });
 }

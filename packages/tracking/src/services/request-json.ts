@@ -19,7 +19,7 @@ const mostCharacters = 200;
 /**
  * Sends a request to a tracking service and returns the JSON of its answer.
  *
- * @throws ServiceError when there is no answer, or one that is an error
+ * @throws ServiceError when there is no answer, or the answer is an error
  */
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const { url, body, authorization, signal } = request;
@@ -49,7 +49,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
   const said = messageOf(parsed) ?? text;
   const message = `HTTP ${response.status} ${response.statusText} ${said}`.replaceAll(/\s+/g, ' ').trim();
   throw new ServiceError(without(message, request.secrets).slice(0, mostCharacters), {
-    // an answer that is no JSON comes from something in between
+    // an answer that is no JSON comes from an intermediary
     status: response.ok ? 502 : response.status,
     retryAfterMs: Number.isNaN(seconds) ? undefined : seconds * 1000,
   });
@@ -63,7 +63,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Returns the text of an error from where Weights & Biases, GraphQL servers and MLflow put it. */
+/** Returns the text of an error from the fields that Weights & Biases, GraphQL servers and MLflow use. */
 function messageOf(answer: unknown): string | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { error, errors, message } = answer as Record<string, unknown>;
@@ -93,25 +93,28 @@ function without(text: string, secrets: readonly string[]): string {
 }
 
 /**
- * Control characters, and those that change the order of text: an answer must not steer the terminal that
- * shows it.
+ * Control characters, and characters that change the order of text: an answer must not steer the terminal
+ * that shows it.
  */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 
-/** The answer of a tracking service in place of a result, or why it did not answer. */
+/** An error of a tracking service: its answer, or the reason why there is no answer. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
 
   /** `message`: shown without control characters */
   constructor(
     message: string,
-    /** `status`: that of the answer, undefined where there was none; `retryAfterMs`: what it asks to wait. */
+    /**
+     * `status`: the status of the answer, undefined without an answer; `retryAfterMs`: the wait that the
+     * answer requests.
+     */
     readonly answer: { readonly status?: number; readonly retryAfterMs?: number | undefined } = {},
   ) {
     super(message.replaceAll(controls, ' ').trim());
   }
 
-  /** True where one more such request may succeed later: the service is away, or has too much to do. */
+  /** True if the request may succeed later: the service is unavailable or overloaded. */
   get isPassing(): boolean {
     const { status } = this.answer;
     return status === undefined || status === 408 || status === 429 || status >= 500;

@@ -4,7 +4,7 @@ import type { MetricsRow } from './metrics-rows.js';
 /** A project of Weights & Biases. */
 export interface WandbSettings {
   readonly project: string;
-  /** A user or a team. Default: that of the API key. */
+  /** A user or a team. Default: the entity of the API key. */
   readonly entity?: string | undefined;
   /** Name of the run at the service. */
   readonly name: string;
@@ -31,23 +31,23 @@ export interface TrackedRun {
   /** Its flags with their values. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly host: string;
-  /** When it was first started, in milliseconds since 1970. */
+  /** The time of its first start, in milliseconds since 1970. */
   readonly startedAt: number;
 }
 
-/** A place elsewhere that rows of metrics are sent to. Every method may throw a `ServiceError`. */
+/** A service that receives rows of metrics. Every method may throw a `ServiceError`. */
 export interface TrackingService {
-  /** In messages. */
+  /** The name in messages. */
   readonly title: string;
   /** Rows of one `send` at most. */
   readonly mostRows: number;
-  /** The page on which the run can be looked at, once it is known. */
+  /** The address of the run's page, once it is known. */
   readonly page: string | undefined;
-  /** Creates the run or goes on with it. */
+  /** Creates the run or continues it. */
   open(run: TrackedRun): Promise<void>;
-  /** Sends rows, of which the first is row `first` of the run; the same rows may be sent again. */
+  /** Sends rows, starting with row `first` of the run; the same rows may be sent again. */
   send(rows: readonly MetricsRow[], first: number): Promise<void>;
-  /** Called from time to time while there is nothing to send. */
+  /** Tells the service that the run continues; called from time to time while there is nothing to send. */
   keepAlive(): Promise<void>;
   end(outcome: RunOutcome): Promise<void>;
 }

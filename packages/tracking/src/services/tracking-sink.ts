@@ -16,24 +16,26 @@ import {
 import type { TrackingReply, TrackingRequest, TrackingWorkerData } from './tracking-worker.js';
 
 export interface OpenTrackingOptions extends BeginTrackingOptions {
-  /** True where nothing is sent to wandb now: what is kept can be sent later. */
+  /** True if nothing is sent to wandb now; kept rows can be sent later. */
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** Told of services that go away, refuse, and are back. */
+  /** Called when a service becomes unavailable, refuses, or is available again. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;
 }
 
-/** The time for which the end of a run waits for services; what they have not taken by then is kept. */
+/**
+ * The time for which the end of a run waits for services; rows that they have not accepted by then are kept.
+ */
 const mostWaitMs = 2000;
-/** The part of these milliseconds in which the thread tells what services have. */
+/** The part of this time in which the thread reports the state of the services. */
 const marginMs = 250;
 
 /**
- * Sends the metrics of a run to tracking services, from a thread of its own that follows metrics.jsonl: a
- * step costs the training run nothing, and what a service does not take is still in the file, for the next
+ * Sends the metrics of a run to tracking services, from its own thread that follows metrics.jsonl: a step
+ * costs the training run nothing, and rows that a service does not accept are still in the file, for the next
  * start of the run or for `sendKeptMetrics`.
  */
 export class TrackingSink implements MetricsSink {
@@ -49,7 +51,7 @@ export class TrackingSink implements MetricsSink {
   }
 
   /**
-   * Begins or goes on, and starts to send.
+   * Begins or continues, and starts to send.
    *
    * @throws as `beginTracking`
    */
@@ -64,7 +66,10 @@ export class TrackingSink implements MetricsSink {
     return new TrackingSink(options, isIdle ? undefined : startWorker(data));
   }
 
-  /** Sends what is left, as far as the services take it within two seconds; what they have then. */
+  /**
+   * Sends the remaining rows, as far as the services accept them within two seconds. Returns the state of the
+   * services.
+   */
   async close(outcome: RunOutcome): Promise<readonly SummaryRow[]> {
     if (this.#isEnded) return [];
     this.#isEnded = true;
@@ -103,7 +108,7 @@ export class TrackingSink implements MetricsSink {
 
 const noAnswer = `no answer within ${mostWaitMs / 1000} s of the end of the run`;
 
-/** Returns what a promise resolves to; undefined where that takes longer. */
+/** Returns the value of a promise; undefined if it takes longer. */
 async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
@@ -116,7 +121,7 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** Returns the state of services by the run folder alone. */
+/** Returns the state of services from the run folder alone. */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
@@ -144,7 +149,7 @@ function startWorker(workerData: TrackingWorkerData): Worker {
 }
 
 interface BeginTrackingOptions {
-  /** The run folder, where what services do not take is kept. */
+  /** The run folder, which keeps rows that services do not accept. */
   readonly directory: string;
   /** Its metrics.jsonl, which another sink writes. */
   readonly metricsPath: string;
@@ -152,8 +157,8 @@ interface BeginTrackingOptions {
 }
 
 /**
- * Returns the state of a run that starts or goes on, in tracking.json of its folder: the runs that it names
- * are gone on with, others are new. A run that is resumed must have dropped the rows that it writes again.
+ * Returns the state of a run that starts or continues, from tracking.json in its folder: runs named there are
+ * continued, others are new. A run that is resumed must have dropped the rows that it writes again.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
  */
@@ -163,7 +168,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // rows that were sent of them are sent again
+    // dropped rows that were already sent are sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

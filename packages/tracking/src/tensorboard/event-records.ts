@@ -14,7 +14,7 @@ export interface TensorboardEvent {
   readonly fileVersion?: string;
   /** The program that wrote the file, in its first event only. */
   readonly writer?: string;
-  /** A session starts at `step`: TensorBoard drops what it has read of this step and later ones. */
+  /** A session starts at `step`: TensorBoard drops its points of this step and later steps. */
   readonly isSessionStart?: true;
   readonly scalars?: ReadonlyArray<{ readonly tag: string; readonly value: number }>;
 }

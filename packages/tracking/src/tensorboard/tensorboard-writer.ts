@@ -33,8 +33,8 @@ export interface TensorboardWriterOptions {
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * Tells files of this run from those of others in the same folder, which a resume leaves alone: such as its
-   * run folder. Default: empty.
+   * Distinguishes files of this run from files of other runs in the same folder, which a resume leaves alone;
+   * for example the run folder. Default: empty.
    */
   readonly run?: string | undefined;
   /** Seconds since 1970; the clock unless given. */
@@ -45,8 +45,8 @@ export interface TensorboardWriterOptions {
 
 /**
  * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
- * Every run appends a file of its own to the folder, which TensorBoard shows as one curve. A call's events
- * are in the file when it returns.
+ * Every run adds its own file to the folder, which TensorBoard shows as one curve. A call's events are in the
+ * file when it returns.
  */
 export class TensorboardWriter implements MetricsSink {
   /** The file this writer appends to. */
@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
   }
 
-  /** Writes what is known about a training step, each curve over iterations and over samples. */
+  /** Writes the metrics of a training step, each curve over iterations and over samples. */
   step(metrics: StepMetrics): void {
     const { decoupledLearningRate } = metrics;
     const scalars = [
@@ -108,7 +108,7 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes the losses on held-out data, and the perplexity of those that are means over tokens. */
+  /** Writes the losses on held-out data, and the perplexity of losses that are means over tokens. */
   validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
     const { iteration, consumedSamples } = result;
     const scalars = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -187,7 +187,7 @@ interface ResumePoint {
   readonly consumedSamples: number;
 }
 
-/** A file that a resume changes, with what stays in it. */
+/** A file that a resume changes, with the events that stay. */
 interface ChangedFile {
   readonly name: string;
   readonly kept: Buffer;
@@ -197,9 +197,9 @@ interface ChangedFile {
 interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
-   * Points over samples that are to be written again after the start of the new session. TensorBoard drops by
-   * that start all points of a later step, and these count samples: their step is larger than that of the
-   * iteration they were written at.
+   * Points over samples that are to be written again after the start of the new session. At a session start
+   * TensorBoard drops all points with a later step. The step of these points counts samples, so it is larger
+   * than the iteration at which they were written.
    */
   readonly moved: readonly TensorboardEvent[];
 }
@@ -210,7 +210,7 @@ interface OlderFilesOptions {
   readonly writer: string;
 }
 
-/** Finds the event files of a run before it was resumed, and what the resume leaves of them. */
+/** Finds the event files of a run before it was resumed, and the events that the resume keeps. */
 function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
   const changed: ChangedFile[] = [];
   // by step: a resume that was killed may have left a point in two files
@@ -226,7 +226,7 @@ function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): O
 
 const keyOf = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
 
-/** Returns what stays in a file, or undefined for one that is not of this run. */
+/** Returns the events that stay in a file, or undefined for a file of another run. */
 function keptOf(
   file: Buffer,
   options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
@@ -244,7 +244,7 @@ function keptOf(
   return start === 0 ? undefined : Buffer.concat(kept);
 }
 
-/** Replaces a file by what stays of it, in one rename. */
+/** Replaces a file by its kept events, in one rename. */
 function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
   // No "tfevents" in this name: TensorBoard must not take it for a file of the run.
   const temporary = join(directory, `.cut.${process.pid}.tmp`);

@@ -18,7 +18,7 @@ export interface Answer {
   readonly closes?: boolean;
 }
 
-/** A service on loopback that keeps what it is sent; `answer` may be replaced at any time. */
+/** A service on loopback that keeps the requests it receives; `answer` may be replaced at any time. */
 export class RecordingServer {
   readonly requests: RecordedRequest[] = [];
   readonly #server: Server;
@@ -61,7 +61,7 @@ export class RecordingServer {
   }
 }
 
-/** Answers as wandb does: any run is made, in the project asked for. */
+/** Answers as wandb does: creates any run, in the requested project. */
 export function wandbAnswer({ path, body }: RecordedRequest): Answer {
   if (path !== '/graphql') return {};
   const { name, displayName, project, entity } = body.variables;

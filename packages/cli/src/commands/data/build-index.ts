@@ -69,7 +69,7 @@ const unused: Flags = {
   lr: 1,
 };
 
-/** Nothing but a preset that is named gives the bundled corpus, which needs no index. */
+/** Only an explicitly named preset selects the bundled corpus, which needs no index. */
 function parseTrainingFlags(flags: readonly string[], model: ModelKind): ParsedFlags {
   const parsed = parseFlags(flags, { model, unused });
   const isNamed = parsed.help || parsed.preset === 'none' || parsed.request.preset !== undefined;
@@ -84,7 +84,7 @@ function refuseMissing(flags: ParsedFlags): void {
   const missing = new Set([
     ...(hasData ? [] : ['--data-path']),
     ...missingFlags(reader, flags.preset),
-    // that of the bundled corpus is built in
+    // the bundled corpus has a built-in tokenizer
     ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
       ? []
       : ['--tokenizer-type']),

@@ -83,7 +83,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
   const jsonKeys = [...new Set(flags.jsonKeys)];
   const overwrite = flags.overwrite === true;
   const output = { outputPrefix: flags.outputPrefix, splitSentences: flags.splitSentences === true };
-  // before the first of them is written
+  // before the first dataset is written
   for (const jsonKey of overwrite ? [] : jsonKeys)
     refuseExistingDataset(preparedPrefix({ ...output, jsonKey }));
   for (const jsonKey of jsonKeys) {

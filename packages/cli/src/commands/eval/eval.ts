@@ -275,7 +275,7 @@ async function textsOf(
     });
   }
   if (flags.dataPath !== undefined) {
-    // Documents from elsewhere: none of them was trained on, unless a split is given.
+    // Documents from elsewhere: the model was not trained on any document, unless a split is given.
     const part = flags.part ?? (flags.split === undefined ? 'all' : 'valid');
     const split = flags.split ?? loaded.data?.split;
     if (part === 'all') return readDatasets(flags.dataPath, { split: '1', part, maxTokens });
@@ -317,7 +317,7 @@ function totalOf(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
-/** Returns the words by which a title names windows; '' where there are none. */
+/** Returns the description of the windows for a title; '' without windows. */
 function formatWindows(windows: Partial<EvaluationWindows>): string {
   const { sequenceLength, stride } = windows;
   if (sequenceLength === undefined) return '';

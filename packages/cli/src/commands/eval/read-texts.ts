@@ -17,13 +17,13 @@ export interface EvaluationText {
   /** The dataset's prefix or the file. */
   readonly name: string;
   readonly tokens: Int32Array;
-  /** Places of tokens that begin a document, such as BOS: nothing is to predict them. */
+  /** Positions of tokens that begin a document, such as BOS: they are not predicted. */
   readonly given?: ReadonlySet<number>;
   /** Bytes of UTF-8 that the tokens stand for, where the text is known. */
   readonly bytes?: number;
 }
 
-/** Which documents of a dataset: a part of a split, or all of them. */
+/** A selection of a dataset's documents: a part of a split, or all documents. */
 export interface DatasetPart {
   readonly split: string;
   readonly part: SplitName | 'all';
@@ -71,7 +71,7 @@ interface ReadTextFilesOptions {
   readonly maxTokens: number;
   /** The key of JSON lines, or the column of Parquet. */
   readonly jsonKey: string | undefined;
-  /** Lines and rows that are left out are counted here. */
+  /** The counter of lines and rows that are left out. */
   readonly bad: BadLines;
 }
 

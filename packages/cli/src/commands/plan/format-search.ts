@@ -10,7 +10,7 @@ import { formatSeconds, nameOfPart } from './format-plan.js';
 export interface FormatSearchOptions {
   /** The words that start the run with the given flags and these. */
   readonly commandWith: (words: readonly string[]) => readonly string[];
-  /** That these are predictions, and how far off such were. */
+  /** A note that these are predictions, with the error of earlier predictions. */
   readonly accuracy: string;
   readonly numNodes: number;
   /** Flags that the commands lack, because a plan does not need them. */
@@ -25,8 +25,8 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * Formats the layouts that a search found: what each takes and why it loses to the first, and their command
- * lines: once what all have, then what each adds to it.
+ * Formats the layouts that a search found: the memory and time of each layout, the reason why it is slower
+ * than the first, and the command lines: the common flags once, then each layout's own flags.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
@@ -62,7 +62,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Returns flags with their values, as a shell takes them. */
+/** Returns flags with their values, quoted for a shell. */
 function flagsOf(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -72,7 +72,7 @@ function flagsOf(words: readonly string[]): string[] {
   return flags;
 }
 
-/** Returns the line of what a layout adds, if anything. */
+/** Returns the line of a layout's own flags, if it has any. */
 function own(flags: readonly string[], common: readonly string[]): string[] {
   const added = flags.filter((flag) => !common.includes(flag));
   return added.length === 0 ? [] : [`... ${added.join(' ')}`];
@@ -98,7 +98,7 @@ function describe({ candidate }: FoundLayout): string {
   ].join(', ');
 }
 
-/** Returns a layout as JSON has it. */
+/** Returns a layout for JSON. */
 export const recordedLayout = ({ candidate }: FoundLayout): Readonly<Record<string, unknown>> =>
   Object.assign(
     {},
@@ -113,7 +113,9 @@ function costsOf({ plan }: FoundLayout): string {
   return `${formatSeconds(plan.iterationSeconds)}, ${plan.teraflopsPerGpu.toFixed(1)} TFLOP/s per GPU, ${formatBytes(memory)}`;
 }
 
-/** Says by how much it is slower than the best, and the two parts of the step that contribute most. */
+/**
+ * Formats how much slower the layout is than the best, and the two parts of the step that contribute most.
+ */
 function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
   const slower = plan.iterationSeconds - best.iterationSeconds;
   const parts = Object.entries(plan.breakdown)
@@ -137,14 +139,14 @@ export interface LaunchWordsOptions {
   readonly gpusPerNode: number;
 }
 
-/** Returns how many nodes so many processes take, as many on each. */
+/** Returns the number of nodes for `numProcesses` processes, with the same number on each node. */
 export function numNodesOf(numProcesses: number, gpusPerNode: number): number {
   let numNodes = Math.ceil(numProcesses / gpusPerNode);
   while (numProcesses % numNodes !== 0) numNodes++;
   return numNodes;
 }
 
-/** Returns the words that start a training program: on several nodes, those of the first one. */
+/** Returns the words that start a training program; on several nodes, the words of the first node. */
 export function launchWords({ program, flags, numProcesses, gpusPerNode }: LaunchWordsOptions): string[] {
   if (numProcesses === 1) return [program, ...flags];
   const numNodes = numNodesOf(numProcesses, gpusPerNode);
@@ -155,8 +157,8 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
 }
 
 /**
- * Says that a plan predicts, and how far off predictions of its kind were on measured steps: the numbers of
- * docs/benchmarks (planner-against-papers, planner-against-runs).
+ * Formats a note that a plan is a prediction, with the error of such predictions on measured steps: the
+ * numbers of docs/benchmarks (planner-against-papers, planner-against-runs).
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {

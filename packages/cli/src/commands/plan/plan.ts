@@ -162,7 +162,7 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
 }
 
 /**
- * @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run, and those of this command
+ * @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run and of this command
  */
 function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
   const isKnown = isProfileKnown({ name: profile, variables: process.env });
@@ -186,14 +186,14 @@ function profileOf({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** Tells whether the flags say how long the training is. */
+/** Tells whether the flags determine the length of the training. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',
   );
 }
 
-/** Lists flags that a training run needs, but that a plan has values for where they are left out. */
+/** Lists missing flags that a training run needs and for which a plan has default values. */
 function missingFlags({ configuration: { sources } }: FoundLayout): string[] {
   const isMissing = (name: FlagName): boolean => (sources.get(name) ?? 'default') === 'default';
   return [
@@ -245,7 +245,7 @@ const units: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** The least memory that can be meant: less is a number without its unit. */
+/** The smallest plausible memory: a smaller number lacks its unit. */
 const least = 2 ** 20;
 
 /** Returns an option that takes a number of bytes, with or without a unit. */

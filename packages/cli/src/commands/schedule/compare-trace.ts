@@ -12,7 +12,7 @@ import { formatTable } from '../../terminal/report-text.js';
 import { simulationJson } from './simulation-json.js';
 
 export interface CompareTraceOptions {
-  /** The trace and what it is called. */
+  /** The text of the trace. */
   readonly text: string;
   readonly name: string;
   /** Milliseconds from one rank to another in the simulation. */
@@ -28,9 +28,9 @@ interface Comparison {
   /** The step of the median time, from 0 on. */
   readonly shown: number;
   readonly measured: Simulation;
-  /** With the very time of each pass. */
+  /** The step replayed with the measured time of each pass. */
   readonly replayed: Simulation;
-  /** With the median time of each kind of pass on each chunk. */
+  /** The step simulated with the median time of each kind of pass on each chunk. */
   readonly simulated: Simulation;
 }
 
@@ -72,7 +72,7 @@ function compare({ pipeline, steps }: TracedPipeline, communication: number): Co
   const order = steps.map((_, step) => step).sort((a, b) => steps[a]!.makespan - steps[b]!.makespan);
   const shown = order[Math.floor((order.length - 1) / 2)]!;
   const measured = steps[shown]!;
-  // steps of another number of micro-batches have passes of the same times, but not the same schedule
+  // steps with another number of micro-batches have the same times of passes, but another schedule
   const simulated = predictStep(measured, { samples: steps, communication });
   return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
 }
@@ -82,7 +82,7 @@ be made: its bubble is larger than the simulated one where passes of a kind are 
 and smaller than the measured one where ranks wait for communication or do something between passes.
 `;
 
-/** Says where the bubble of a pipeline comes from. */
+/** Formats the causes of a pipeline's bubble. */
 function bubbles({ pipeline, simulated, replayed, measured }: Comparison): string {
   const say = ({ makespan, bubbleFraction }: Simulation): string =>
     `${makespan.toFixed(1)} ms, bubble ${(100 * bubbleFraction).toFixed(1)} % of the work`;

@@ -55,7 +55,7 @@ Examples:
   mtl schedule --pipeline-schedule own.mjs --stages 4 --micro-batches 8 --chunks 2
   mtl schedule --compare trace.json --svg comparison.svg`;
 
-/** `mtl schedule`: what a pipeline schedule costs, and what it looks like. */
+/** `mtl schedule`: the cost and the timeline of a pipeline schedule. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', summaries.schedule)
     .addOption(
@@ -163,7 +163,10 @@ function runSimulation(flags: ScheduleFlags): void {
   );
 }
 
-/** Returns the columns of a timeline: a terminal has its own number, a file those that most programs show. */
+/**
+ * Returns the columns of a timeline: a terminal has its own number; a file gets the width that most programs
+ * show.
+ */
 function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
   return isTTY === true ? columns : reportColumns;
@@ -192,7 +195,7 @@ function runComparison(name: string, flags: ScheduleFlags, command: Command): vo
   process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
 }
 
-/** Returns the schedule of that name, or in that file. */
+/** Returns the schedule with the given name, or from the given file. */
 function scheduleOf(flags: ScheduleFlags): PipelineSchedule {
   const { stages, microBatches, microBatchGroupSize } = flags;
   const name = flags.pipelineSchedule!;
@@ -249,7 +252,7 @@ function write(flag: string, file: string | undefined, content: () => string): v
   }
 }
 
-/** Values of the flags that say how long passes take. */
+/** Values of the flags for the times of passes. */
 interface TimeFlags {
   readonly forwardTime: readonly number[];
   readonly backwardInputTime: readonly number[];

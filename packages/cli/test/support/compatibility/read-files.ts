@@ -46,7 +46,7 @@ export interface ReadFiles {
   readonly progress: Readonly<Record<string, unknown>>;
   /** The lines of metrics.jsonl about the steps and evaluations after the checkpoint. */
   readonly resumed: readonly ResumedRecord[];
-  /** Keys that the resumed run wrote, with dots between those of an object and of an object in it. */
+  /** Keys that the resumed run wrote; dots join the keys of nested objects. */
   readonly keys: Readonly<Record<'step' | 'validation' | 'start', readonly string[]>>;
 }
 

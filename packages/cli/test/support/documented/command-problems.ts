@@ -8,7 +8,7 @@ import { flagsOfModel } from '../../../src/commands/sft.js';
 import { createProgram } from '../../../src/create-program.js';
 import { commandOfHelp } from '../../../src/run-mtl.js';
 
-/** Stands for a value that the reader has: `N`, `DIR`, `FILE.jsonl`, `A|B`, `NAME...`. */
+/** Matches placeholders for the reader's own values: `N`, `DIR`, `FILE.jsonl`, `A|B`, `NAME...`. */
 const placeholder = /^(?:[A-Z][A-Z0-9_-]*(?:\.[a-z.]+|\.\.\.)?|\.\.\.|…)$/;
 
 const isPlaceholder = (word: string): boolean => word.split('|').every((part) => placeholder.test(part));
@@ -16,7 +16,7 @@ const isPlaceholder = (word: string): boolean => word.split('|').every((part) =>
 /** Words that stand for any flags. */
 const moreFlags = new Set(['FLAGS', '...', '…']);
 
-/** Codes of what a command lacks, which a sentence that names a part of it leaves out. */
+/** Codes of errors about missing flags and operands: a sentence may name only a part of a command. */
 const lacking = new Set([
   'MTL_FLAG_REQUIRED',
   'MTL_FLAG_VALUE_MISSING',
@@ -32,8 +32,8 @@ export interface CommandProblemsOptions {
 const models = ['gpt', 'bert'] as const;
 
 /**
- * Returns what the command line parsers find wrong with a command of a document, an empty list for one that
- * they take. Values that are placeholders are taken as valid.
+ * Returns the problems that the command line parsers find in a command of a document; an empty list for a
+ * valid command. Values that are placeholders are taken as valid.
  *
  * @param words a command line of mtl, gpt-train or bert-train, from its name on
  */
@@ -61,7 +61,7 @@ function problemsOf(words: readonly string[], options: CommandProblemsOptions): 
   }
 }
 
-/** Nothing is parsed with it: a program parses once. */
+/** This program is never used for parsing: a program can parse only once. */
 const unused = createProgram();
 
 function commandAt(path: readonly string[]): Command | undefined {
@@ -125,7 +125,7 @@ function checkMtl(argv: readonly string[], { isWhole }: CommandProblemsOptions):
   if (parsed !== undefined) checkInner(parsed, { isWhole });
 }
 
-/** Makes a command miss nothing, so that it reports what it has too much. */
+/** Makes everything optional in a command, so that the command reports only what is superfluous. */
 function requireNothing(command: MtlCommand): void {
   for (const option of command.options) option.makeOptionMandatory(false);
   for (const argument of command.registeredArguments) argument.argOptional();
@@ -150,7 +150,7 @@ function flagsOfSft(words: readonly string[]): readonly string[] {
   }
 }
 
-/** Checks the command line that a command hands on. */
+/** Checks the command line that a command passes to another program. */
 function checkInner(command: Command, options: CommandProblemsOptions): void {
   const name = command.name();
   const words = command.args;
@@ -189,13 +189,13 @@ function withValues(argv: readonly string[], model: ModelKind): string[] {
       words.pop();
       flag = undefined;
     } else if (!isPlaceholder(word)) words.push(word);
-    // behind a value they stand for more flags
+    // after a value, the placeholder stands for more flags
     else if (flag !== undefined && words.at(-1) === flag) words.push(...exampleValue(flag, model));
   }
   return words;
 }
 
-/** Returns a value that a flag takes; none for an unknown flag, and for one that takes none. */
+/** Returns a value that a flag takes; empty for an unknown flag and for a flag without a value. */
 function exampleValue(flag: string, model: ModelKind): readonly string[] {
   const described = flagsOfProgram(model).find(({ name }) => `--${name}` === flag);
   if (described === undefined || described.placeholder === '') return [];
@@ -210,7 +210,7 @@ function exampleValue(flag: string, model: ModelKind): readonly string[] {
   return value === undefined ? [] : [value];
 }
 
-/** Commands that hand their flags to a training run. */
+/** Commands that pass their flags to a training run. */
 const ofTraining = /^(gpt-train|bert-train|mtl (train (gpt|bert)|sft|data build-index))$/;
 
 /** Tells if a command, given by its words, takes a flag. */

@@ -1,6 +1,7 @@
 // Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
-// communicates directly: as many bytes as a ring, in one trip each. Every sum is computed in member order by
-// one member (or by all, from the same numbers), so that all get the same bits regardless of timing.
+// communicates directly: the number of bytes is the same as in a ring, and every message takes one trip.
+// Every sum is computed in member order by one member (or by all, from the same numbers), so that all get the
+// same bits regardless of timing.
 //
 // Descriptions are not compared here: GlooMesh::agree does that before.
 #pragma once
@@ -16,8 +17,8 @@ struct Values {
   Reduction reduction = Reduction::kSum;
 };
 
-// Consecutive bytes, and those that an all-to-all sends to every member and receives from it, by index among
-// the members.
+// Consecutive bytes, and the bytes that an all-to-all sends to every member and receives from it, by index
+// among the members.
 struct ByteRange {
   size_t start = 0, length = 0;
 };
@@ -43,7 +44,8 @@ class GlooCollectives {
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
   Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
-  // All members compare what pairs of them send and expect in an all-to-all of unequal parts.
+  // Compares, on all members, the sizes that every pair of members sends and expects in an all-to-all of
+  // unequal parts.
   Status agree_on_parts(const Parts& parts, Call* call);
 
  private:

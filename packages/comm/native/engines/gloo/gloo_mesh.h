@@ -66,7 +66,7 @@ class GlooMesh {
   // The addresses at which the others reach this member, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
   // Takes the `addresses()` of all members, by position, and connects to `members` (when the group is
-  // created; each of them does the same). The first transfer connects to the others.
+  // created; each member does the same). The first transfer connects to the others.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 
   // Starts transfers; connects first if necessary. Counts bytes sent on the data channels.
@@ -75,7 +75,7 @@ class GlooMesh {
   Status finish(PendingTransfers* pending, Call* call);
   Status run(const std::vector<Transfer>& transfers, Call* call);
 
-  // Exchanges the descriptions of a collective with `members` and compares them: on success, all of them have
+  // Exchanges the descriptions of a collective with `members` and compares them: on success, all members have
   // started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 

@@ -112,7 +112,7 @@ Status HierarchicalCommunicator::agree(Call* call) {
       if (!(all[place] == own)) return call->mismatch(members[place], all[place]);
     }
   }
-  // data sent directly between all members requires the agreement of all of them
+  // data sent directly between all members requires the agreement of all members
   const std::vector<int>& members = is_direct(own.kind) ? everybody_.members() : peers_.members();
   if (members.empty()) return ok_status();
   return between_hosts(call, [&](Call* inner) { return mesh_->agree(members, inner); });

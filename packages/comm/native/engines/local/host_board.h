@@ -13,7 +13,7 @@ namespace mtl::comm::local {
 
 class HostBoard {
  public:
-  // `ranks`: the global ranks on this host, ascending; `job->rank()` is one of them.
+  // `ranks`: the global ranks on this host, ascending, `job->rank()` included.
   static Status create(JobState* job, std::vector<int> ranks, std::unique_ptr<HostBoard>* board);
   static Status open(JobState* job, std::vector<int> ranks, const SegmentAddress& address,
                      std::unique_ptr<HostBoard>* board);
@@ -24,7 +24,7 @@ class HostBoard {
   int size() const { return static_cast<int>(ranks_.size()); }
   int own_index() const { return own_; }
 
-  // Announces this process and waits for the others. MTL_TIMEOUT names those that are missing.
+  // Announces this process and waits for the others. MTL_TIMEOUT names the missing processes.
   Status join(int64_t timeout_ns);
   // The process of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
@@ -41,7 +41,7 @@ class HostBoard {
 
   // Tells the others of this host why the job ends; the first reason is kept.
   void write_abort(const Failure& reason);
-  // Whether a rank has aborted, and why.
+  // Returns true, with the reason, if a rank has aborted.
   bool read_abort(Failure* reason) const;
 
   // From now on the end of this process is not a failure.

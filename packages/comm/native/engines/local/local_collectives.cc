@@ -1,4 +1,4 @@
-// The steps of collectives: what a member writes for the others and what it reads from them.
+// The steps of collectives: a member writes data for the others and reads their data.
 #include <cstring>
 
 #include "engines/local/local_communicator.h"
@@ -35,7 +35,7 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// The steps of an all-to-all of unequal parts: as many as the largest part of all pairs takes.
+// The number of steps of an all-to-all of unequal parts: the largest part of all pairs determines it.
 uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
   uint64_t most = 1;
   for (int from = 0; from < size_; ++from) {

@@ -1,4 +1,4 @@
-// The NCCL groups of one process in one job: the order in which they launch, and one abort for all of them.
+// The NCCL groups of one process in one job: the order in which they launch, and one abort for all groups.
 #pragma once
 
 #include <algorithm>

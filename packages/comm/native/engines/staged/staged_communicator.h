@@ -56,7 +56,7 @@ class StagedCommunicator : public Communicator {
   Transfer take(uint64_t number);
   // Releases what is no longer used: now, or once the last enqueued copy is complete.
   void retire(const Transfer& transfer);
-  // Releases those of `retire` that are complete by now.
+  // Releases the transfers given to `retire` whose last copy is complete by now.
   void give_back_retired();
   void give_back(const Transfer& transfer);
   bool new_event(void** event);

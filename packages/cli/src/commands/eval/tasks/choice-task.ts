@@ -46,7 +46,7 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
   },
 };
 
-/** Reads both forms: that of the authors, and that of the Hugging Face datasets. */
+/** Reads both forms: the authors' form and the form of the Hugging Face datasets. */
 function arc(row: Row): ChoiceQuestion {
   const { question, choices, answerKey } = row;
   const own = isRow(question) ? question : undefined;
@@ -82,7 +82,7 @@ function index(value: unknown, key: string): number {
   throw new UnusableRowError(`has no number under "${key}"`);
 }
 
-/** Does as Python's `capitalize`: the first letter large, all others small. */
+/** Capitalizes like Python's `capitalize`: the first letter in upper case, all others in lower case. */
 const capitalized = (words: string): string => words.slice(0, 1).toUpperCase() + words.slice(1).toLowerCase();
 
 /** Removes the marks of WikiHow. */
@@ -95,11 +95,16 @@ const cleaned = (words: string): string =>
 
 /** A question with several answers, as texts that a model scores. */
 interface ChoiceQuestion {
-  /** For each answer the text before it; the same for all, but where the answer is in the context. */
+  /**
+   * For each answer the text before it; the same for all answers, except where the answer is in the context.
+   */
   readonly contexts: readonly string[];
   /** The text that is scored after each context. */
   readonly continuations: readonly string[];
-  /** Characters of each answer, by which `acc_norm` divides; undefined of tasks that have no `acc_norm`. */
+  /**
+   * The number of characters of each answer, by which `acc_norm` divides; undefined for tasks without
+   * `acc_norm`.
+   */
   readonly lengths: readonly number[] | undefined;
   /** The index of the right answer. */
   readonly gold: number;

@@ -7,27 +7,25 @@ import { formatTable } from '../../../terminal/report-text.js';
 import { encodeText } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
-/**
- * The perplexity of a WikiText file a word of it, so that models with different tokenizers can be compared.
- */
+/** The perplexity of a WikiText file per word, so that models with different tokenizers can be compared. */
 export interface WikitextResult {
   /** Words of the file as it is, between its spaces (Megatron's count). */
   readonly numOriginalTokens: number;
-  /** Our tokens of the detokenized text, all but the first or but the BOS before it. */
+  /** The number of our tokens of the detokenized text, without the first token or the BOS before it. */
   readonly numScored: number;
   readonly negativeLogLikelihood: number;
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
   /** Megatron-LM's code divides by one word less, as the first token is given, and stops at exp(20). */
   readonly adjustedPerplexity: number;
-  /** exp(negativeLogLikelihood / numScored): a token, not to be compared between tokenizers. */
+  /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */
   readonly tokenPerplexity: number;
 }
 
 /** `--task wikitext`: a WikiText file in its original form, wiki.test.tokens for example. */
 export const wikitextTask: EvaluationTask = {
   name: 'wikitext',
-  // that of the paper
+  // the stride of the paper
   defaultStride: 32,
   run: async ({ path, loaded, windows, batchSize, onProgress }) => {
     const { numOriginalTokens, tokens } = readWikitext(path, loaded);
@@ -91,14 +89,14 @@ function resultOf(
   };
 }
 
-/** White space as Python's `\s` has it: JavaScript's would take byte order marks and leave separators. */
+/** White space of Python's `\s`. JavaScript's `\s` also matches byte order marks and misses separators. */
 const space = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 
 const pairs = ['()', '[]', '{}', '""', "''"] as const;
 
 type Rule = readonly [what: string | RegExp, by: string];
 
-/** Rules in their order: what one makes, the next one sees. */
+/** Rules in order: each rule sees the output of the rule before. */
 const rules: readonly Rule[] = [
   ["s '", "s'"],
   // Megatron has a rule for "' 98" here that never applies, so there is none
@@ -121,8 +119,8 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * Restores the text that a WikiText file was made of, as far as rules can tell: the file has spaces around
- * punctuation. The rules are those of Megatron-LM's evaluation, quirks included, so that perplexities can be
+ * Restores the text from which a WikiText file was made, as far as rules can: the file has spaces around
+ * punctuation. The rules come from Megatron-LM's evaluation, quirks included, so that perplexities can be
  * compared.
  */
 export function detokenizeWikitext(text: string): string {

@@ -2,7 +2,7 @@ import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { HostReport, Verdict } from '../reports/judge-attempt.js';
 
-/** Decides what comes next from the reports of all hosts, and the host that told of a failure first. */
+/** Decides the next step from the reports of all hosts and the host that reported a failure first. */
 export type Judge = (reports: readonly HostReport[], firstHost: number | undefined) => Verdict;
 
 /** A process that has failed, as its launcher saw it. */
@@ -12,19 +12,19 @@ export interface RankFailure {
 }
 
 /**
- * The hosts of a job as the launcher of one of them sees them: they begin every attempt together, tell each
- * other of failures, and do what host 0 decides. Attempts count from 0.
+ * One launcher's view of the hosts of a job. The hosts begin every attempt together, inform each other of
+ * failures, and follow the decisions of host 0. Attempts count from 0.
  */
 export interface JobHosts {
-  /** Begins an attempt: gives the port of its store, which host 0 knows, on all hosts. */
+  /** Begins an attempt. Returns the port of its store, which host 0 knows, on all hosts. */
   begin(attempt: number, port: number | undefined): Promise<number>;
-  /** Says that a process of this host has failed. */
+  /** Reports that a process of this host has failed. */
   tellFailure(attempt: number, failure: RankFailure): void;
   /**
    * Returns the first process of any host that fails; rejects when the launcher of another host is lost.
    */
   failure(attempt: number): Promise<RankFailure>;
-  /** Gives the report of this host for the decision of host 0, where `judge` makes it. */
+  /** Sends the report of this host to host 0, where `judge` makes the decision; returns the decision. */
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;
   /** Leaves the others. */
   close(): Promise<void>;

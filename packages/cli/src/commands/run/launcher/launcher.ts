@@ -20,8 +20,8 @@ const silenceCheckMs = 100;
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 /**
- * Starts the ranks of this host, watches them, and starts them again, with those of all hosts, when one
- * fails.
+ * Starts the ranks of this host and watches them. When a rank of any host fails, it starts them again, as all
+ * hosts do.
  */
 export class Launcher {
   readonly #options: LaunchOptions;
@@ -39,8 +39,8 @@ export class Launcher {
    * Runs to the end of the program.
    *
    * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart is left or none would
-   *   help; ConfigurationError with the code that ranks gave to wrong input; MTL_HOST_LOST when another host
-   *   is gone; MTL_TIMEOUT when one never came
+   *   help; ConfigurationError with the code that ranks reported for wrong input; MTL_HOST_LOST when another
+   *   host is gone; MTL_TIMEOUT when a host never joined
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
@@ -76,7 +76,7 @@ export class Launcher {
 
   async #runAttempt(hosts: JobHosts, attempt: number): Promise<Verdict> {
     const { numProcessesPerNode, nodeRank, maxRestarts } = this.#options;
-    // a fresh one for every attempt: nothing of the last one is left in it
+    // a new store for every attempt, without data of the last attempt
     const server = nodeRank === 0 ? this.#serveStore(attempt) : undefined;
     try {
       const port = await hosts.begin(attempt, server?.port);
@@ -92,7 +92,7 @@ export class Launcher {
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      // a signal that came when there were none yet
+      // a signal that came before the ranks were started
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
       const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
       const report = await this.#watch(hosts, { attempt, server, errors });
@@ -110,8 +110,8 @@ export class Launcher {
   }
 
   /**
-   * Opens the store of an attempt. On several hosts its port is any: the launchers' own store has the one
-   * that was given.
+   * Opens the store of an attempt. On several hosts its port is any free port: the launchers' own store has
+   * the given port.
    */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
@@ -123,8 +123,8 @@ export class Launcher {
   }
 
   /**
-   * Waits for all ranks; after the first failure on any host they have some time to end, by themselves and
-   * then not.
+   * Waits for all ranks. After the first failure on any host the ranks have some time to end on their own;
+   * then they are killed.
    */
   async #watch(
     hosts: JobHosts,
@@ -150,9 +150,9 @@ export class Launcher {
     }, silenceCheckMs);
     hosts.failure(attempt).then(
       (failure) => {
-        // one that is silent has not ended, and may never do so
+        // a silent rank has not ended, and may never end
         if (isOurs(failure.rank)) firstToFail ??= failure.rank;
-        // also those that wait for a rank which has never joined fail with its name
+        // ranks that wait for a rank that never joined also fail, with its name
         server?.abort(failure);
         ending.begin();
       },
@@ -179,8 +179,8 @@ export class Launcher {
   }
 
   /**
-   * A terminal, a reader (`| head`) or a disk that takes no more output ends the job as SIGHUP does; what
-   * ranks still write on their way to the end is dropped.
+   * A terminal, a reader (`| head`) or a disk that takes no more output ends the job as SIGHUP does; output
+   * that ranks still write while they end is dropped.
    */
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
@@ -203,8 +203,8 @@ export class Launcher {
 }
 
 /**
- * Finds the rank that the store has not heard of for too long. All other failures end a process, which its
- * launcher sees; a stopped one does not end, and the ranks that it stops with it do not either.
+ * Finds the rank that the store has not heard from for too long. All other failures end a process, and its
+ * launcher sees the end; a stopped process does not end, nor do the ranks that wait for it.
  */
 function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   const failure = server?.failure;

@@ -4,7 +4,7 @@ import type { RankExit } from '../launcher/rank-process.js';
 
 /** The course of an attempt of the job on one host, when all its processes have ended. */
 export interface HostReport {
-  /** The rank that failed first on its own; undefined: none failed before it was told to end. */
+  /** The rank that failed first on its own; undefined: no rank failed before it was told to end. */
   readonly firstToFail: number | undefined;
   readonly ends: readonly RankExit[];
   /** This launcher received a signal, so the job is to end. */
@@ -14,8 +14,8 @@ export interface HostReport {
 /** The most characters kept of the last error of a rank. */
 const maximumMessageLength = 400;
 /**
- * The most characters of the wrong input of all ranks of a host together, and those that each may have
- * whatever their number.
+ * The most characters for the wrong input of all ranks of a host together, and the characters that each rank
+ * may have whatever the number of ranks.
  */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
@@ -43,12 +43,12 @@ const blamesAnother =
  */
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
-/** Its last words are about another rank that failed. */
+/** Returns whether its last message is about another rank that failed. */
 export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }
 
-/** Formats a rank's status or signal, and its last words where it had any. */
+/** Formats a rank's status or signal, and its last message if there is one. */
 export function formatRankExit({ rank, status, signal, lastMessage }: RankExit): string {
   const how = signal === null ? `exit code ${status}` : `signal ${signal}`;
   return `rank ${rank} ended with ${how}${lastMessage === '' ? '' : `: ${lastMessage}`}`;
@@ -78,9 +78,9 @@ export interface Verdict {
 interface JudgedAttempt {
   /** The reports of all hosts. */
   readonly reports: readonly HostReport[];
-  /** The host that said first that a process of it had failed. */
+  /** The host that first reported a failed process. */
   readonly firstHost: number | undefined;
-  /** Why the job failed, as its ranks told the store. */
+  /** The reason of the failure that the ranks reported to the store. */
   readonly reported: MtlError | undefined;
   /** The number of restarts of the job before. */
   readonly attempt: number;
@@ -88,14 +88,14 @@ interface JudgedAttempt {
 }
 
 /**
- * Returns whether a training run ended with what every restart would compute again: from the same checkpoint
- * and the same samples the results are the same, bit by bit.
+ * Returns whether a training run ended with a result that every restart would compute again: from the same
+ * checkpoint and the same samples the results are the same, bit by bit.
  */
 function repeatsItself({ lastMessage }: RankExit): boolean {
   return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
 }
 
-/** Decides for all hosts whether the job has ended, starts again or has failed, and on whose account. */
+/** Decides for all hosts whether the job has ended, starts again or has failed, and which rank caused it. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
   const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
@@ -118,7 +118,7 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
   };
 }
 
-/** A rank that the launcher ended before it could say the same has not got further. */
+/** A rank that the launcher ended before it could report the same error did not get further. */
 function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
   const same = ends.filter((end) => end.error === error).map(({ rank }) => rank);
@@ -126,9 +126,9 @@ function inputOf({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
 }
 
 /**
- * Finds a rank that was given wrong input; else one whose values were not finite; else the one that the
- * others name, and where none is named or it only saw others fail itself, one that failed on its own; else
- * the first.
+ * Finds the rank to blame: a rank with wrong input; else a rank whose values were not finite; else the rank
+ * that the others name. If no rank is named, or the named rank only saw others fail, a rank that failed on
+ * its own; else the first.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -149,17 +149,17 @@ function blamed(
 
 function messageOf(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // ended by us, or as if all were well: the reports of the others are more precise
+  // ended by the launcher, or with status 0: the reports of the others are more precise
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }
 
 /**
- * Returns the error that a job ends with: which rank failed and how, or the wrong input in the words of the
- * ranks, which need no comment.
+ * Returns the error that a job ends with: the failed rank and its failure, or the wrong input exactly as the
+ * ranks reported it.
  *
- * @param attempt how often the job was restarted
- * @param args those of the program
+ * @param attempt the number of restarts of the job
+ * @param args the program's arguments
  */
 export function jobFailure(verdict: Verdict, attempt: number, args: readonly string[] = []): MtlError {
   const { message, exitCode, details, input } = verdict;
@@ -184,8 +184,8 @@ export function jobFailure(verdict: Verdict, attempt: number, args: readonly str
 }
 
 /**
- * Returns what to do: see why the rank ended and, where the job may end otherwise the next time, start from
- * its newest checkpoint.
+ * Returns the remedy: find out why the rank ended and, if a restart may help, start from the newest
+ * checkpoint.
  */
 function remedyOf(
   { details, exitCode, isRepeated }: Verdict,
@@ -204,7 +204,7 @@ function remedyOf(
   return `${messages}, then go on from the newest checkpoint in ${save}: the same command${loadOf(save, args)}${more}`;
 }
 
-/** Returns how a command is changed to load `save`: a run begins with one set of weights only. */
+/** Returns the change of a command that loads `save`: a run begins with only one set of weights. */
 function loadOf(save: string, args: readonly string[]): string {
   const given = ['model', ...flagsOfStart].filter((name) =>
     args.some((word) => word.split('=', 1)[0]!.replaceAll('_', '-') === `--${name}`),

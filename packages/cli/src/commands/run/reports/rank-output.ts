@@ -1,15 +1,18 @@
-/** The time that a process may live on after its error before that is shown: ending takes milliseconds. */
+/**
+ * The time that a process may live on after its error before the error is shown. Ending takes milliseconds.
+ */
 const heldMs = 5_000;
 
 /**
- * Passes on what a process writes on standard error, line by line, but for the coded error that it ends with,
- * as `formatError` of @mtl/errors prints it, with --debug too: that is held back, so that a launcher can show
- * once what several processes end with. It is shown after all when something else follows it, or no end.
+ * Passes on the standard error of a process, line by line, except the final coded error, printed by
+ * `formatError` of @mtl/errors, also with --debug. The final error is held back, so that a launcher shows it
+ * once if several processes end with it. The error is shown after all if other output follows, or if the
+ * process does not end.
  */
 export class FinalError {
   readonly #show: (lines: Buffer) => void;
   readonly #whole = new LinePrefixer('');
-  // one character a byte: what is no UTF-8 is shown as it came
+  // one character a byte, so that invalid UTF-8 is shown unchanged
   #held = '';
   #limit: NodeJS.Timeout | undefined;
   #lastError = '';
@@ -65,7 +68,7 @@ export class FinalError {
     return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
-  /** Gives what was held, which is not the last word any more. */
+  /** Returns the held text, which is no longer the final error, and holds a new line. */
   #replaceHeld(line: string): string {
     const before = this.#held;
     this.#held = line;
@@ -86,7 +89,8 @@ const lineFeed = 0x0a;
 const maximumBytes = 1 << 20;
 
 /**
- * Splits what a process writes into whole lines with a prefix, so that those of several processes never mix.
+ * Splits the output of a process into whole lines with a prefix, so that the lines of several processes never
+ * mix.
  */
 export class LinePrefixer {
   readonly #prefix: Buffer;
@@ -96,7 +100,7 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** Returns the lines that are whole now, as one buffer; empty while there are none. */
+  /** Returns the lines that are complete now, as one buffer; empty if there are none. */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
@@ -106,7 +110,7 @@ export class LinePrefixer {
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 
-  /** Returns the rest when the process has ended, with the line feed that it lacks. */
+  /** Returns the rest when the process has ended, with a line feed added. */
   end(): Buffer {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);

@@ -110,7 +110,8 @@ struct FloatMinimum {
 
 // ---- loops ----
 
-// Element i of the output depends only on element i of the sources, so `output` may be one of them (ivdep).
+// Element i of the output depends only on element i of the sources, so `output` may be one of the sources
+// (ivdep).
 template <typename T, typename Combine>
 void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {
   const T* first = static_cast<const T*>(sources[0]);

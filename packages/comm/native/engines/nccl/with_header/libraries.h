@@ -35,8 +35,8 @@ struct NcclLibraries {
 };
 #undef MTL_DECLARE_FUNCTION
 
-// Aborts communicators, none of which is used any longer: their kernels end. In one group of calls: an abort
-// may wait for kernels of a communicator that has not been aborted yet.
+// Aborts communicators that are no longer used: their kernels end. All aborts are in one group of calls,
+// because an abort may wait for kernels of a communicator that has not been aborted yet.
 void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t>& communicators);
 
 // Makes a context current on this thread for the length of a scope.

@@ -11,9 +11,8 @@ namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // while operations are on the device
-// How long the start of an operation waits for NCCL to launch it. A communicator that does not block launches
-// from a thread of its own, which takes some ten microseconds; connecting, before the first operations,
-// longer.
+// How long the start of an operation waits for NCCL to launch it. A non-blocking communicator launches from
+// its own thread, which takes some ten microseconds. Connecting, before the first operations, takes longer.
 constexpr int64_t kLaunching = 2 * kMillisecond;
 constexpr int kLooks = 100;  // at least, on a machine that does much else
 // A message between two GPUs takes no more of the device's blocks from the kernels that run meanwhile.
@@ -70,7 +69,7 @@ void NcclCommunicator::serve() {
   }
 }
 
-// Whether an operation is to be launched.
+// Returns true if an operation is to be launched.
 bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   if (channel->state == Channel::State::kNew) connect(channel, lock);
   if (channel->state == Channel::State::kConnecting || channel->state == Channel::State::kReady) poll_error(channel);
@@ -151,8 +150,8 @@ void NcclCommunicator::poll_error(Channel* channel) {
   changed_.notify_all();
 }
 
-// Launches as many operations as possible. On the program's thread right after the start of an operation, or
-// on the communicator's.
+// Launches all operations that can be launched. Runs on the program's thread right after the start of an
+// operation, or on the communicator's thread.
 void NcclCommunicator::launch_waiting(Channel* channel) {
   while (channel->state == Channel::State::kReady && channel->broken_since_ns == 0 && !channel->waiting.empty()) {
     const RecordPointer first = channel->waiting.front();
@@ -172,8 +171,8 @@ void NcclCommunicator::launch_waiting(Channel* channel) {
   }
 }
 
-// Without it, each operation would wait for the next look of the communicator's thread, and all behind it
-// too.
+// Without this wait, each operation and all operations after it would wait for the next poll of the
+// communicator's thread.
 void NcclCommunicator::await_launch(Channel* channel, const Record& record) {
   const int64_t deadline = now_ns() + kLaunching;
   for (int num_looks = 0; num_looks < kLooks || now_ns() < deadline; ++num_looks) {
@@ -274,7 +273,7 @@ void NcclCommunicator::abort_own(Lock* lock) {
   lock->lock();
 }
 
-// Aborts NCCL for all groups of this process, of which the first to see the failure of the job calls it.
+// Aborts NCCL for all groups of this process. The first group that sees the failure of the job calls this.
 void NcclCommunicator::abort_job(Lock* lock) {
   lock->unlock();
   options_.process->abort_all(

@@ -1,5 +1,5 @@
-// A fake of libcuda.so.1 for tests without a GPU: device memory is host memory, streams and events are
-// those of tests/thread_stream.h.
+// A fake of libcuda.so.1 for tests without a GPU: device memory is host memory, tests/thread_stream.h
+// provides the streams and events.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
