@@ -14,13 +14,13 @@ export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
 export const emulatedFiles = [library, cublasLt];
 
 /**
- * The variables with which processes open the emulation as device `cuda`; undefined where it is not built.
- * MTL_CUDA_LIBS is a folder for files of the tests too.
+ * Returns the environment variables with which processes open the emulation as device `cuda`; undefined if it
+ * is not built. MTL_CUDA_LIBS is also a folder for files of the tests.
  */
 export function emulatedLibraries() {
   if (!existsSync(library) || !existsSync(cublasLt)) return undefined;
   mkdirSync(folder, { recursive: true });
-  const named = join(folder, 'libcublasLt.so.13'); // what it is looked for by
+  const named = join(folder, 'libcublasLt.so.13'); // the name that the loader looks for
   rmSync(named, { force: true }); // a process that has it open keeps its own
   copyFileSync(cublasLt, named);
   return { MTL_CUDA_LIBRARY: library, MTL_CUDA_LIBS: folder };

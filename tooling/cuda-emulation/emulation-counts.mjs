@@ -12,7 +12,7 @@ const names = [
 ];
 
 /**
- * Counts of what a host has asked of the emulated CUDA device.
+ * Counts of the host's requests to the emulated CUDA device.
  *
  * @typedef {object} EmulationCounts
  * @property {number} kernels

@@ -1,8 +1,7 @@
-// Times matmuls by our kernel and by oneDNN, for bench/matmuls.mjs, which names one shape a line:
+// Times matmuls with our kernel and with oneDNN, for bench/matmuls.mjs, which writes one shape per line:
 //   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
-// The answer is the seconds of one call of each. Operands are stored as training stores them, and lie in
-// memory as in training: those of consecutive calls are different ones, as many as it takes to leave the
-// caches.
+// Prints the seconds of one call of each. Operands have the layout and the memory that they have in training.
+// Consecutive calls use different operands, enough to exceed the caches.
 //   time_matmuls [plain|avx2|avx512] [all|library]   the kernels' instructions; oneDNN alone
 #include <chrono>
 #include <cstring>
@@ -34,7 +33,7 @@ struct Shape {
   }
 };
 
-// In the memory that tensors have.
+// Allocated as tensors are.
 class Matrix {
  public:
   Matrix(int64_t elements, DType dtype) : memory_(static_cast<size_t>(elements) * size_of(dtype)) {
@@ -66,7 +65,7 @@ TensorView matrix_view(Matrix* matrix, DType dtype, int64_t batch, int64_t rows,
   return view;
 }
 
-// One matmul with operands of its own.
+// One matmul with its own operands.
 class Call {
  public:
   explicit Call(const Shape& s)
@@ -140,7 +139,7 @@ int serve(bool with_ours) {
 
 const char* const kInstructionSets[] = {"plain", "avx2", "avx512"};
 
-// The best that the processor has, unless `name` is another one.
+// Returns the instruction set `name`, by default the best that the processor has.
 const char* choose_instruction_set(const std::string& name) {
   for (int level = 0; level < 3; ++level) {
     if (name == kInstructionSets[level]) discard(set_instruction_set(static_cast<InstructionSet>(level)));

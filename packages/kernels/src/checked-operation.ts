@@ -11,7 +11,7 @@ export function describeOperand(value: unknown): string {
 const isOptions = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
-/** The arguments of a call; of options, each of them. */
+/** Describes the arguments of a call, and each option of an options object. */
 function describeArguments(values: readonly unknown[]): string {
   const described = values.flatMap((value, index) =>
     isOptions(value)
@@ -22,10 +22,10 @@ function describeArguments(values: readonly unknown[]): string {
 }
 
 /**
- * An operation that JavaScript may call with operands of a wrong type. For authors of operations.
+ * Returns an operation that JavaScript may call with operands of a wrong type. For authors of operations.
  *
  * @param name for the error
- * @returns `body`, whose TypeErrors become UsageError `MTL_ARGUMENT` with what the operands are
+ * @returns `body`, whose TypeErrors become UsageError `MTL_ARGUMENT` with a description of the operands
  */
 export function checkedOperation<Values extends readonly unknown[], Result>(
   name: string,

@@ -5,8 +5,8 @@ import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
 /**
- * Tells whether a device goes on with its work while the host does other things, so that it has marks, and
- * copies that are read later: `cuda` once it is open. Others have done their work when a call returns.
+ * Tells whether a device works asynchronously to the host, so that it has marks, and copies that are read
+ * later: `cuda` once it is open. Other devices finish their work before a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
@@ -30,13 +30,13 @@ export class DeviceMark {
     this.#mark = callNative(() => create(this.#device));
   }
 
-  /** Returns the time of the device since a mark that was enqueued before; waits for this one. */
+  /** Returns the device's time from an earlier mark to this one; waits for this mark. */
   millisecondsSince(earlier: DeviceMark): number {
     const [later, before] = [this.pointer, earlier.pointer];
     return callNative(() => addon().millisecondsBetween(this.#device, later, before));
   }
 
-  /** Waits for it. A second call does nothing. */
+  /** Waits for the mark. A second call does nothing. */
   dispose(): void {
     const mark = this.#mark;
     if (mark === undefined) return;
@@ -59,9 +59,8 @@ export class DeviceMark {
 }
 
 /**
- * Elements of a tensor that its device copies to the host when it gets there, while the host goes on: what
- * `Tensor.startRead` returns, and a mark after the copy. The tensor may be disposed of at once, and written
- * by operations that follow.
+ * Elements of a tensor that the device copies to the host asynchronously, and a mark after the copy: the
+ * result of `Tensor.startRead`. The tensor may be disposed of at once, and later operations may write it.
  */
 export class PendingRead<D extends DType = DType> extends DeviceMark {
   readonly #values: TypedArrayOf[D];
@@ -78,11 +77,10 @@ export class PendingRead<D extends DType = DType> extends DeviceMark {
   }
 
   /**
-   * The elements, as `Tensor.read` gives them; waits for the copy, and for nothing that was enqueued after
-   * it.
+   * Returns the elements, as `Tensor.read` does; waits for the copy, but not for later work.
    *
-   * @throws KernelError `MTL_INDEX` where an operation before the copy, of those since the last copy, has
-   *   read an index out of range
+   * @throws KernelError `MTL_INDEX` where an operation between the last copy and this one has read an index
+   *   out of range
    */
   read(): TypedArrayOf[D] {
     callNative(() => addon().readMark(this.device, this.pointer, this.#values));

@@ -7,16 +7,16 @@ import type { MemoryStatistics } from './native/kernels-addon.js';
  * The places where a tensor can be, each with its kernels. `cpu`: vectorised and threaded; `reference`: the
  * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no
  * values, operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda`
- * take it.
+ * would allocate it.
  */
 export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
 
 export type Device = (typeof devices)[number];
 
 /**
- * The native number of a device (native/core/backend.h).
+ * Returns the native number of a device (native/core/backend.h).
  *
- * @throws UsageError `MTL_DEVICE` for a name that is none
+ * @throws UsageError `MTL_DEVICE` for an unknown name
  */
 export function deviceNumber(device: Device): number {
   const number = devices.indexOf(device);
@@ -26,19 +26,19 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Tells whether tensors on a device have values, which those on `meta` and `meta-cuda` do not. */
+/** Tells whether tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }
 
-/** The device that counts without values what `device` would take. */
+/** Returns the device without values that counts the memory that `device` would need. */
 export function metaDeviceOf(device: Device): 'meta' | 'meta-cuda' {
   return device === 'cuda' || device === 'meta-cuda' ? 'meta-cuda' : 'meta';
 }
 
 /**
- * The device of tensors whose values the program itself reads, next to others on `device`: the same one, and
- * the CPU where tensors have no values.
+ * Returns the device of tensors whose values the program itself reads, when other tensors are on `device`:
+ * the same device, or the CPU if tensors on `device` have no values.
  */
 export function deviceOfValues(device: Device): Device {
   return hasValues(device) ? device : 'cpu';
@@ -46,9 +46,9 @@ export function deviceOfValues(device: Device): Device {
 
 /**
  * Makes a device ready for this process, or throws an error with the reason: `cuda` is opened (`openCuda`),
- * the others are there always.
+ * the other devices are always ready.
  *
- * @throws UsageError `MTL_DEVICE` for a name that is none; those of `openCuda`
+ * @throws UsageError `MTL_DEVICE` for an unknown name; the errors of `openCuda`
  */
 export function openDevice(device: Device, options: OpenCudaOptions = {}): void {
   deviceNumber(device);
@@ -84,8 +84,8 @@ export function synchronize(device: Device): void {
 }
 
 /**
- * Runs `body` as a named range in the picture of a profiler of the device: on `cuda` with MTL_NVTX set,
- * NVIDIA's (nsys). Every operation also has a range of its own. Otherwise nothing is marked.
+ * Runs `body` as a named range in the timeline of the device's profiler: NVIDIA's (nsys) on `cuda` with
+ * MTL_NVTX set. Every operation also has its own range. Otherwise nothing is marked.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

@@ -30,15 +30,15 @@ const arrayTypes = {
   uint8: Uint8Array,
 } as const;
 
-/** Bytes of one element. */
+/** Returns the bytes of one element. */
 export function bytesPerElement(dtype: DType): number {
   return arrayTypes[dtype].BYTES_PER_ELEMENT;
 }
 
 /**
- * The native number of a dtype (native/include/mtl/dtype.h).
+ * Returns the native number of a dtype (native/include/mtl/dtype.h).
  *
- * @throws UsageError `MTL_DTYPE` for a name that is none
+ * @throws UsageError `MTL_DTYPE` for an unknown name
  */
 export function dtypeNumber(dtype: DType): number {
   const number = dtypes.indexOf(dtype);
@@ -46,7 +46,7 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
-/** A tensor that values on the host have to fit. */
+/** The tensor that host values must fit. */
 interface OnDevice {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -55,8 +55,8 @@ interface OnDevice {
 }
 
 /**
- * Refuses a typed array of another kind, whose bits would be read as other numbers, and one of another size;
- * bytes (Uint8Array) are the memory of any dtype.
+ * Rejects a typed array of another kind, whose bits would be read as other numbers, and an array of another
+ * size. Bytes (Uint8Array) fit any dtype.
  *
  * @throws UsageError `MTL_DTYPE`, `MTL_SHAPE`
  */
@@ -93,9 +93,9 @@ export function checkLength(
 }
 
 /**
- * A new host array for `size` elements of a dtype, zero-filled.
+ * Returns a new host array for `size` elements of a dtype, zero-filled.
  *
- * @throws UsageError `MTL_DTYPE`, `MTL_ARGUMENT` for a size that is none; KernelError `MTL_OUT_OF_MEMORY`
+ * @throws UsageError `MTL_DTYPE`, `MTL_ARGUMENT` for an invalid size; KernelError `MTL_OUT_OF_MEMORY`
  */
 export function newTypedArray<D extends DType>(dtype: D, size: number): TypedArrayOf[D] {
   dtypeNumber(dtype);

@@ -3,23 +3,20 @@ import { type Device, deviceNumber } from './device.js';
 import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
-/**
- * The driver's and its libraries' refusals, of which several have codes of their own, as what they are while
- * a graph is recorded.
- */
+/** Converts an error of the driver or its libraries to `MTL_CAPTURE`, for calls while a graph is recorded. */
 function asCaptureError(error: unknown): unknown {
   if (!(error instanceof KernelError) || !['MTL_CUDA', 'MTL_CUBLASLT'].includes(error.code)) return error;
   return new KernelError('MTL_CAPTURE', error.message, { cause: error });
 }
 
-/** Tells whether work on an open device can be recorded and launched again as a whole: that on `cuda` can. */
+/** Tells whether work on an open device can be recorded as a graph and launched again: on `cuda` it can. */
 export function supportsGraphs(device: Device): boolean {
   return addon().supportsGraphs(deviceNumber(device));
 }
 
 /**
- * Refuses what cannot be part of a graph, for code that works outside of the device's stream: nothing happens
- * on devices without graphs.
+ * Throws while a graph is recorded, for code that works outside of the device's stream and cannot be part of
+ * a graph. Does nothing on devices without graphs.
  *
  * @param what the subject of the error's sentence: `communication between ranks`
  * @throws KernelError `MTL_CAPTURE` while this thread records a graph of the device
@@ -29,9 +26,9 @@ export function refuseInGraph(device: Device, what: string): void {
 }
 
 /**
- * Operations that were recorded, to be launched again and again with one call: on the tensors that they were
- * recorded on, which must still be there, and on what these hold by then. `countedFlops` counts its FLOPs at
- * every launch; `operationStatistics` counts calls when they are recorded.
+ * Recorded operations that one call launches, any number of times. A launch works on the tensors of the
+ * recording, which must still exist, with their values at that time. `countedFlops` counts the FLOPs at every
+ * launch; `operationStatistics` counts calls when they are recorded.
  */
 export class DeviceGraph {
   readonly #device: number;
@@ -43,14 +40,14 @@ export class DeviceGraph {
     this.#graph = graph;
   }
 
-  /** Enqueues all of it; without waiting. */
+  /** Enqueues the whole graph, without waiting. */
   launch(): void {
     const graph = this.#graph;
     if (graph === undefined) throw new UsageError('MTL_GRAPH', 'a graph was launched after dispose()');
     callNative(() => addon().launchGraph(this.#device, graph));
   }
 
-  /** A launch that is under way still ends. A second call does nothing. */
+  /** Destroys the graph. A launch in progress still finishes. A second call does nothing. */
   dispose(): void {
     const graph = this.#graph;
     if (graph === undefined) return;
@@ -64,10 +61,11 @@ export class DeviceGraph {
 }
 
 /**
- * Memory that graphs share. What is recorded keeps the addresses of tensors that come and go meanwhile, so
- * these have memory here that no other tensor gets, for as long as this lives; of the device's statistics all
- * of it is in use. A launch overwrites what is in it, whichever tensor has it by then, except tensors that
- * were there when its graph was recorded: what `run` and other graphs leave here is read before.
+ * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded.
+ * These tensors therefore have memory here, which no other tensor gets as long as this object lives; in the
+ * device's statistics all of it is in use. A launch overwrites this memory, no matter which tensor has it
+ * then, except tensors that existed when the graph was recorded: read the results of `run` and of other
+ * graphs before.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -79,7 +77,7 @@ export class GraphMemory {
     this.#memory = callNative(() => addon().createGraphMemory(this.#device));
   }
 
-  /** Runs `body`, which must not be asynchronous, with memory for new tensors from here. */
+  /** Runs `body`, which must not be asynchronous; new tensors get this memory. */
   run<Result>(body: () => Result): Result {
     const memory = this.#memory;
     if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
@@ -92,13 +90,13 @@ export class GraphMemory {
   }
 
   /**
-   * Runs `body` as `run` does, but its operations are recorded instead of done: nothing happens before the
-   * graph is launched. Operations should have run once before, with tensors of the same shapes: libraries
+   * Runs `body` as `run` does, but records its operations instead of executing them: nothing happens before
+   * the graph is launched. Operations should have run once before, with tensors of the same shapes: libraries
    * choose algorithms the first time.
    *
    * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
-   *   a library that does, or the driver makes no graph of it; `MTL_OUT_OF_MEMORY`; and whatever `body`
-   *   throws. Nothing of it has been done on the device then
+   *   a library that does, or if the driver cannot create a graph; `MTL_OUT_OF_MEMORY`; and all errors of
+   *   `body`. The device has executed nothing then
    */
   capture(body: () => void): DeviceGraph {
     return this.run(() => {
@@ -114,9 +112,9 @@ export class GraphMemory {
   }
 
   /**
-   * Gives the memory back. A second call does nothing.
+   * Returns the memory to the device. A second call does nothing.
    *
-   * @throws KernelError `MTL_ARGUMENT` while tensors have some of it
+   * @throws KernelError `MTL_ARGUMENT` while tensors use it
    */
   dispose(): void {
     const memory = this.#memory;
@@ -149,7 +147,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // what made the capture fail is thrown already; this only ends it
+      // the error of the capture is thrown already; this only ends the capture
     }
   }
 }

@@ -11,16 +11,16 @@ export type InstructionSet = (typeof instructionSets)[number];
 /** The processor, threads and libraries of the CPU backend. */
 export interface HostInformation {
   readonly numThreads: number;
-  /** The best one of this machine. */
+  /** The best instruction set of this machine. */
   readonly detectedInstructionSet: InstructionSet;
   /**
-   * The instruction sets that the kernels were compiled for. `npm run gpt-train` in a checkout compiles that
-   * of its machine.
+   * The instruction sets that the kernels were compiled for. `npm run gpt-train` in a checkout compiles the
+   * machine's own.
    */
   readonly compiledInstructionSets: readonly InstructionSet[];
   /**
-   * The one kernels are chosen for: the best that is detected and compiled, unless `setInstructionSet`
-   * lowered it.
+   * The instruction set that kernels are selected for: the best that is detected and compiled, unless
+   * `setInstructionSet` lowered it.
    */
   readonly instructionSet: InstructionSet;
   /**
@@ -37,7 +37,10 @@ export function hostInformation(): HostInformation {
   return callNative(() => ({ ...addon().host(), addonPath: addonPath() }));
 }
 
-/** Threads of all CPU kernels, oneDNN's included; with `pin` each but the calling one stays on its core. */
+/**
+ * Sets the threads of all CPU kernels, oneDNN's included. With `pin` each thread except the calling one stays
+ * on its core.
+ */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));
 }
@@ -51,17 +54,14 @@ export function setInstructionSet(name: InstructionSet): void {
   callNative(() => addon().setInstructionSet(level));
 }
 
-/**
- * The libraries that may compute the matmuls of CPUs: the faster of our kernels and oneDNN, as measured; or
- * one of them.
- */
+/** The libraries for matmuls on CPUs: our kernels, oneDNN, or the faster one by measurement. */
 const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
 
 type MatmulLibrary = (typeof matmulLibraries)[number];
 
 /**
- * Chooses the library of matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The
- * other one computes what the chosen one does not.
+ * Chooses the library of matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The other library
+ * computes the matmuls that the chosen one does not support.
  */
 export function setMatmulLibrary(name: MatmulLibrary): void {
   const library = matmulLibraries.indexOf(name);

@@ -3,15 +3,16 @@ import { Tensor, type TensorOptions } from './tensor.js';
 
 type IsUnion<T, Whole = T> = T extends Whole ? ([Whole] extends [T] ? false : true) : never;
 
-/** The options of a call that leaves out its outputs; nothing can be added to a new output. */
+/** The options of a call without outputs; accumulation into a new output is impossible. */
 type WithoutOutputs<Options, Names extends keyof Options, Choices> = Omit<Options, Names | 'accumulate'> &
   Choices & { readonly [Name in Names]?: undefined } & { readonly accumulate?: false | undefined };
 
-/** A call with all outputs, which returns nothing, or with none, which returns new ones. */
+/** A call with all outputs, which returns nothing, or without outputs, which returns new ones. */
 export interface ReturningOperation<Options, Names extends keyof Options, Choices = unknown> {
   (options: Options): void;
   /**
-   * Returns a new tensor, or of several outputs an object of them. The caller disposes of what is returned.
+   * Returns a new tensor or, for several outputs, an object of new tensors. The caller disposes of the
+   * result.
    */
   (
     options: WithoutOutputs<Options, Names, Choices>,
@@ -25,22 +26,22 @@ type Outputs<Options, Names extends keyof Options, Choices> = {
   readonly [Name in Names]: (inputs: Omit<Options, Names> & Choices) => Required<TensorOptions>;
 };
 
-/** A new tensor of the dtype and device of another; of its shape where no other is given. */
+/** Declares a new tensor of the dtype and device of another tensor, and of its shape by default. */
 export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype, device: tensor.device };
 }
 
-/** Sums and statistics over elements of a tensor: float64 over float64, else float32. */
+/** Returns the dtype of sums and statistics over elements of a tensor: float64 over float64, else float32. */
 export function statisticsOf(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype === 'float64' ? 'float64' : 'float32', device: tensor.device };
 }
 
 /**
- * A checked operation (`checkedOperation`) whose outputs may be left out: they are then new tensors, which
- * the call returns.
+ * Returns a checked operation (`checkedOperation`) whose outputs may be left out: the call then returns them
+ * as new tensors.
  *
  * @param name for errors
- * @param outputs what each output is, by its name
+ * @param outputs the declaration of each output, by its name
  * @param run the operation with all of its outputs
  */
 export function returningOperation<
@@ -67,7 +68,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   const { outputs, run } = operation;
   const names = Object.keys(outputs) as Names[];
   const made: Partial<Record<Names, Tensor>> = {};
-  // an operation that lacks an output, or has something else for an input, refuses the call and says why
+  // if outputs are missing or inputs are invalid, `run` rejects the call with the reason
   if (options.accumulate || names.some((each) => options[each] !== undefined)) return run(options);
   const declared = declaredOutputs(options, outputs);
   if (declared === undefined) return run(options);
@@ -81,7 +82,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   return names.length === 1 ? made[names[0]!] : made;
 }
 
-/** Declares the outputs of a call; undefined where its inputs are not those that the operation takes. */
+/** Declares the outputs of a call; undefined if its inputs are not valid for the operation. */
 function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
   options: Options,
   outputs: Outputs<Options, Names, Choices>,

@@ -49,7 +49,7 @@ function operationNamed(name: string): Operation {
   return operation;
 }
 
-/** The operands that an operation declares, for errors. */
+/** Describes the operands that an operation declares, for errors. */
 function describeOperands({ operands }: Operation): string {
   const names = (areTensors: boolean): string =>
     [...operands]
@@ -65,7 +65,7 @@ function unknownOperand(operation: string, operand: string): UsageError {
   });
 }
 
-/** The error for a value that TypeScript would have refused. */
+/** Returns the error for a value that TypeScript would have rejected. */
 function wrongOperand(operation: string, operand: string, value: unknown): UsageError {
   const isTensor = operationNamed(operation).operands.get(operand)?.isTensor;
   return new UsageError('MTL_ARGUMENT', `${operation}: ${operand} is ${describeOperand(value)}`, {
@@ -94,12 +94,11 @@ function missingOperand(operation: string, given: Operands): UsageError {
 export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
 
 /**
- * Runs a native operation. The named functions in operations/ are the public way; this is what they are made
- * of.
+ * Runs a native operation. The named functions in operations/ are the public interface and call this.
  *
  * @param operands tensors and attributes, in any order; only optional tensors may be left out
- * @throws UsageError `MTL_ARGUMENT` for an operand that the schema does not have, one that is missing, and a
- *   value of another type
+ * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, a missing operand, and a value
+ *   of another type
  */
 export function runOperation(name: string, operands: Operands): void {
   const operation = operationNamed(name);
@@ -143,7 +142,7 @@ interface OperationCost {
 }
 
 /**
- * Called after an operation with its name, its tensors and attributes by the names of its schema, and what it
+ * Called after an operation with its name, its tensors and attributes by the names of its schema, and its
  * cost.
  */
 export type OperationObserver = (name: string, operands: Operands, cost: OperationCost) => void;
@@ -152,7 +151,7 @@ let observer: OperationObserver | undefined;
 
 /**
  * Runs `body` and calls `observe` after every operation that it runs on this thread, in order; an outer
- * observer is called for none of them.
+ * observer is not called for these operations.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
   const outer = observer;
@@ -164,13 +163,13 @@ export function observeOperations<Result>(observe: OperationObserver, body: () =
   }
 }
 
-/** An attribute as native code reads it; undefined for a value that is none. */
+/** Returns an attribute as native code reads it; undefined for a value that is not an attribute. */
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'boolean' ? Number(value) : undefined;
 }
 
-/** All native operations with the names of their tensors and attributes. */
+/** Lists all native operations with the names of their tensors and attributes. */
 export function listOperations(): OperationSchema[] {
   return callNative(() => addon().operations());
 }
@@ -181,8 +180,7 @@ export function supportsOperation(name: string, device: Device): boolean {
 }
 
 /**
- * Floating-point operations of matmuls and attention run since the last reset (2 per
- * multiply-add).
+ * Returns the floating-point operations of matmuls and attention since the last reset (2 per multiply-add).
  */
 export function countedFlops(): number {
   return addon().countedFlops();
@@ -192,7 +190,10 @@ export function resetCountedFlops(): void {
   addon().resetCountedFlops();
 }
 
-/** Calls and seconds of every operation on this thread: a profile, and what a step spends elsewhere. */
+/**
+ * Returns calls and seconds of every operation on this thread: a profile that also shows the time that a step
+ * spends elsewhere.
+ */
 export function operationStatistics(): OperationStatistics[] {
   return addon().operationStatistics();
 }

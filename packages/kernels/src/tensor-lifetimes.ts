@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { addon } from './native/addon.js';
 
-/** A member of a scope: a Tensor, of which `tidy` needs no more than this. */
+/** The part of a Tensor that `tidy` needs. */
 interface ScopedTensor {
   readonly handle: number;
   dispose(): void;
@@ -23,7 +23,7 @@ function tensorsIn(value: unknown, found: Set<ScopedTensor>): Set<ScopedTensor> 
 }
 
 function refusal(promise: Promise<unknown>): UsageError {
-  // its result is unused: it works with tensors that are gone
+  // ignores the promise's result, which depends on tensors that are disposed of
   promise.catch(() => {});
   return new UsageError('MTL_TIDY', 'the body of tidy returned a promise', {
     expected: 'a function that is done when it returns',
@@ -32,10 +32,11 @@ function refusal(promise: Promise<unknown>): UsageError {
 }
 
 /**
- * Runs `body` and disposes of every tensor made in it, except those in what it returns (a tensor, or plain
- * objects and arrays of them), which move to the enclosing scope if there is one.
+ * Runs `body` and disposes of every tensor made in it, except tensors in its result (a tensor, or plain
+ * objects and arrays of tensors), which move to the enclosing scope if there is one.
  *
- * @throws UsageError `MTL_TIDY` when `body` returns a promise: its tensors would end before it is fulfilled
+ * @throws UsageError `MTL_TIDY` when `body` returns a promise: its tensors would be disposed of before it is
+ *   fulfilled
  */
 export function tidy<T>(body: () => T): T {
   const scope = new Set<ScopedTensor>();
@@ -56,16 +57,14 @@ export function tidy<T>(body: () => T): T {
 }
 
 /**
- * Tensors (views counted) that have not been disposed of: the same before and after code that
- * leaks nothing.
+ * Returns the number of tensors, including views, that have not been disposed of: the same before and after
+ * code without leaks.
  */
 export function numLiveTensors(): number {
   return addon().numLiveTensors();
 }
 
-/**
- * Fills the memory of new tensors with NaN, so that a kernel that reads what it should have written is found.
- */
+/** Fills the memory of new tensors with NaN, to detect kernels that read outputs before they write them. */
 export function setPoison(enabled: boolean): void {
   addon().setPoison(enabled);
 }

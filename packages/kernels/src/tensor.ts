@@ -22,7 +22,7 @@ export interface TensorOptions {
   readonly device?: Device;
 }
 
-/** The number of elements of a shape. */
+/** Returns the number of elements of a shape. */
 export function sizeOf(shape: readonly number[]): number {
   let product = 1;
   for (const size of shape) product *= size;
@@ -30,8 +30,8 @@ export function sizeOf(shape: readonly number[]): number {
 }
 
 /**
- * Leaves a shape where the next native call reads it, and returns its number of dimensions; one of too many
- * dimensions is refused there by its length.
+ * Writes a shape to the place where the next native call reads it, and returns its number of dimensions. The
+ * native call rejects a shape of too many dimensions.
  */
 function passShape(shape: readonly number[]): number {
   const { callNumbers } = addon();
@@ -45,7 +45,7 @@ function passShape(shape: readonly number[]): number {
 
 /**
  * A typed, contiguous array on a device with an explicit lifetime: memory is held until `dispose()`, or until
- * the end of the enclosing `tidy`. Views share memory; it is freed with the last of them.
+ * the end of the enclosing `tidy`. Views share memory; it is freed with the last view.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -88,8 +88,8 @@ export class Tensor {
    * A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be
    * converted.
    *
-   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for what
-   *   is no array of numbers, `MTL_DTYPE` for a typed array of another kind
+   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for
+   *   anything but an array of numbers, `MTL_DTYPE` for a typed array of another kind
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
@@ -140,7 +140,7 @@ export class Tensor {
   /**
    * A strided view: the element at index (i, j, ...) is element `offset + i * strides[0] + j * strides[1] +
    * ...` of this tensor, sharing memory. Attention, RMSNorm, the rotary embedding, `cast` and `scale` take
-   * strided views; everything else reports `MTL_SHAPE`.
+   * strided views; all other operations report `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -183,12 +183,12 @@ export class Tensor {
 
   /**
    * Lends the memory of a tensor on the CPU, so that a file is read into it without a copy: its bytes are the
-   * tensor's own, until `use` has settled. No operation may use the tensor before.
+   * tensor's own, until `use` has settled. No operation may use the tensor until then.
    *
    * @throws KernelError `MTL_DEVICE` for a tensor of another device
    */
   async withMemory<Result>(use: (memory: Uint8Array) => Promise<Result>): Promise<Result> {
-    // memory is kept although this tensor may be disposed of meanwhile
+    // keeps the memory even if this tensor is disposed of meanwhile
     const kept = callNative(() => addon().createView(this.handle, 0, passShape([this.size])));
     try {
       const memory = callNative(() => addon().lend(kept));
@@ -202,22 +202,25 @@ export class Tensor {
     }
   }
 
-  /** Copies the elements to the host, waiting for the device; 16-bit floats come as bits (see `toArray`). */
+  /**
+   * Copies the elements to the host, waiting for the device; 16-bit floats are returned as bits (see
+   * `toArray`).
+   */
   read<D extends DType = DType>(): TypedArrayOf[D] {
     const values = newTypedArray(this.dtype, this.size);
     this.readInto(values);
     return values as TypedArrayOf[D];
   }
 
-  /** Copies the elements into an existing typed array of the kind and size that `write` takes. */
+  /** Copies the elements into an existing typed array; its kind and size are as for `write`. */
   readInto(values: TypedArray): void {
     checkTypedArray(values, this);
     callNative(() => addon().read(this.handle, values));
   }
 
   /**
-   * Has the elements copied to the host without waiting for the device: what they are after everything that
-   * is enqueued so far.
+   * Starts a copy of the elements to the host without waiting for the device: their values after all work
+   * that is enqueued so far.
    *
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
    */
@@ -225,7 +228,7 @@ export class Tensor {
     return new PendingRead<D>(this);
   }
 
-  /** The elements as numbers, whatever the dtype. */
+  /** Returns the elements as numbers, for any dtype. */
   toArray(): number[] {
     return toNumbers(this.read(), this.dtype);
   }
@@ -252,7 +255,7 @@ export class Tensor {
     this.dispose();
   }
 
-  /** `Tensor float32 [2, 3] on cpu`: what console.log and `util.inspect` print. */
+  /** Returns `Tensor float32 [2, 3] on cpu`, for console.log and `util.inspect`. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     const lifetime = this.isDisposed ? ', disposed' : '';
     return `Tensor ${this.dtype} [${this.shape.join(', ')}] on ${this.device}${lifetime}`;
@@ -260,8 +263,8 @@ export class Tensor {
 }
 
 /**
- * Returns what a tensor adds to an object that is loaded from a file: `withMemory` where its memory can be
- * lent, on the CPU.
+ * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory` where its
+ * memory can be lent, on the CPU.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;
@@ -272,7 +275,7 @@ export function lentMemory(tensor: Tensor): {
 const float32 = new Float32Array(1);
 const float32Bits = new Uint32Array(float32.buffer);
 
-/** The bfloat16 bits nearest to a number, ties to even. */
+/** Returns the bfloat16 bits nearest to a number, ties to even. */
 export function bfloat16Bits(value: number): number {
   float32[0] = value;
   const bits = float32Bits[0]!;
@@ -280,13 +283,13 @@ export function bfloat16Bits(value: number): number {
   return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
 }
 
-/** The number that bfloat16 bits stand for. */
+/** Returns the number of bfloat16 bits. */
 export function bfloat16Value(bits: number): number {
   float32Bits[0] = bits << 16;
   return float32[0]!;
 }
 
-/** The number that IEEE half-precision bits stand for. */
+/** Returns the number of IEEE half-precision bits. */
 export function float16Value(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -295,7 +298,7 @@ export function float16Value(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-/** The IEEE half-precision bits nearest to a number, ties to even. */
+/** Returns the IEEE half-precision bits nearest to a number, ties to even. */
 export function float16Bits(value: number): number {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
@@ -306,7 +309,7 @@ export function float16Bits(value: number): number {
   let rounded = Math.floor(scaled);
   const rest = scaled - rounded;
   if (rest > 0.5 || (rest === 0.5 && rounded % 2 === 1)) rounded += 1;
-  // A carry out of the fraction moves into the exponent by itself.
+  // A carry out of the fraction moves into the exponent automatically.
   return sign | (rounded + (rounded >= 1024 ? (exponent + 14) * 1024 : 0));
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { transpose } from './transpose.js';
 
-/** A source whose value tells its place. */
+/** Returns a source whose values encode their positions. */
 const placesOf = (numRows: number, numColumns: number): Float32Array =>
   Float32Array.from({ length: numRows * numColumns }, (_, index) => index);
 

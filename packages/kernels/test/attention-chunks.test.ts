@@ -16,8 +16,8 @@ import { type AttentionSizes, type AttentionValues, attentionValues } from './su
 import { differentiateAttention } from './support/differentiate-attention.js';
 
 // A sequence of 2 cp chunks, as the ranks of context parallelism hold them: the attention of every chunk of
-// queries with every chunk of keys, merged and added up, is that of the whole sequence. S sequence, B
-// micro-batch, A heads in G groups, D head size.
+// queries with every chunk of keys, merged and added up, equals the attention of the whole sequence. S
+// sequence, B micro-batch, A heads in G groups, D head size.
 
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 
@@ -70,7 +70,7 @@ function operandsOf({ sizes, device, dtype }: Run, values: AttentionValues): Ope
   };
 }
 
-/** The options of queries [first, end). */
+/** Returns the options of queries [first, end). */
 function optionsOf(run: Run, [first, end]: readonly [number, number]): AttentionOptions {
   const { sizes, device, starts, options, probability } = run;
   const { batch, queries } = sizes;
@@ -105,7 +105,7 @@ function whole(run: Run, values: AttentionValues): Results {
   });
 }
 
-/** Positions [first, end) of statistics [B, A, S]. */
+/** Returns positions [first, end) of statistics [B, A, S]. */
 function positionsOf(logSumExp: Tensor, [first, end]: readonly [number, number]): Tensor {
   const [batch, heads, positions] = logSumExp.shape as [number, number, number];
   return logSumExp.strided({
@@ -247,7 +247,7 @@ describe.each([2, 4])('the chunks of %i ranks are together the whole sequence', 
     'in float32 on %s: %s',
     (level, _, masks) => {
       setInstructionSet(level);
-      // chunks of whole tiles, of 4 ranks in whole runs: they are 8 chunks of 512 positions
+      // chunks of whole tiles; 4 ranks in whole runs have 8 chunks of 512 positions
       const wholeTiles = [[64, 1]] as const;
       for (const [chunk, groups] of [
         ...(numRanks === 2 ? wholeTiles : inWholeRuns(...wholeTiles)),
@@ -271,8 +271,8 @@ describe.each([2, 4])('the chunks of %i ranks are together the whole sequence', 
 
 describe.each<[Device, DType, number]>([
   ['reference', 'float64', 1e-12],
-  // a score of 200 has a last place of 1.5e-5, of which the scores and the statistics of both may differ by
-  // one: probabilities by that share, gradients by the same of terms of size 14
+  // the last place of a score of 200 is 1.5e-5; scores and statistics may each differ by one unit.
+  // Probabilities differ by that fraction, and gradients by that fraction of terms of size 14
   ['cpu', 'float32', 2e-3],
 ])('chunks with logits of 200 and -200 on %s', (device, dtype, tolerance) => {
   it('are together the whole sequence', () => {

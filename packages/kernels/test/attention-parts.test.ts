@@ -22,7 +22,7 @@ const [length, batch, heads, groups] = [230, 2, 2, 1];
 
 type Range = readonly [first: number, end: number];
 
-/** Positions of [S, B, heads, D]. */
+/** Returns a range of positions of [S, B, heads, D]. */
 function rowsOf(values: Float64Array, [first, end]: Range): Float64Array {
   const row = values.length / length;
   return values.subarray(first * row, end * row);
@@ -36,7 +36,7 @@ interface Part {
   readonly dtype: 'float32' | 'bfloat16';
 }
 
-/** Output [S, B, A, D] and logSumExp [B, A, S] of some queries with some keys of a sequence. */
+/** Returns output [S, B, A, D] and logSumExp [B, A, S] of some queries with some keys of a sequence. */
 function attend(
   { queries, keys, size, device, dtype }: Part,
   values: Record<'query' | 'key' | 'value', Float64Array>,

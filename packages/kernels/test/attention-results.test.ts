@@ -28,7 +28,7 @@ const [ofQueries, ofKeys] = [
 ];
 const values = attentionValues(sizes);
 
-/** Query, key, value, output gradient and logSumExp. */
+/** Returns query, key, value, output gradient and logSumExp. */
 function operandsOf(dtype: DType, device: Device = 'cpu') {
   const make = (source: Float64Array, shape: readonly number[]) =>
     Tensor.from([...source], { shape, dtype, device });
@@ -47,7 +47,7 @@ function gradientsOf(dtype: DType, device: Device = 'cpu') {
 }
 
 describe.each(places)('results of attention on %s, %s', (device, level) => {
-  /** Output and gradients over bfloat16 operands; gradients by an output in bfloat16. */
+  /** Returns output and gradients over bfloat16 operands; gradients use an output in bfloat16. */
   function attend(dtype: DType): number[][] {
     setInstructionSet(level);
     return tidy(() => {
@@ -66,7 +66,7 @@ describe.each(places)('results of attention on %s, %s', (device, level) => {
     const toBfloat16 = (value: number) => bfloat16Value(bfloat16Bits(value));
     exact.forEach((numbers, index) => {
       expect(numbers.map(toBfloat16)).toEqual(rounded[index]);
-      // one of 256 has only 8 bits by chance, and zeros
+      // by chance one value in 256 has only 8 bits, and so have zeros
       expect(numbers.filter((value) => toBfloat16(value) !== value).length).toBeGreaterThan(
         numbers.length / 2,
       );

@@ -27,11 +27,11 @@ afterAll(() => setNumThreads(hostInformation().numThreads));
 interface Rows {
   readonly sizes: AttentionSizes;
   readonly device: Device;
-  /** Packed samples have rows in place of positions of samples. */
+  /** Packed samples have rows instead of positions of samples. */
   readonly isPacked?: boolean;
 }
 
-/** Output and gradients of the operations. */
+/** Returns output and gradients of the operations. */
 function attend(
   { sizes, device, isPacked = false }: Rows,
   values: AttentionValues,
@@ -81,7 +81,7 @@ function expectClose(actual: AttentionResults, expected: AttentionResults): void
   }
 }
 
-/** On the reference, and on the CPU in one part per group and in several. */
+/** Compares with the formula on the reference, and on the CPU in one part per group and in several. */
 function expectFormula(
   sizes: AttentionSizes,
   isVisible: (sample: number, query: number, key: number) => boolean,
@@ -275,7 +275,7 @@ describe('keys that a query sees', () => {
     const values = attentionValues(alone);
     values.value.fill(Number.NaN, 20 * 8, 21 * 8); // of position 20
     const results = attend({ sizes: alone, device: 'cpu' }, values, { causal: true, windowSize: 10 });
-    // tiles have 64 positions: those from 128 on see no key before 118
+    // tiles have 64 positions: queries from 128 on see no key before 118
     const areFinite = (array: Float64Array): boolean => array.subarray(128 * 2 * 8).every(Number.isFinite);
     expect(areFinite(results.output) && areFinite(results.query)).toBe(true);
     expect(results.output.subarray(20 * 2 * 8, 21 * 2 * 8).some(Number.isNaN)).toBe(true);

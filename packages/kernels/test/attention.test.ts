@@ -39,7 +39,7 @@ interface Problem {
   readonly probability?: number;
 }
 
-/** A value of the global tensor: the same whatever part of it a process holds. */
+/** Returns a value of the global tensor, which does not depend on the part that a process holds. */
 function element(seed: number, coordinates: readonly number[]): number {
   const next = uniformStream(coordinates.reduce((mixed, part) => Math.imul(mixed, 31) + part, seed));
   next();
@@ -48,7 +48,7 @@ function element(seed: number, coordinates: readonly number[]): number {
 
 const memory = new Map<string, readonly number[]>();
 
-/** The part of a global tensor that starts at `offsets`. */
+/** Returns the part of a global tensor that starts at `offsets`. */
 function valuesOf(seed: number, shape: readonly number[], offsets: readonly number[]): readonly number[] {
   const key = JSON.stringify([seed, shape, offsets]);
   const known = memory.get(key);
@@ -141,7 +141,7 @@ describe('attention', () => {
     const four = run(problem);
     expect(four.output).toEqual(one.output);
     expect(four.logSumExp).toEqual(one.logSumExp);
-    // query gradients are summed in as many parts as keep the threads busy: 300 terms of size 0.1, in float32
+    // query gradients are summed in parts, enough to keep the threads busy: 300 terms of size 0.1, in float32
     expect(largestDifference(four.qkvGradient, one.qkvGradient)).toBeLessThan(1e-6);
   });
 
@@ -168,8 +168,8 @@ describe('attention', () => {
 
   it('keeps the share of probabilities that it should', () => {
     tidy(() => {
-      // Every key is looked at alike and every value is 1: the output is the kept share divided by the keep
-      // probability.
+      // Every key has the same score and every value is 1: the output is the kept fraction divided by the
+      // keep probability.
       const [sequence, batch, heads, size] = [256, 4, 4, 16];
       const shape = [sequence, batch, heads, 3, size];
       const qkv = Tensor.from(

@@ -23,15 +23,15 @@ afterEach(() => {
 beforeAll(() => setMatmulLibrary('own'));
 afterAll(() => setMatmulLibrary('faster'));
 
-/** Not a multiple of what a tile or a block has. */
+/** Not a multiple of the sizes of a tile or a block. */
 const numRows = 517;
 
-/** Small integers, which all data types hold exactly, as they do the sums below that they are outputs of. */
+/** Returns small integers, which all data types represent exactly, like the sums below. */
 const valueAt = (index: number): number => (index % 251) - 125;
 const biasAt = (column: number): number => column % 97;
 const outputBefore = 1000;
 
-/** The row of `right` that row `row` of the output copies. */
+/** Returns the row of `right` that row `row` of the output copies. */
 const chosenRow = (row: number, inner: number): number => (row * 7919) % inner;
 
 interface Case {
@@ -51,7 +51,7 @@ function tensorOf(values: Float32Array, shape: number[], dtype: DType): Tensor {
   return output;
 }
 
-/** Zeros with a one in each row at its `chosenRow`, stored transposed or not. */
+/** Returns zeros with a one in each row at its `chosenRow`, stored transposed or not. */
 function choices({ inner, dtype, transposed }: Case): Tensor {
   const values = new Float32Array(numRows * inner);
   for (let row = 0; row < numRows; row++) {
@@ -61,7 +61,7 @@ function choices({ inner, dtype, transposed }: Case): Tensor {
   return tensorOf(values, transposed ? [inner, numRows] : [numRows, inner], dtype);
 }
 
-/** The matrix that rows are chosen of, stored transposed or not. */
+/** Returns the matrix from which rows are chosen, stored transposed or not. */
 function choicesOf({ inner, numColumns, dtype, transposed }: Case): Tensor {
   const values = new Float32Array(inner * numColumns);
   for (let row = 0, flat = 0; row < inner; row++) {
@@ -72,7 +72,7 @@ function choicesOf({ inner, numColumns, dtype, transposed }: Case): Tensor {
   return tensorOf(values, transposed ? [numColumns, inner] : [inner, numColumns], dtype);
 }
 
-/** output + left x right + bias, where each row of left is a one among zeros. */
+/** Computes output + left x right + bias, where each row of left is a one among zeros. */
 function chooseRows(sizes: Case): ArrayLike<number | bigint> {
   const { numColumns, outputDtype, transposed, accumulate } = sizes;
   return tidy(() => {
@@ -169,7 +169,7 @@ describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s 
   });
 });
 
-// As in generation: sums along the rows of the weights, whatever the remainders.
+// As in generation: sums along the rows of the weights, for all remainders.
 it.each(
   supported.flatMap((instructionSet) =>
     [1, 2, 3, 4, 5, 18, 32].flatMap((rows) =>

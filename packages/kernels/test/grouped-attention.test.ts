@@ -25,7 +25,7 @@ afterAll(() => {
   expect(numLiveTensors()).toBe(0);
 });
 
-/** Reproducible values in [-1.5, 1.5). */
+/** Returns reproducible values in [-1.5, 1.5). */
 function values(count: number, seed: number): Float32Array {
   let state = seed;
   return Float32Array.from({ length: count }, () => {
@@ -62,7 +62,9 @@ function dot(left: ArrayLike<number>, right: ArrayLike<number>): number {
   return sum;
 }
 
-/** The formulas of grouped-query attention, causal, in double precision: outputs and gradients by head. */
+/**
+ * Computes the formulas of causal grouped-query attention in double precision: outputs and gradients by head.
+ */
 function expectedResults() {
   const output = new Float64Array(sequence * batch * heads * size);
   const gradient = new Float64Array(projected.length);
@@ -127,7 +129,7 @@ function largestDifference(left: ArrayLike<number>, right: ArrayLike<number>): n
   return largest;
 }
 
-/** Every head with a copy of its group's key and value: [S, B, A, 3, D]. */
+/** Returns every head with a copy of its group's key and value: [S, B, A, 3, D]. */
 function repeated(): number[] {
   const rows: Float32Array[] = [];
   for (let s = 0; s < sequence; s++) {

@@ -22,7 +22,8 @@ const places: Array<readonly [Device, (typeof instructionSets)[number]]> = [
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 
 /**
- * The loss of a row of equal logits: at once, in two steps, and as the second step on two ranks' statistics.
+ * Returns the loss of a row of equal logits: in one call, in two steps, and as the second step on two ranks'
+ * statistics.
  */
 function losses(size: number, device: Device): number[] {
   return tidy(() => {

@@ -220,7 +220,7 @@ describe('what would give other numbers than were meant', () => {
       tensor.write(new Uint8Array(Float32Array.of(3, 4).buffer));
       expect(tensor.toArray()).toEqual([3, 4]);
     });
-    // outside of a scope nothing stays behind
+    // outside of a scope no tensor is left
     expect(refusal(() => Tensor.from(Int32Array.of(1), { shape: [1], dtype: 'float32' }))).toContain(
       'MTL_DTYPE',
     );

@@ -45,7 +45,7 @@ interface Place {
   readonly dtype: DType;
 }
 
-/** Golden numbers have six digits. */
+/** Compares with golden numbers, which have six digits. */
 function expectClose(actual: readonly number[], expected: readonly number[]): void {
   expect(actual).toHaveLength(expected.length);
   actual.forEach((value, index) => void expect(Math.abs(value - expected[index]!)).toBeLessThan(1.5e-6));
@@ -179,7 +179,7 @@ describe.each(places)('golden numbers on $device $level', ({ device, level }) =>
 describe('groups of sigmoid scores', () => {
   it('keep the sum of the top 2 where k is 2 groupTopK', () => {
     tidy(() => {
-      // of k 4 and 2 groups the sums of two: groups 1 and 2, all of whose experts are used
+      // with k 4 and 2 groups, sums of two: groups 1 and 2, all their experts are used
       const { experts } = routerForward({
         logits: tensor([3, -2, 1.6, 1.5, 2, -1, 0, 0.2], [1, 8]),
         topK: 4,
@@ -272,7 +272,7 @@ describe.each(sets)('an element of a grouped matmul has the same bits: %s', (lev
     const next = uniformStream(seed);
     return Float32Array.from({ length: size }, () => next() - 0.5);
   };
-  /** Rounded by the kernels: `Tensor.from` does it one number at a time. */
+  /** Rounds numbers with the kernels, because `Tensor.from` rounds one number at a time. */
   const rounded = (numbers: Float32Array, shape: readonly number[], dtype: DType): Tensor =>
     cast({ input: Tensor.from(numbers, { shape, dtype: 'float32' }), dtype });
   const [allInputs, oneWeight] = [values(rows * inputs, 1), values(outputs * inputs, 2)];

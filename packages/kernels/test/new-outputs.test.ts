@@ -16,7 +16,7 @@ const { isReturning, compared } = vi.hoisted(() => ({
   compared: new Map<string, number>(),
 }));
 
-// each operation computes into new outputs first, and these are compared with those of the call
+// each operation computes into new outputs first, and these are compared with the outputs of the call
 vi.mock('../src/operations/index.js', async (importOriginal) => {
   const original = await importOriginal<Record<string, unknown>>();
   const cast = original.cast as (options: { input: Tensor; dtype: DType }) => Tensor;

@@ -20,7 +20,7 @@ const detected = instructionSets.indexOf(hostInformation().detectedInstructionSe
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 
 describe.each(instructionSets.slice(0, detected + 1))('%s kernels', (level) => {
-  // in a whole vector and in what is left of a row
+  // in a whole vector and in the rest of a row
   describe.each([3, 36])('with a NaN in column %d', (column) => {
     it.each(['float32', 'bfloat16', 'float16'] as const)('%s: stays a NaN', (dtype) => {
       setInstructionSet(level);

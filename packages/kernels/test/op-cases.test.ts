@@ -43,7 +43,7 @@ const kernelsOf = (level: InstructionSet): WayToCompute => ({
     setMatmulLibrary('faster');
   },
 });
-/** Computes with matmuls of our own, also where oneDNN is faster. */
+/** Uses our own matmuls, even where oneDNN is faster. */
 const ownMatmulsOf = (level: InstructionSet): WayToCompute => ({
   name: `own matmuls of ${level}`,
   choose: () => {
@@ -53,7 +53,7 @@ const ownMatmulsOf = (level: InstructionSet): WayToCompute => ({
 });
 const isMatmul = ({ operation }: OpCase): boolean => operation === 'matmul' || operation.startsWith('linear');
 
-/** Cases whose reference takes seconds in all: attention, and matmuls of hundreds of rows. */
+/** Tells whether the reference takes long: for attention, and for matmuls of hundreds of rows. */
 const isSlow = ({ operation, tensors }: OpCase): boolean =>
   /^attention_(forward|backward)$/.test(operation) ||
   (operation === 'grouped_matmul' && sizeOf(tensors.output!.shape) > 20_000);
@@ -61,9 +61,9 @@ const withoutDirection = ({ name }: OpCase): string => name.replace(/^attention_
 const slowNames = [...new Set(parityCases.filter(isSlow).map(withoutDirection))];
 
 /**
- * The dtypes of a case in this run. `npm test` takes float32 and, of bfloat16 and float16, one for the
- * forward pass of attention, the other for its backward pass, which runs the forward pass first; slow matmuls
- * leave out float16, which the reference converts in software.
+ * Returns the dtypes of a case in this run. `npm test` takes float32 and, of bfloat16 and float16, one for
+ * the forward pass of attention, the other for its backward pass, which runs the forward pass first; slow
+ * matmuls leave out float16, which the reference converts in software.
  */
 function dtypesOfRun(opCase: OpCase): readonly DType[] {
   const dtypes = dtypesOf(opCase);
@@ -90,7 +90,7 @@ describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
   }
 });
 
-/** d(sum of output * weights) / d(tensor), by central differences. */
+/** Computes d(sum of output * weights) / d(tensor) by central differences. */
 function numericalGradient(
   gradientCase: GradientCase,
   tensors: Tensors,
@@ -135,7 +135,7 @@ describe('reference gradients agree with central differences in float64', () => 
         ),
         options,
       );
-      // backward may need what forward leaves behind (statistics), so it runs on the same tensors
+      // backward may need results of forward (statistics), so it runs on the same tensors
       const output = Tensor.empty({ shape: gradientCase.outputShape, dtype: 'float64', device: 'reference' });
       gradientCase.forward(tensors, output);
       output.dispose();

@@ -6,13 +6,13 @@ import { listOperations } from '../src/index.js';
 const native = fileURLToPath(new URL('../native/', import.meta.url));
 const read = (path: string): string => readFileSync(`${native}${path}`, 'utf8');
 
-/** `keyStart?` to `kKeyStart`. */
+/** Converts `keyStart?` to `kKeyStart`. */
 const constantOf = (name: string): string => `k${name[0]!.toUpperCase()}${name.slice(1).replace('?', '')}`;
-/** `layer_norm_forward` to `LayerNormForward`. */
+/** Converts `layer_norm_forward` to `LayerNormForward`. */
 const structOf = (name: string): string =>
   name.replace(/(^|_)(\w)/g, (_, _underscore, letter: string) => letter.toUpperCase());
 
-/** The native sources in a folder and below. */
+/** Returns the native sources in a folder and below. */
 const sourcesIn = (folder: string): string[] =>
   readdirSync(`${native}${folder}`, { recursive: true, encoding: 'utf8' })
     .filter((path) => /\.(?:cc|cu|h|cuh)$/.test(path))
@@ -23,7 +23,10 @@ const headers = sourcesIn('ops')
   .map(read)
   .join('\n');
 
-/** The enumerators of an enumeration of a struct or its base; none where there is no such enumeration. */
+/**
+ * Returns the enumerators of an enumeration of a struct or its base; an empty list without such an
+ * enumeration.
+ */
 function enumerators(struct: string, enumeration: string): string[] {
   const [, base, body = ''] =
     new RegExp(`^struct ${struct}(?: : (\\w+))? \\{\\n(.*?)^\\};`, 'ms').exec(headers) ?? [];

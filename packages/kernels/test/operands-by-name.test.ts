@@ -11,7 +11,7 @@ afterAll(() => {
   for (const tensor of [matrix, output, input]) tensor.dispose();
 });
 
-/** Code, message and what was expected of the error of a call. */
+/** Returns code, message and expectation of a call's error. */
 function refusal(name: string, operands: Operands): string {
   const { code, message, expected } = errorOf(() => runOperation(name, operands));
   return `${code}: ${message} (${expected})`;

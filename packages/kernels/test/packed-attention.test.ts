@@ -10,7 +10,7 @@ const starts = [0, 130, 131, 196, 324];
 const rows = starts.at(-1)! + 5;
 const samples = BigInt64Array.of(7n, 2n ** 33n, 0n, 12n);
 
-/** The part of a row's vector of `width` numbers for (position, sample), the same padded and packed. */
+/** Returns `width` numbers for (position, sample), the same when padded and when packed. */
 function vectorOf(seed: number, [position, sample]: readonly [number, number], width: number): number[] {
   const next = uniformStream(seed * 7919 + position * 31 + sample);
   return Array.from({ length: width }, () => next() * 2 - 1);
@@ -22,7 +22,7 @@ function padded(seed: number, width: number): number[] {
   ).flat();
 }
 
-/** Rows of [S, B, width] as they lie when packed; zeros in rows that are no one's. */
+/** Packs rows of [S, B, width]; rows of no sample are zeros. */
 function pack(values: ArrayLike<number>, width: number): number[] {
   const packed = new Array<number>(rows * width).fill(0);
   lengths.forEach((length, sample) => {
@@ -39,7 +39,7 @@ const widths = { qkv: heads * 3 * headSize, output: heads * headSize };
 function attendPadded(dtype: 'float32' | 'bfloat16', probability: number): number[][] {
   return tidy(() => {
     const qkv = Tensor.from(padded(1, widths.qkv), { shape: [sequence, batch, heads, 3, headSize], dtype });
-    // what comes back to padding is nothing
+    // the output gradient of padding is 0
     const gradients = padded(2, widths.output).map((value, index) => {
       const row = Math.floor(index / widths.output);
       return Math.floor(row / batch) < lengths[row % batch]! ? value : 0;

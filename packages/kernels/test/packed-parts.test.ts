@@ -11,8 +11,8 @@ import {
 import { type AttentionSizes, type AttentionValues, attentionValues } from './support/attention-formula.js';
 import { differentiateAttention } from './support/differentiate-attention.js';
 
-// Every document of a pack is divided into 2 cp chunks, of which rank r has chunks r and 2 cp - 1 - r. A call
-// computes one chunk of every document with all keys.
+// Every document of a pack is divided into 2 cp chunks; rank r has chunks r and 2 cp - 1 - r. A call computes
+// one chunk of every document with all keys.
 
 const numRanks = 2;
 const lengths = [8, 144, 4, 60];
@@ -34,7 +34,7 @@ interface Run {
   readonly probability: number;
 }
 
-/** The rows of the pack that a chunk of every document has. */
+/** Returns the rows of the pack that a chunk of every document has. */
 function rowsOfChunk(chunk: number): number[] {
   return lengths.flatMap((length, document) => {
     const size = length / (2 * numRanks);
@@ -42,7 +42,7 @@ function rowsOfChunk(chunk: number): number[] {
   });
 }
 
-/** Forward and backward of the queries in some rows; gradients of keys and values are added up. */
+/** Runs forward and backward of the queries in some rows; adds up gradients of keys and values. */
 function attend(
   { device, dtype, probability }: Run,
   values: AttentionValues,
@@ -159,7 +159,7 @@ describe.each<[Device, DType, number]>([
   const { heads, groups, size } = sizes;
   const startOf = (position: number): number => starts.findLast((start) => start <= position)!;
 
-  /** Results of one sequence of all documents, with the rows of its batch of one. */
+  /** Returns the results of one sequence of all documents, with the rows of its batch of one. */
   function sequenceOf(values: AttentionValues): Record<'output' | 'query' | 'key' | 'value', number[]> {
     const make = (source: Float64Array, of: number) =>
       Tensor.from([...source], { shape: [rows, 1, of, size], dtype, device });

@@ -50,7 +50,7 @@ function keptColumns({ key, row, sample, hidden }: Site, probability: number): b
   });
 }
 
-/** The word of an element by the mapping that native/core/philox.h documents. */
+/** Returns the word of an element by the mapping that native/core/philox.h documents. */
 function wordOfColumn({ key, row, sample }: Site, column: number): number {
   const counter = Math.floor(column / 64) * 16 + (column % 16);
   const high = Math.floor(sample / 2 ** 32) & 0xffff;
@@ -72,7 +72,7 @@ describe('Philox 4x32-10', () => {
 
 describe.each(instructionSets.slice(0, detected + 1))('dropout of the %s kernels', (level) => {
   // An element is dropped when its 32 bits are below probability * 2^32: one step of 2^-32 on either side of
-  // the word says all of its bits.
+  // the word determines all its bits.
   it('takes the published words of the zero counter', () => {
     setInstructionSet(level);
     const site: Site = { key: [0, 0], row: 0, sample: 0, hidden: 64 };
@@ -104,7 +104,7 @@ function keptElements(probability: number, key: readonly [number, number]): Uint
     const output = Tensor.empty(input);
     biasDropoutResidualForward({ output, input, dropout: { probability, key, samples } });
     const values = output.read<'float32'>();
-    // what is kept is scaled so that the expectation stays: exactly 1 / (1 - p) in float32
+    // kept values are scaled so that the expectation stays the same: exactly 1 / (1 - p) in float32
     expect(new Set(values)).toEqual(new Set([0, Math.fround(1 / (1 - probability))]));
     return Uint8Array.from(values, (value) => Number(value !== 0));
   });
@@ -117,8 +117,7 @@ const mean = (values: ArrayLike<number>): number =>
     0,
   ) as number) / values.length;
 
-// Keys are fixed, so these do not flake; 5 standard deviations would be passed by 1 fair generator in 1.7
-// million.
+// Keys are fixed, so these do not flake; 1 fair generator in 1.7 million would exceed 5 standard deviations.
 describe('statistics', () => {
   it.each([0.1, 0.5, 0.9])('dropout keeps 1 - %d of the elements, neighbours independent', (probability) => {
     const kept = keptElements(probability, [17, 18]);
@@ -187,7 +186,7 @@ describe('statistics', () => {
   });
 });
 
-/** P(N(0, 1) <= x) by Simpson's rule on [0, |x|]: good to 1e-9, where the test needs 1e-4. */
+/** Computes P(N(0, 1) <= x) by Simpson's rule on [0, |x|]: accurate to 1e-9; the test needs 1e-4. */
 function normalDistribution(x: number): number {
   const steps = 64;
   const width = Math.abs(x) / steps;

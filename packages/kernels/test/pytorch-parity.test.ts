@@ -260,9 +260,9 @@ function replayAdamw(inputs: Inputs, { attributes }: FixtureCase): Record<string
 }
 
 interface Bound {
-  /** The bound as a share of the largest magnitude in the tensor. */
+  /** The bound as a fraction of the largest magnitude in the tensor. */
   readonly ofLargest: number;
-  /** The bound as a share of the element. */
+  /** The bound as a fraction of the element. */
   readonly relative: number;
 }
 
@@ -277,7 +277,10 @@ const bounds: Readonly<Record<FixtureCase['dtype'], Bound>> = {
   bfloat16: { ofLargest: 2e-6, relative: 2 ** -7 },
 };
 
-/** Bounds of bfloat16 kernels that round on the way: 2^-9 an operand, some of which enter a sum. */
+/**
+ * Bounds of bfloat16 kernels that round intermediate values: 2^-9 for each operand; some operands enter a
+ * sum.
+ */
 const roundsInside: Readonly<Record<string, Bound>> = {
   // probabilities and score gradients are bfloat16 operands of the second matmul, as in FlashAttention
   attention: { ofLargest: 2 ** -7, relative: 2 ** -7 },
@@ -285,7 +288,7 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_swiglu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_squared_relu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
-  // the same of up to 5 terms, next to which another group's sum may be smaller
+  // the same for up to 5 terms; another group's sum may be smaller
   expert_activation: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dx is computed from y, which was rounded to bfloat16: near 1, half a unit of y is as much of 1 - y^2
   tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },

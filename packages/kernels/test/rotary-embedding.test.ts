@@ -107,7 +107,7 @@ describe('rotaryFrequencies', () => {
       const short = ratios({ originalPositions: 6 });
       expect(short[0]).toBe(1);
       for (const ratio of short.slice(1)) expect(Math.abs(40 * ratio - 1)).toBeLessThan(1e-6);
-      // the range is that of elements, so that the last of pairs is not divided as a whole
+      // the range counts elements, so the last pair is not divided completely
       const long = ratios({ originalPositions: 1e6, betaSlow: 1e-9 });
       expect(Math.abs(long[31]! - (1 - (39 / 40) * ((31 - 29) / (63 - 29))))).toBeLessThan(1e-6);
     });

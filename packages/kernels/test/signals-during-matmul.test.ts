@@ -24,8 +24,8 @@ const program = `
   process.exit();
 `;
 
-// On CPUs without AVX-512, handlers inside of a matmul write over the heap, such as "corrupted size". Of
-// processes in which they do, three of four showed it.
+// On CPUs without AVX-512, a handler inside of a matmul overwrites the heap, with errors such as "corrupted
+// size". Three of four affected processes showed an error.
 it.each([1, 2])('matmuls are not damaged by signals that arrive meanwhile: process %i', () => {
   const cwd = fileURLToPath(new URL('..', import.meta.url));
   const words = [...workspaceFlags, '--input-type=module', '-e', program];

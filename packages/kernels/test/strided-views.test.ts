@@ -7,7 +7,7 @@ const [sequence, batch, groups, members, size] = [70, 2, 2, 2, 12];
 const heads = groups * members;
 const dtype = 'float32';
 
-/** Reproducible values in [-1.5, 1.5). */
+/** Returns reproducible values in [-1.5, 1.5). */
 function values(count: number, seed: number): Float32Array {
   let state = seed;
   return Float32Array.from({ length: count }, () => {
@@ -19,7 +19,8 @@ function values(count: number, seed: number): Float32Array {
 type Operands = { query: Tensor; key: Tensor; value: Tensor };
 
 /**
- * Tensors [S, B, heads, D] with `gap` elements of 7 after each head, as strided views, and what holds them.
+ * Returns tensors [S, B, heads, D] with `gap` elements of 7 after each head, as strided views, and the
+ * tensors that hold them.
  */
 function withGaps(sources: readonly Float32Array[], gap: number) {
   const [query, key, value] = sources.map((source) => {
@@ -37,7 +38,7 @@ function withGaps(sources: readonly Float32Array[], gap: number) {
   return { views, bases: [query!, key!, value!].map(({ base }) => base) };
 }
 
-/** Outputs, and gradients written to `gradients`. */
+/** Returns outputs, and writes gradients to `gradients`. */
 function attend(operands: Operands, gradients: Operands): Float32Array {
   const output = Tensor.empty({ shape: [sequence, batch, heads, size], dtype });
   const logSumExp = Tensor.empty({ shape: [batch, heads, sequence], dtype });

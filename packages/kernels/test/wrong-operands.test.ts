@@ -28,7 +28,7 @@ const wrong: ReadonlyArray<readonly [string, unknown]> = [
   ['a tensor that was disposed of', disposed],
 ];
 
-/** Options all of which are `value`, or only the one called `only`, the others being a tensor. */
+/** Returns options that are all `value`; with `only`, the other options are a tensor. */
 function optionsOf(value: unknown, { only, seen }: { only?: string; seen?: Set<string> } = {}): unknown {
   return new Proxy(
     {},
@@ -41,7 +41,7 @@ function optionsOf(value: unknown, { only, seen }: { only?: string; seen?: Set<s
   );
 }
 
-/** Expects a call to be done or refused with a code, and with nothing else. */
+/** Expects a call to succeed or to fail with a coded error. */
 function expectCoded(call: () => unknown): void {
   try {
     call();

@@ -18,7 +18,7 @@ struct BarrierState {
   uint32_t phase, expected, pending;
   int bytes;  // pending
 };
-constexpr int kCountBits = 20;  // as many arrivals as PTX allows, and a signed byte count of that size
+constexpr int kCountBits = 20;  // the most arrivals that PTX allows, and a signed byte count of that size
 constexpr uint64_t kCountMask = (1u << kCountBits) - 1, kSetUp = 1;
 
 uint64_t pack(const BarrierState& state) {
@@ -55,7 +55,7 @@ struct Warp {
   int group = 0;
   bool is_fenced = false;
   size_t num_started = 0;
-  int registers = 0;  // per thread; 0: as many as at launch
+  int registers = 0;  // per thread; 0: the same as at launch
 };
 
 // Values that must be equal in the four warps of a group.
@@ -103,7 +103,7 @@ void settle(uint64_t* barrier, BarrierState state) {
 // --- addresses
 
 // The swizzle of tensor maps and of matrix descriptors is a function of a shared memory address: the index of
-// the 16-byte unit within `bytes` (128, 64, 32) is XORed with as many address bits, from bit 7 on.
+// the 16-byte unit within `bytes` (128, 64, 32) is XORed with the same number of address bits, from bit 7 on.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
@@ -114,9 +114,10 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
-// Asynchronous work reads shared memory through another proxy than threads, whose stores it sees only after
-// their fence: what it sees is kept next to the memory, and compared where it reads. A fence shows the stores
-// of all threads here, so one that a thread omits is found in the order in which that thread stores last.
+// Asynchronous work reads shared memory through another proxy than threads, and sees the stores of threads
+// only after their fence. The visible bytes are kept next to the memory, and compared when asynchronous work
+// reads. A fence here shows the stores of all threads, so a missing fence of one thread is found in the order
+// in which that thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
@@ -132,7 +133,7 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
-// A store of threads that no fence has ended may reach memory after the bytes of a copy started later.
+// A store that no fence has ordered may reach memory after the bytes of a copy started later.
 void check_overwritten(const void* shared, size_t bytes, Site site) {
   const auto* const stored = static_cast<const unsigned char*>(shared);
   const unsigned char* const visible = visible_at(shared);
@@ -266,7 +267,7 @@ void read_operands(PendingMatmul& matmul, int warp) {
   }
 }
 
-// Adds a times `count` values of b. Without sanitizers, which would check every one of them.
+// Adds a times `count` values of b. Without sanitizers, which would check every value.
 [[gnu::no_sanitize("address", "undefined")]]
 void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];
@@ -293,8 +294,8 @@ int warp_number() { return thread_number() / 32; }
 
 // --- registers
 
-// The number of registers that the compiler gives a thread whose kernel changes it later: all of the
-// multiprocessor's, in units of 8.
+// The number of registers that the compiler gives each thread of a kernel that changes the number later: the
+// threads share all registers of the multiprocessor, in units of 8.
 constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
 int launch_registers() {
   return std::min(kMostRegisters, kRegistersPerMultiprocessor / static_cast<int>(blockDim.size()) / 8 * 8);

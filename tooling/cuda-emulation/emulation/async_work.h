@@ -21,8 +21,8 @@ void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
 // fence.mbarrier_init: an initialized barrier may be used by other threads from here on. Fences the proxy,
 // too.
 void publish_barriers();
-// fence.proxy.async: asynchronous work started later sees what threads have stored in shared memory. Without
-// it, a matmul that reads such bytes is an error, and a copy that overwrites them.
+// fence.proxy.async: asynchronous work started later sees the stores of threads to shared memory. Without the
+// fence, a matmul that reads such bytes is an error, and so is a copy that overwrites them.
 void fence_async_proxy();
 // One arrival, which makes the phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);

@@ -193,7 +193,7 @@ void run_threads() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
-    // work that a block leaves behind is not executed: no thread would wait for it on a GPU either
+    // work that is pending when a block ends is not executed: no thread would wait for it on a GPU either
     progress = progress || (!all_ended() && do_async_work());
   }
   block().current = -1;
@@ -258,9 +258,9 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Returns the block to run next: one of `residents`, or null for one that has not begun, if one is left.
-// Ascending, the first of the grid; descending, the last one, so that blocks that let others pass get as far
-// apart as they can; or any.
+// Returns the block to run next: one of `residents`, or null for a new block, if one is left. In ascending
+// order it is the first of the grid; in descending order the last one, so that blocks that let others run get
+// as far apart as possible; in shuffled order any block.
 Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left) {
   std::vector<Resident*> able = residents;
   if (is_one_left && able.size() < kMostResidents) able.push_back(nullptr);

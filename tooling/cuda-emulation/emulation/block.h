@@ -63,17 +63,17 @@ struct Event {
   const void* barrier;
   int slot, parity;
 };
-// Waits until another thread wakes those that wait for the barrier.
+// Waits until another thread wakes the waiters of the barrier.
 void wait_for_event(const Event& event, Site site);
 void wake_waiters(const void* barrier);
-// Counts up a counter in global memory and returns what it was. The thread then lets other blocks run first,
-// of which a few are resident at a time: never in the ascending order of threads, always in the descending
-// one, where the block that has begun last goes as far as it can, and sometimes in the shuffled one. So
-// several blocks take tickets.
+// Increments a counter in global memory and returns its old value. The thread then lets other blocks run
+// first, so that several blocks take tickets; a few blocks are resident at a time. In the ascending order of
+// threads it never does; in the descending one always, and the block that has begun last runs as far as it
+// can; in the shuffled one sometimes.
 uint32_t take_ticket(uint32_t* counter, Site site);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);
-// Counts as one of them without waiting.
+// Arrives at the barrier without waiting.
 void announce_at_barrier(int barrier, int num_threads, Site site);
 // Waits until all lanes in `mask` have arrived with the same mask; the last one calls `complete` on the
 // values of all.

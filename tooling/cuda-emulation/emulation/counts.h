@@ -6,7 +6,7 @@
 namespace mtl::emulation {
 
 enum Count {
-  kKernels,  // launched or captured by the host; not those of a launched graph
+  kKernels,  // launched or captured by the host; without the kernels of a launched graph
   kSynchronizations,  // calls that may wait for the device
   kCopiesToDevice,
   kCopiesToHost,

@@ -1,5 +1,5 @@
-// Memory of the emulated driver: records the owner, so that copies and kernels are checked for what a GPU can
-// access. On request, the host cannot access device memory, as on a GPU.
+// Memory of the emulated driver: records the owner, so that copies and kernels only access memory that a GPU
+// can access. On request, the host cannot access device memory, as on a GPU.
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ namespace {
 // Kernels keep their registers here: at most 255 of 4 bytes on a GPU, several times that in a build without
 // optimisation.
 constexpr size_t kStackBytes = 256 << 10;
-// Stacks begin at different lines of a page: otherwise those of a warp, each used only briefly, would evict
-// each other from the first-level cache.
+// Stacks begin at different lines of a page: otherwise the stacks of a warp, each used only briefly, would
+// evict each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
 // The state of a fiber or its resumer while the other one runs.
@@ -55,8 +55,8 @@ struct FiberState {
 }  // namespace mtl::emulation
 
 #if defined(MTL_FAST_FIBERS)
-// Saves what a called function must preserve, switches stacks, restores. System V ABI, without the
-// floating-point control words: no kernel changes them.
+// Saves the registers that a called function must preserve, switches stacks, restores. System V ABI, without
+// the floating-point control words: no kernel changes them.
 extern "C" void mtl_exchange_stacks(void** save, void* load);
 asm(R"(
 .text
@@ -88,7 +88,7 @@ namespace {
 
 FiberState* running = nullptr;
 
-// From `from` to `to`, whose stack is given; null as `save` when `from` will never run again.
+// Switches from `from` to `to`, whose stack is given; `save` is null when `from` will never run again.
 void exchange(Context& from, Context& to, void** save, const void* stack, size_t stack_bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(save, stack, stack_bytes);

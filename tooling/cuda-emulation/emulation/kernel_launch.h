@@ -41,7 +41,8 @@ cudaError_t launch(const char* name, const ListedKernel&, void (*kernel)(Paramet
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
   if (emulation::is_left_out(reinterpret_cast<const void*>(kernel))) return cudaErrorInvalidDeviceFunction;
   emulation::count(emulation::kKernels);
-  // By value: a captured kernel runs later, and possibly often. Each thread gets a copy, as on a GPU.
+  // Arguments are copied: a captured kernel runs later, and possibly often. Each thread gets a copy, as on a
+  // GPU.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });

@@ -41,8 +41,7 @@ struct Barrier {
   Site site;
 };
 
-// Lanes of a warp that have arrived, of those in the mask. Before the first arrival the other fields are
-// meaningless.
+// The lanes of the mask that have arrived. Before the first arrival the other fields are meaningless.
 struct Meeting {
   uint32_t mask = 0;
   int arrived = 0, expected = 0;

@@ -1,4 +1,4 @@
-// Barriers of a block, and what the lanes of a warp do together.
+// Barriers of a block, and operations that the lanes of a warp execute together.
 #include "emulation/machine.h"
 
 namespace mtl::emulation {
@@ -19,7 +19,7 @@ Meeting& meeting_of(int warp, uint32_t mask) {
   return add_meeting(met, mask);
 }
 
-// Counts the running thread at a barrier, which the last one ends for those that wait there.
+// Counts the running thread at a barrier; the last thread to arrive releases the waiting threads.
 bool is_last_at_barrier(int number, int num_threads, Site site) {
   Resident& b = block();
   const int expected = num_threads == 0 ? b.num_threads : num_threads;

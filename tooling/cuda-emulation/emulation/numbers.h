@@ -39,8 +39,8 @@ inline int __float_as_int(float value) { return static_cast<int>(__float_as_uint
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 
 // How matrix units round sums in float32: PTX does not specify it, and GPUs have been observed to truncate
-// (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). So does this, always in the direction in
-// which errors accumulate: tolerances must allow for it.
+// (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). The emulation truncates, too, always in
+// the direction in which errors accumulate: tolerances must allow for it.
 inline float toward_zero(double value) {
   const float nearest = static_cast<float>(value);
   return std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;

@@ -1,7 +1,7 @@
-// When streams execute their work. A GPU executes it some time after the host has continued, each stream in
-// its own order, streams concurrently except for the events that order them. The emulation by default
-// executes it immediately, which hides errors of a host that reads, writes or releases memory too early and
-// of streams that do not wait for each other. The variable changes that:
+// The times at which streams execute their work. A GPU executes work some time after the host has continued,
+// each stream in its own order, streams concurrently except for the events that order them. The emulation by
+// default executes it immediately, which hides errors of a host that reads, writes or releases memory too
+// early and of streams that do not wait for each other. The variable changes that:
 //
 //   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and only the awaited work;
 //                                 the host cannot access device memory except for executed work
@@ -38,8 +38,8 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// The time that the work between two events of a stream declares to take on a device; where it declares
-// nothing, the time between them here.
+// The time that the work between two events of a stream declares to take on a device; without a declaration,
+// the time between the events here.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

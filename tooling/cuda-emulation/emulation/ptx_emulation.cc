@@ -18,7 +18,7 @@ struct MmaRegisters {
   const uint32_t* b;
 };
 
-// Without sanitizers, which would check every one of these elements: all loops are those of the types.
+// Without sanitizers, which would check every element: the types fix the bounds of all loops.
 [[gnu::no_sanitize("address", "undefined")]]
 void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&products)[16][8]) {
   for (int row = 0; row < 16; ++row) {

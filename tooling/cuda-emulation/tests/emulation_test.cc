@@ -1,5 +1,5 @@
-// Tests of the emulation with which CUDA kernels are tested without a GPU: that it computes what the PTX ISA
-// and the programming guide specify, and detects each kind of error that it claims to detect.
+// Tests of the emulation with which CUDA kernels are tested without a GPU: it computes as the PTX ISA and the
+// programming guide specify, and detects each kind of error that it claims to detect.
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -212,7 +212,7 @@ MTL_TEST(cuda_emulation_keeps_barriers_and_shows_missing_ones) {
     EXPECT(is_reversed(true));
     num_wrong += !is_reversed(false);
   }
-  EXPECT(num_wrong == 3);  // in any order, some warp reads what a later one writes
+  EXPECT(num_wrong == 3);  // in any order, some warp reads values that a later one writes
   emulation::set_order(Order::kAscending);
 }
 

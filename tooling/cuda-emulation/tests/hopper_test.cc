@@ -1,6 +1,6 @@
-// The emulation of Hopper's features: that boxes, operands and accumulators are where the PTX ISA's tables
-// put them (repeated here independently), and that each kind of error that would otherwise show only on a GPU
-// is detected.
+// Tests the emulation of Hopper's features: boxes, operands and accumulators have the layout of the PTX ISA's
+// tables (repeated here independently), and each kind of error that would otherwise show only on a GPU is
+// detected.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -431,7 +431,7 @@ MTL_TEST(cuda_hopper_emulation_detects_stores_that_matmuls_do_not_see) {
     for (const float value : out) EXPECT(value == 32.0f);
     EXPECT(rejected(use(Stored::kNotFenced), "stored without fence.proxy.async"));
   });
-  // in this order the other threads store after the only one that fences
+  // in this order the other threads store after the only thread that fences
   EXPECT(rejected(use(Stored::kFencedByOne), "stored without fence.proxy.async"));
 }
 
@@ -443,7 +443,7 @@ MTL_TEST(cuda_hopper_emulation_detects_stores_that_may_come_after_a_copy) {
     EXPECT(ran(use(Stored::kFencedByAll)));
     EXPECT(rejected(use(Stored::kNotFenced), "stored without fence.proxy.async before the copy overwrites it"));
   });
-  // in this order the other threads store after the only one that fences
+  // in this order the other threads store after the only thread that fences
   EXPECT(rejected(use(Stored::kFencedByOne), "stored without fence.proxy.async before the copy overwrites it"));
 }
 

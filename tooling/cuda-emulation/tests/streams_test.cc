@@ -1,5 +1,5 @@
 // Emulated streams with deferred work: code that does not wait for a stream, an event or another stream sees
-// old data, and what a GPU's driver or its memory rejects is rejected.
+// old data, and calls and accesses that a GPU would reject are rejected.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,7 +127,8 @@ MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
 }
 
-// Reads what one stream sees of another's without waiting for it, in both orders that a GPU may choose.
+// Reads the values that one stream sees of another stream without waiting for it, in both orders that a GPU
+// may choose.
 float read_by_other(bool waits, uint32_t seed) {
   const AtPace drawn(Pace::kDrawn, seed);
   static const Stream writer, reader;  // the emulation has few, and does not reuse them

@@ -1,5 +1,5 @@
-// Blocks that take tickets (instructions/tickets.h of @mtl/kernels) under emulation: that each ticket is
-// taken once, and that blocks alternate there, so that several of them have work.
+// Blocks that take tickets (instructions/tickets.h of @mtl/kernels) under emulation: each ticket is taken
+// once, and blocks alternate there, so that several blocks have work.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -47,7 +47,7 @@ size_t num_takers(Order order, uint32_t seed) {
 
 MTL_TEST(cuda_emulation_blocks_alternate_where_they_take_tickets) {
   EXPECT(num_takers(Order::kAscending, 0) == 1);
-  EXPECT(num_takers(Order::kDescending, 0) == 4);  // as many as are resident at a time
+  EXPECT(num_takers(Order::kDescending, 0) == 4);  // the number of resident blocks
   size_t most = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) most = std::max(most, num_takers(Order::kShuffled, seed));
   EXPECT(most > 1);

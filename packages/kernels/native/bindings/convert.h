@@ -19,7 +19,7 @@ bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* han
 bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* count);
 // Reads a shape from the call numbers; argument `index` is its rank.
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank);
-// Reads what an earlier call returned: a graph, memory of graphs, a mark.
+// Reads an object that an earlier call returned: a graph, memory of graphs, a mark.
 bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer);
 // Reads a typed array; JavaScript keeps ownership of its memory.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);

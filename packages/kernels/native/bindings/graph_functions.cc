@@ -1,6 +1,6 @@
 // supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture,
-// endCapture, launchGraph, destroyGraph, refuseInGraph: core/graphs.h and core/graph_recording.h, the
-// device's number first.
+// endCapture, launchGraph, destroyGraph, refuseInGraph: core/graphs.h and core/graph_recording.h. The first
+// argument is the device's number.
 #include "bindings/convert.h"
 #include "core/graph_recording.h"
 

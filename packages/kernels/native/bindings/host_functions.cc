@@ -5,8 +5,8 @@
 namespace mtl::bindings {
 namespace {
 
-// Reads an optional Int32Array with an order of `count` numbers; returns false with a pending exception if it
-// is none.
+// Reads an optional Int32Array with an order of `count` numbers; returns false with a pending exception if
+// the argument is invalid.
 bool read_order(const Napi::CallbackInfo& info, size_t index, int64_t count, const int32_t** order) {
   *order = nullptr;
   if (info.Length() <= index || info[index].IsUndefined()) return true;

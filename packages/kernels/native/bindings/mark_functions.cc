@@ -1,5 +1,5 @@
-// supportsMarks, markDevice, startRead, readMark, millisecondsBetween, destroyMark: core/device_marks.h, the
-// device's number first.
+// supportsMarks, markDevice, startRead, readMark, millisecondsBetween, destroyMark: core/device_marks.h. The
+// first argument is the device's number.
 #include "bindings/convert.h"
 
 namespace mtl::bindings {

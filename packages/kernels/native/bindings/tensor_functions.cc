@@ -121,7 +121,7 @@ Napi::Value lend(const Napi::CallbackInfo& info) {
   return Napi::ArrayBuffer::New(info.Env(), record.view.data, bytes);
 }
 
-// Leaves the ArrayBuffer in argument 0 empty: no holder of it reaches the memory any longer.
+// Detaches the ArrayBuffer in argument 0: no holder reaches the memory any longer.
 void take_back(const Napi::CallbackInfo& info) {
   if (info.Length() > 0 && info[0].IsArrayBuffer()) info[0].As<Napi::ArrayBuffer>().Detach();
 }

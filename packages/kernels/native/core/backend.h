@@ -47,7 +47,7 @@ struct Backend {
   // Null if work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
 
-  // Null if all work is done before the call that asks for it returns.
+  // Null if every call finishes its work before it returns.
   const MarkFunctions* marks = nullptr;
 };
 

@@ -40,8 +40,8 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
                         bytes, static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
-  // A cached block up to an eighth larger than requested is as good as an exact one. It counts as one of the
-  // requested size, so that what is in use does not depend on what was in use before.
+  // A cached block up to an eighth larger than requested is as good as an exact one. It counts with the
+  // requested size, so that the bytes in use do not depend on earlier allocations.
   const auto found = cached_.lower_bound(size);
   size_t granted = size;
   if (found != cached_.end() && found->first <= size + size / 8) {

@@ -1,6 +1,6 @@
-// All memory of a device with an arena: that of tensors and kernels, and separate memories for graphs, which
-// are taken from it in segments. Device cuda and device meta-cuda, which counts as cuda does, share this
-// code.
+// All memory of a device with an arena: the memory of tensors and kernels, and separate memories for graphs,
+// which take segments from it. Devices cuda and meta-cuda share this code, so that meta-cuda counts memory as
+// cuda does.
 #pragma once
 
 #include <mutex>
@@ -14,7 +14,7 @@ class DeviceMemory {
  public:
   explicit DeviceMemory(MemoryArena::Source source) : arena_(std::move(source)) {}
 
-  // From the memory that the calling thread has entered, else from the device's.
+  // Allocates from the memory that the calling thread has entered, else from the device's.
   Status allocate(size_t bytes, void** data);
   void release(void* data);
   // All that is in use, including the memories of graphs.

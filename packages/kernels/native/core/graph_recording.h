@@ -1,5 +1,5 @@
-// Recording and launching graphs on any device: FLOPs of recorded operations are counted by each launch,
-// which does them, and not while they are recorded.
+// Recording and launching graphs on any device: each launch counts the FLOPs of the recorded operations,
+// recording does not.
 #pragma once
 
 #include "core/graphs.h"
@@ -12,7 +12,7 @@ struct RecordedGraph {
   double flops;
 };
 
-// One recording at a time by each thread, on any device: otherwise MTL_CAPTURE.
+// A thread records one graph at a time, on any device: otherwise MTL_CAPTURE.
 Status begin_recording(const GraphFunctions& graphs);
 // `recorded` may be null: the recording is discarded.
 Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded);

@@ -1,6 +1,6 @@
 // Tensors for JavaScript: a handle is an index with a generation, so that the use of a handle after dispose()
 // is an error instead of an access to another tensor's memory. Views share storage, which is freed with the
-// last of them. JavaScript threads use it only through bindings/; one lock guards it because worker threads
+// last view. JavaScript threads use it only through bindings/; one lock guards it because worker threads
 // share the process.
 #pragma once
 

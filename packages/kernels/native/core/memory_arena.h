@@ -26,9 +26,9 @@ class MemoryArena {
   struct Source {
     std::function<Status(size_t bytes, void** data)> reserve;
     std::function<void(void* data)> give_back;
-    // Whether unused segments are kept even when memory is short: graphs contain their addresses.
+    // True if unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
-    // Whether segments may be returned now; empty: always.
+    // Tells whether segments may be returned now; empty: always.
     std::function<bool()> may_give_back = nullptr;
     bool is_memory = true;  // false: addresses that only model memory, to count it
   };

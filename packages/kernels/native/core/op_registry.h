@@ -14,7 +14,7 @@ struct OpSchema {
   const char* name = nullptr;
   int num_outputs = 0;                          // the first `num_outputs` tensors are written
   const char* tensors[kMaxTensors] = {};        // names, as callers pass them; a trailing '?': optional
-  const char* attributes[kMaxAttributes] = {};  // names, different from those of tensors
+  const char* attributes[kMaxAttributes] = {};  // names, different from the tensors' names
   Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
   uint32_t strided = 0;                         // bit i: tensor i may be a strided view

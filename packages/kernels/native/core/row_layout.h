@@ -1,4 +1,4 @@
-// Where the rows (last dimensions) of a contiguous tensor or a strided view begin in memory.
+// Finds the rows (last dimensions) of a contiguous tensor or a strided view in memory.
 #pragma once
 
 #include "core/host_device.h"
@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// The dimensions before the last one, innermost first; those that one stride covers are merged, so that a
-// contiguous tensor has a single one.
+// The dimensions before the last one, innermost first. Dimensions that one stride covers are merged, so that
+// a contiguous tensor has a single one.
 struct RowLayout {
   int32_t rank;  // 1 or more
   int64_t shape[kMaxRank], strides[kMaxRank];

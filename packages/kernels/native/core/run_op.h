@@ -10,14 +10,14 @@ namespace mtl {
 // optional tensor.
 Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values);
 
-// Whether the device has a kernel for the op.
+// Tells whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
 // Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of
 // their schemas.
 double counted_flops();
 void reset_counted_flops();
-// Adds to the count: of graphs that are launched.
+// Adds the FLOPs of a launched graph to the count.
 void count_flops(double flops);
 
 // Statistics of one op on this thread: calls, seconds inside its kernel (the rest of a step's time is

@@ -1,6 +1,6 @@
 // The amount of scratch memory of a kernel, declared next to the kernel (of CUDA kernels, in
-// backends/cuda/scratch, which the addon contains too): the kernel allocates what its declaration states, and
-// devices meta and meta-cuda count it.
+// backends/cuda/scratch, which the addon contains too): the kernel allocates the declared blocks, and devices
+// meta and meta-cuda count them.
 #pragma once
 
 #include "core/op_call.h"

@@ -5,12 +5,13 @@
 namespace mtl {
 namespace {
 
-// Steps of `stride` bytes, 0 to `count` of them.
+// 0 to `count` steps of `stride` bytes.
 struct Steps {
   int64_t stride, count;
 };
 
-// The ways from the first byte of a view, or of two of them, to any other; larger strides first.
+// The steps that lead from the first byte of one view, or of two views, to any other byte; larger strides
+// first.
 struct StepList {
   Steps at[2 * (kMaxRank + 1)];
   int size = 0;
@@ -38,10 +39,11 @@ struct StepList {
   }
 };
 
-// Nested dimensions take a few steps for each; the limit is for those that are not.
+// Nested dimensions take a few tries each; the limit is for dimensions that are not nested.
 constexpr int kMaxTries = 10000;
 
-// Whether some number of each of the steps from `first` on adds up to `distance`; true after too many tries.
+// Tells whether some number of each of the steps from `first` on adds up to `distance`; true after too many
+// tries.
 bool adds_up(const StepList& steps, int first, int64_t distance, int* tries) {
   if (first == steps.size || ++*tries > kMaxTries) return distance == 0 || *tries > kMaxTries;
   const Steps& step = steps.at[first];
@@ -84,7 +86,7 @@ bool overlap(const TensorView& left, const TensorView& right) {
                 to = static_cast<int64_t>(reinterpret_cast<uintptr_t>(right.data));
   if (to > from + extent_of(left) || from > to + extent_of(right)) return false;
   if (!left.is_strided && !right.is_strided) return true;
-  // a byte of each with left + steps = right + steps, where those of the right one are counted from its end
+  // do the views share a byte: left + steps = right + steps? Steps of the right view count back from its end
   StepList steps;
   steps.add_all(left);
   steps.add_all(right);

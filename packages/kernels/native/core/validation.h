@@ -20,7 +20,7 @@ struct ShapeText {
 
 // The tensor is present and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
-// The failure of a tensor that has not the shape of these `rank` dimensions.
+// The error for a tensor that does not have the shape of these `rank` dimensions.
 Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank);
 // The tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
@@ -28,9 +28,9 @@ Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
 Status expect_dtype(const OpCall& call, int tensor, std::initializer_list<DType> dtypes);
 // The tensor has the dtype and the shape of another one.
 Status expect_like(const OpCall& call, int tensor, int other);
-// The tensor has the shape of another one, whatever their dtypes.
+// The tensor has the shape of another one, of any dtype.
 Status expect_same_shape(const OpCall& call, int tensor, int other);
-// The tensor has as many elements as another one, whatever their shapes.
+// The tensor has the same number of elements as another one, of any shape.
 Status expect_as_many(const OpCall& call, int tensor, int other);
 // The output is written before all inputs are read: it shares no memory with any of these.
 Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs);

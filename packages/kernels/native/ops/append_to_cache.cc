@@ -1,5 +1,4 @@
-// append_to_cache: stores the keys and values of new positions after those that a cache holds already, for
-// generation.
+// append_to_cache: appends the keys and values of new positions to a cache, for generation.
 //
 //   Q new positions, B batch, G groups of heads, D head size, M the capacity of the caches in positions
 //   keyCache, valueCache  [B, G, M, D]; positions other than the new ones stay as they are

@@ -10,14 +10,14 @@
 //   output, outputGradient  [S, B, A, D]
 //   rowSums  [B, A, S], as logSumExp: of output times outputGradient (attention_row_sums)
 //   dtypes: output may be float32 over operands of 16 bits, and so may the gradients of query, key and value,
-//   all three alike: what is merged or added up later is rounded once
+//   all three alike: results that are merged or added up later are then rounded only once
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator; forward
 //   computes it only if it is given
 //   samples?   [B] int64: global sample numbers; needed with dropout
 //
 // Query s is at position p = firstQuery + s of the sequence and key k at position firstKey + k, so that a
 // call may compute some queries of a sequence with some of its keys. A query attends to every key that none
-// of these hides:
+// of these options hides:
 //   causal: keys after p
 //   windowSize w of 0 or more (-1: none), causal only: keys before p - w
 //   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
@@ -26,32 +26,33 @@
 //   padding; keys of other samples are hidden, and positions count from the firsts below. Then there is no B:
 //   the operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp
 //   [A, T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
-//   sample: output and gradients are 0 there; inputs must be finite, as where a key mask hides them. longest:
-//   no sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths.
-//   Both are 0 without packed samples.
+//   sample: output and gradients are 0 there; inputs must be finite there, as under a key mask. longest: no
+//   sample has more rows. numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both
+//   are 0 without packed samples.
 //   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
 //   rows, any part of the sample: query is [U, A, D] or [U, G, R, D], output [U, A, D], logSumExp [A, U].
-//   longestQueries: no sample has more of them (0 without queryStarts). numScores: the sum over samples of
+//   longestQueries: no sample has more queries (0 without queryStarts). numScores: the sum over samples of
 //   queries times keys.
 //   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
 //   in its sequence. Default: 0.
 //
 // scale: of the scores, above 0.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
-// the logSumExp and the rowSums of all keys, the gradients of some queries by some keys add up to those of
-// all. dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is core/philox.h's:
-// column = position of the key, row = position of the query, head = headOffset + a under the key (keyLow,
-// keyHigh): a part of a sequence drops what the whole sequence does. With packed samples positions count
-// from firstQueries and firstKeys, by default within the sample: what is dropped of the same samples with
-// padding, or of the sequence that they are parts of.
+// the logSumExp and the rowSums of all keys, calls for some queries with some keys compute gradients that add
+// up to the gradients of all queries and keys. dropoutProbability p: kept probabilities are multiplied by 1 /
+// (1 - p). The mask is core/philox.h's: column = position of the key, row = position of the query, head =
+// headOffset + a under the key (keyLow, keyHigh): a part of a sequence drops the same probabilities as the
+// whole sequence. With packed samples positions count from firstQueries and firstKeys, by default within the
+// sample: packed samples drop the same probabilities as padded samples, and parts of a sequence the same as
+// the sequence.
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
 // a packed projection and the positions of a cache are read and written in place. A query without visible
 // keys has output 0, logSumExp kEmptyLogSumExp and gradient 0. Tiles of keys that no query attends to cost
 // nothing.
 // FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given queries and
-// keys (what causality hides is not subtracted; of a window, w + 1 keys a query), recomputation in the
-// backward pass not counted.
+// keys (scores that causality hides are not subtracted; a window counts w + 1 keys a query), without the
+// recomputation in the backward pass.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ struct Sizes {
   int64_t heads, groups, head_size;
 };
 
-// Dimensions of an operand before those of its heads.
+// The number of dimensions of an operand before its heads.
 template <typename Op>
 int leading(const OpCall& call) {
   return call.has(Op::kStarts) ? 1 : 2;
@@ -131,7 +132,7 @@ Status validate_operands(const OpCall& call) {
   return expect_whole_rows(call, Op::kQuery);
 }
 
-// The dtype in which nothing that 16 bits can hold is lost.
+// The dtype that loses no value of a 16-bit dtype.
 DType exact_dtype(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
 // A result has the dtype of the operands, or one that is exact for them.
@@ -148,7 +149,7 @@ Status expect_statistics(const OpCall& call, int tensor) {
   return expect_dtype(call, tensor, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
-// Parts of packed samples: queries in rows of their own, queries and keys at positions of their own.
+// Checks parts of packed samples: queries with their own rows, queries and keys with their own positions.
 template <typename Op>
 Status validate_packed_parts(const OpCall& call, const Sizes& sizes) {
   if (call.has(Op::kQueryStarts)) {
@@ -188,7 +189,7 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
     return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
                           static_cast<long long>(sizes.num_keys));
   }
-  // the queries of a sample, which add up to the rows, have at most the longest one's keys
+  // the queries of all samples add up to the rows, and each query sees at most the keys of the longest sample
   const double most = longest * static_cast<double>(sizes.num_queries);
   if (is_integer_below(num_scores, most + 1)) return ok_status();
   return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths (of queries times keys): "
@@ -208,7 +209,7 @@ Status expect_nothing_packed(const OpCall& call) {
                         longest, call.attribute(Op::kLongestQueries), num_scores);
 }
 
-// Which keys a query attends to.
+// The options that decide which keys a query attends to.
 template <typename Op>
 Status validate_visibility(const OpCall& call, const Sizes& sizes) {
   const double window = call.attribute(Op::kWindowSize);
@@ -342,14 +343,14 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                                          AttentionBackward::kValueGradient, AttentionBackward::kQuery,
                                          AttentionBackward::kKey, AttentionBackward::kValue)});
 
-// An operand with heads of its own: query, output and their gradients. `first`: dimensions before the heads.
+// An operand with query heads: query, output and their gradients. `first`: dimensions before the heads.
 AttentionOperand head_operand(const TensorView& tensor, int first, int64_t groups, const int32_t* starts) {
   const int64_t member = tensor.stride(-2);
   const int64_t group = tensor.rank == first + 3 ? tensor.stride(-3) : groups == 0 ? 0 : tensor.dim(-2) / groups * member;
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), group, member, starts};
 }
 
-// An operand with the rows of groups: key, value and their gradients.
+// An operand with one head per group: key, value and their gradients.
 AttentionOperand group_operand(const TensorView& tensor, int first, const int32_t* starts) {
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }
@@ -398,7 +399,8 @@ AttentionProblem problem_of(const OpCall& call) {
   return problem;
 }
 
-// `name`: of the starts, which are those of `rows` rows, at most `longest` of a sample.
+// Checks the starts of samples in `rows` rows, at most `longest` rows a sample. `name`: the tensor's name in
+// errors.
 Status check_starts(const OpCall& call, const char* name, const int32_t* starts, int64_t batch, int64_t longest, int64_t rows) {
   for (int64_t sample = 0; sample < batch; ++sample) {
     const int64_t length = int64_t{starts[sample + 1]} - starts[sample];
@@ -432,7 +434,7 @@ Status check_packed(const OpCall& call, const AttentionProblem& problem) {
                         static_cast<long long>(problem.num_scores), static_cast<long long>(num_scores));
 }
 
-// Writes zeros to those of an operand's rows that belong to no sample.
+// Writes zeros to the rows of an operand that belong to no sample.
 void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows) {
   const int64_t members = operand.member == 0 || problem.groups == 0 ? 1 : problem.heads / problem.groups;
   const size_t element = size_of(operand.dtype), bytes = static_cast<size_t>(problem.head_size) * element;

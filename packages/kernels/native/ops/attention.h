@@ -73,8 +73,8 @@ struct AttentionBackward {
   };
 };
 
-// logSumExp of a query without visible keys. The log of an empty sum is -infinity; a finite value keeps every
-// difference of two of them free of NaN, and e^(this - any realistic value) is still 0.
+// logSumExp of a query without visible keys. The log of an empty sum is -infinity; with a finite value the
+// difference of two is never NaN, and e^(this - any realistic value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
 
 // The window of a problem without one: more than any position, and half the range of 32 bits.
@@ -93,8 +93,8 @@ struct AttentionOperand {
 // One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
 // each with one key and one value head, D head size, K key positions.
 struct AttentionProblem {
-  DType dtype;  // of query, key, value and outputGradient; the others have it or are float32
-  int64_t num_queries, num_keys;  // S and K; with packed samples at least those of the longest
+  DType dtype;  // of query, key, value and outputGradient; the other tensors have it or are float32
+  int64_t num_queries, num_keys;  // S and K; with packed samples at least the length of the longest
   int64_t batch, heads, groups, head_size;
   AttentionOperand query, key, value;
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
@@ -103,15 +103,15 @@ struct AttentionProblem {
   const void* row_sums;  // as log_sum_exp
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   bool accumulate;  // gradients are added to
-  // Which keys a query attends to: all that none of these hides. Positions are those of the sequence.
+  // A query attends to all keys that none of these fields hides. Positions count in the sequence.
   int64_t first_query, first_key;  // of query 0 and key 0
-  bool causal;               // none after its own position
-  int64_t window;            // none more than so many positions before its own; or kNoWindow
-  const int32_t* key_start;  // [B, S]: none before this one; or null
-  const uint8_t* key_mask;   // [B, K]: none where it is 0; or null
+  bool causal;               // hides keys after the query's position
+  int64_t window;            // hides keys more than `window` positions before the query's; or kNoWindow
+  const int32_t* key_start;  // [B, S]: hides keys before this position; or null
+  const uint8_t* key_mask;   // [B, K]: hides keys where it is 0; or null
   // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows and the queries
   // query_starts[b] to query_starts[b + 1] of U rows, and operands have no sample dimension.
-  const int32_t *starts, *query_starts;  // [B + 1], the same one where queries have the rows of keys; or null
+  const int32_t *starts, *query_starts;  // [B + 1], the same pointer if queries have the rows of keys; or null
   const int32_t *first_queries, *first_keys;  // [B]: first_query and first_key of each sample; or null
   int64_t rows, query_rows;                   // T and U
   int64_t num_scores;                         // the sum over samples of queries times keys
@@ -127,7 +127,7 @@ AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 
 // For kernels that compute on the host; does nothing without packed samples. Checks that starts are
-// ascending, within the rows and those of num_scores, and writes the results of rows that belong to no
+// ascending, within the rows and consistent with num_scores, and writes the results of rows that belong to no
 // sample.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
@@ -146,7 +146,7 @@ MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t b
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
 }
 
-// Whether packed samples have queries in other rows, or at other positions, than keys.
+// Tells whether queries of packed samples are in other rows or at other positions than keys.
 static inline bool has_queries_apart(const AttentionProblem& problem) {
   return problem.query_starts != problem.starts || problem.first_queries != nullptr || problem.first_keys != nullptr;
 }

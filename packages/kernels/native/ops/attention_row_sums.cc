@@ -1,7 +1,7 @@
 // attention_row_sums: rowSums = the sum over the head size of output times outputGradient, which the
-// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). An op of its own, because
-// these few numbers are all that attention_backward needs of the output: processes that compute with rows of
-// each other send them instead, and calls over parts of the keys share them.
+// softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). It is a separate op
+// because attention_backward needs only these few numbers of the output: processes that compute with each
+// other's rows send the sums instead of the output, and calls over parts of the keys share the sums.
 //
 //   S positions, B micro-batch, A heads, D head size, T rows of packed samples
 //   output          [S, B, A, D] or [T, A, D], of attention_forward; float32 or the dtype of outputGradient

@@ -17,7 +17,7 @@ struct SummedRows {
   int64_t head_size;
 
   MTL_HOST_DEVICE int64_t count() const { return positions * heads; }
-  // Where the sum of a row is.
+  // The position of a row's sum.
   MTL_HOST_DEVICE int64_t sum_at(int64_t row) const { return row % heads * positions + row / heads; }
 };
 

@@ -6,8 +6,8 @@
 //   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
 //   element depends only on its sample, position and column (core/philox.h), the position being its index in
 //   S. With positions? int32 [S, B] every row has its own coordinates: positions and then samples are [S, B].
-//   Column 0 of the tensors is column firstColumn of the mask: a slice of the features has the masks of the
-//   whole.
+//   Column 0 of the tensors is column firstColumn of the mask: a slice of the features has the same mask as
+//   in the whole tensor.
 #include "core/validation.h"
 #include "ops/bias_dropout_residual.h"
 

@@ -56,7 +56,7 @@ Status validate_label_range(const OpCall& call) {
     return argument_error(call, "ignoreIndex is %g, expected a whole number of 32 bits", ignored);
   }
   const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
-  // a rank with padding only begins beyond the vocabulary
+  // a rank that has only padding begins beyond the vocabulary
   if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
   return argument_error(call, "vocabularySize is %lld, expected at least %lld: firstColumn + numColumns",
                         static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));

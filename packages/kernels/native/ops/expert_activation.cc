@@ -8,10 +8,10 @@
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
 //   activation: 0 swiglu: silu(gate) (value + linearOffset);  1 gelu, tanh approximation;  2 gelu, exact;
 //               3 squared ReLU;  4 quick geglu: gate sigmoid(1.702 gate) (value + linearOffset)
-//   clamp: 0, or above 0 of gated ones: gates are limited to it from above, values on both sides (OpenAI
+//   clamp: 0 (none); above 0, for gated activations: limits gates from above, values on both sides (OpenAI
 //          2025, gpt-oss). A gradient passes where a limit is met exactly.
 //
-// All is computed in float32 (double over float64) and rounded once.
+// Everything is computed in float32 (double over float64) and rounded once.
 #include "ops/expert_activation.h"
 
 #include <cmath>
@@ -33,8 +33,7 @@ Status validate_attributes(const OpCall& call, int activation, int clamp, int li
   return argument_error(call, "clamp is %g and linearOffset %g, expected 0 of an activation without gates", limit, offset);
 }
 
-// `output` [..., F] and `input` [..., W] of as many rows; the number of operands is that of `output`'s
-// columns.
+// Checks `output` [..., F] and `input` [..., W] of the same number of rows, and the other operands.
 Status validate(const OpCall& call, int output, int input, int bias, int probabilities, int offsets, int activation) {
   MTL_RETURN_IF_ERROR(expect_floating(call, input));
   MTL_RETURN_IF_ERROR(expect_rank(call, input, 2, kMaxRank));

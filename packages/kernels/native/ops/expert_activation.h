@@ -9,7 +9,7 @@ namespace mtl {
 enum class ExpertActivation : int { kSwiglu = 0, kGeluTanh = 1, kGeluErf = 2, kSquaredRelu = 3, kQuickGeglu = 4 };
 constexpr int kNumExpertActivations = 5;
 
-// Whether an input row is F gates, then F values, and not F values alone.
+// Tells whether an input row is F gates, then F values, and not F values alone.
 constexpr bool is_gated(ExpertActivation kind) {
   return kind == ExpertActivation::kSwiglu || kind == ExpertActivation::kQuickGeglu;
 }

@@ -1,14 +1,14 @@
-// group_by_expert: where the rows of each expert are when the slots of all rows are sorted by expert. The
+// group_by_expert: finds the rows of each expert when the slots of all rows are sorted by expert. The
 //                  sort is stable: rows of an expert keep their order.
-// drop_over_capacity: output = experts, -1 in slots that their expert has no room for
+// drop_over_capacity: output = experts, with -1 in slots beyond their expert's capacity
 //
 //   experts, output  [T, k] int32: an expert, or -1 for a slot that was dropped; any other index is MTL_INDEX
 //   offsets    [E + 1] int32: the rows of expert e are offsets[e] to offsets[e + 1], exclusive
 //   positions  [T, k] int32: the grouped row of each slot, -1 where it was dropped
 //   sources    [R] int32, R = T k: the flat slot t k + slot of each grouped row, -1 from offsets[E] on
 //   probabilities [T, k] float32
-//   numExperts: E;  capacity: slots that an expert keeps at most
-//   byPosition: it keeps those of the first rows, else those of the largest probabilities; of equal ones,
+//   numExperts: E;  capacity: the most slots that an expert keeps
+//   byPosition: it keeps slots of the first rows, else slots of the largest probabilities; among equal ones,
 //               and where a row has several slots of an expert, the first
 #include "core/validation.h"
 #include "ops/expert_groups.h"

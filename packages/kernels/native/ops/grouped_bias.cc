@@ -7,8 +7,8 @@
 //   weights?, probabilities?, probabilitiesGradient [R] float32 (float64 over float64); default 1
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
 //
-// Sums are of float32, in an order that does not depend on the number of threads. The bias of the matmul
-// after an activation that was multiplied by the probabilities is multiplied by them, too.
+// Sums are of float32, in an order that does not depend on the number of threads. If an activation was
+// multiplied by the probabilities, the bias of the following matmul must be, too.
 #include "core/validation.h"
 #include "ops/grouped_bias.h"
 

@@ -6,12 +6,12 @@
 //   weights  [G, N, K] when transposeWeights, else [G, K, N], of the input's dtype
 //   weightGradient  [G, N, K] float32 (float64 over float64); of a group without rows zeros, or as it was (accumulate)
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX): the rows of group g are offsets[g] to
-//            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; those of the
-//            inputs are not read.
+//            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; rows of the
+//            inputs from there on are not read.
 //
 // An element's sum depends on the inner dimension alone: it has the same bits for any number of rows before
-// and behind, and any number of threads. FLOPs are those of R rows: where the offsets are in a GPU's memory,
-// the host does not know how many there are.
+// and after it, and any number of threads. FLOPs count all R rows: the host does not know the rows in groups
+// when the offsets are in a GPU's memory.
 #include "ops/grouped_matmul.h"
 
 #include "core/validation.h"
@@ -20,7 +20,7 @@ namespace mtl {
 
 namespace {
 
-// Two tensors of as many rows, of one dtype.
+// Expects two tensors of the same number of rows and of one dtype.
 Status expect_rows(const OpCall& call, int tensor, int input) {
   MTL_RETURN_IF_ERROR(expect_floating(call, input));
   MTL_RETURN_IF_ERROR(expect_rank(call, input, 2, kMaxRank));

@@ -6,7 +6,7 @@
 //   bias?   [N]
 //   output shares no memory with the others.
 //
-// Where `right` has no batch, the leading dimensions of `left` are folded into M (not possible with
+// If `right` has no batch, the leading dimensions of `left` are folded into M (not possible with
 // transposeLeft, where they are folded into K: the weight gradient, a sum over all tokens).
 #include "ops/matmul.h"
 
@@ -15,7 +15,7 @@
 namespace mtl {
 namespace {
 
-// The product of all dimensions but the last `count`. A quotient of sizes is none where a tensor is empty.
+// The product of all dimensions except the last `count`. Dividing sizes would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];

@@ -1,5 +1,6 @@
-// merge_attention: output and logSumExp of attention over some keys become those over more keys, by the
-// output and logSumExp of the same queries over the others: a step of ring attention (Liu et al. 2023).
+// merge_attention: merges attention results of the same queries over different keys, a step of ring attention
+// (Liu et al. 2023). output and logSumExp are over some keys, partOutput and partLogSumExp over other keys;
+// output and logSumExp become the results over all keys.
 //
 //   S query positions, B micro-batch, A query heads, D head size
 //   output, partOutput        [S, B, A, D] or, of packed samples, [T, A, D]; float32 or float64
@@ -9,8 +10,8 @@
 //   output    = (1 - g) output + g partOutput
 //   logSumExp = log(e^logSumExp + e^partLogSumExp)
 //
-// No exponential of a logSumExp itself is formed: none overflows. kEmptyLogSumExp stands for no keys: merged
-// with it, the other part keeps its bits, and two of them stay one, with output 0.
+// Only exponentials of differences are computed, so none overflows. kEmptyLogSumExp means no keys: merged
+// with it, the other part keeps its bits, and merging two empty parts gives an empty one, with output 0.
 //
 // logSumExp and partLogSumExp may be strided views whose last dimension is contiguous: some positions of a
 // sequence are merged in place.

@@ -10,8 +10,8 @@ struct MergeAttention {
   enum Tensors { kOutput, kLogSumExp, kPartOutput, kPartLogSumExp };
 };
 
-// The rows of an output, one for each position, sample and head in this order, and their statistics by
-// elements from one sample and head to the next; those of positions are adjacent.
+// The rows of an output, one for each position, sample and head in this order, and the strides of their
+// statistics, in elements, from one sample or head to the next. Statistics of positions are adjacent.
 struct MergedRows {
   int64_t count, head_size;
   int64_t batch, heads;
@@ -21,7 +21,7 @@ struct MergedRows {
 
 MergedRows merged_rows_of(const OpCall& call);
 
-// Where the statistics of a row are.
+// The positions of a row's statistics.
 struct MergedStatistics {
   int64_t whole, part;
 };

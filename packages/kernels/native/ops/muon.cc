@@ -1,6 +1,6 @@
 // The elementwise parts of Muon (Jordan et al. 2024): the matmuls of Newton-Schulz are `matmul`. `scalars`
-// [5] float32 are those of adamw_scalars: learning rate, two that are not read, the factor on the gradient,
-// and 0 where the step is skipped.
+// [5] float32 come from adamw_scalars: the learning rate, two unused values, the factor on the gradient, and
+// 0 if the step is skipped.
 //
 // muon_momentum: the exponential average of gradients, and the direction in place of the gradient
 //
@@ -12,8 +12,8 @@
 //
 //   input [...] float32;  output [...] float32 or bfloat16;  squares [1] float64: the sum of squares of input
 //
-// muon_polynomial: output = constant I + linear gram + quadratic square, what a step of Newton-Schulz
-// multiplies by
+// muon_polynomial: output = constant I + linear gram + quadratic square, the factor of a step of
+// Newton-Schulz
 //
 //   output, gram [M, M] float32 or bfloat16;  square [M, M] float32: gram gram
 //

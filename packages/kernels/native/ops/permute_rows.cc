@@ -1,11 +1,11 @@
 // permute_rows: output[r] = input[sources[r] / topK], zeros where sources[r] is -1: the rows of each expert's
 //               tokens together
-// combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], without those that
-// are -1
+// combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], where positions are
+// not -1
 //
 //   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots t topK + slot
 //   combine_rows  output [..., H] of T rows, rows [..., H] of R rows, positions [T, k] int32
-//   An index that is no row is MTL_INDEX. Sums are of float32 (double over float64), rounded once.
+//   An invalid row index is MTL_INDEX. Sums are of float32 (double over float64), rounded once.
 //
 // With `sources` and `positions` of group_by_expert, each is the other's backward.
 #include <string>

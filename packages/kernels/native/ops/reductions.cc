@@ -5,7 +5,7 @@
 //
 //   sum_rows:       output [N] float32 (float64 over float64 inputs), input [..., N]
 //   sum_of_squares: output [1] float64, input of any shape, float32 or float64
-//   weighted_sum:   output [1] float64, values and weights of any shape and as many elements: values
+//   weighted_sum:   output [1] float64, values and weights of any shapes and of one size: values
 //                   float32 or float64, weights of the same dtype or float32
 #include "core/validation.h"
 #include "ops/reductions.h"

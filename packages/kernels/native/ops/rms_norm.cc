@@ -1,6 +1,6 @@
 // rms_norm_forward: output = input * rstd * weight, over the last dimension (Zhang and Sennrich 2019)
-//   with squares: of rows of which other tensors hold further features, of `width` together; rstd is that of
-//   squares / width, and the output is the part of these features
+//   with squares: rows have `width` features, and other tensors hold the rest; rstd is computed from squares
+//   / width, and the output has the features of this tensor
 // rms_norm_backward: either gradient or both; an absent one costs nothing, so that backward can be split into
 // its input and its weight part
 //
@@ -35,7 +35,8 @@ Status validate_common(const OpCall& call, int input, int rstd, int weight) {
   return expect_dtype(call, weight, {call.tensor(input).dtype});
 }
 
-// Sums over whole rows, of at least as many features as there are here; without sums of exactly as many.
+// Expects sums over whole rows of `width` features, at least the features of the input; without sums `width`
+// must be the features of the input.
 Status expect_sums(const OpCall& call, int sums, int input, int width) {
   const double features = call.attribute(width), own = static_cast<double>(call.tensor(input).dim(-1));
   if (call.has(sums) ? features < own : features != own) return argument_error(call, "width is not that of whole rows");

@@ -2,8 +2,8 @@
 //
 //   left, right  [..., H]      weight?  [H]      output  [rows] float32 (float64 over float64)
 //
-// The sums of a norm over features of which each process holds some: of their squares, and in backward of
-// gradients times inputs. They are added over processes between this and rms_norm.
+// Computes the sums of a norm whose features are sharded over processes: sums of squares and, in backward, of
+// gradients times inputs. They are added over processes between this op and rms_norm.
 #include "ops/row_products.h"
 
 #include "core/validation.h"

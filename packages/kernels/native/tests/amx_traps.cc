@@ -153,7 +153,7 @@ void handle_illegal_instruction(int, siginfo_t*, void* context_of_signal) {
   auto* const context = static_cast<ucontext_t*>(context_of_signal);
   Instruction instruction;
   if (!decode(*context, &instruction) || !execute(instruction)) {
-    signal(SIGILL, SIG_DFL);  // it is met again
+    signal(SIGILL, SIG_DFL);  // the instruction is executed again
     return;
   }
   ++num_trapped;

@@ -9,9 +9,9 @@
 
 namespace mtl::tests {
 
-// From here on such instructions are computed, unless the processor has them.
+// Computes such instructions from here on, unless the processor has them.
 void trap_amx_instructions();
-// How many were, by all threads.
+// Returns the number of computed instructions of all threads.
 int64_t num_trapped_amx_instructions();
 
 }  // namespace mtl::tests

@@ -13,7 +13,7 @@
 namespace mtl::tests {
 namespace {
 
-// Error of a row (one head of one position), relative to its norm and that of a typical row: results are
+// Error of a row (one head of one position), relative to its norm and the norm of a typical row: results are
 // rounded to 8 bits, by up to 2^-9, and so are the probabilities and score gradients that enter the second
 // matmuls. A wrong mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1
 // or more at their many short ranges.

@@ -14,8 +14,8 @@ struct ProjectionViews {
 };
 ProjectionViews parts_of(const TensorView& qkv);
 
-// The output of attention_forward, the tensors of attention_backward, absent or not, and its attributes,
-// which begin with those of attention_forward.
+// The output of attention_forward, the tensors of attention_backward, absent or not, and the attributes of
+// attention_backward, which begin with the attributes of attention_forward.
 struct AttentionCall {
   TensorView output = {};
   TensorView tensors[AttentionBackward::kSamples + 1] = {};

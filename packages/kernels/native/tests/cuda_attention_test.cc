@@ -31,17 +31,17 @@ void run_kernels(const Case& one, Tensors& tensors) {
   EXPECT(ran(cuda::attention_backward({problem, nullptr, first_keys})));
 }
 
-// Error of a row (one head of one position), relative to its norm and that of a typical row. bfloat16 has 8
-// bits, so results are rounded by up to 2^-9, and so are the probabilities and score gradients that enter the
-// second matmuls; float16 8 times less. float32: sums of up to 256 and 200 terms in another order. A wrong
-// mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at their
-// many short ranges.
+// Error of a row (one head of one position), relative to its norm and the norm of a typical row. bfloat16 has
+// 8 bits, so results are rounded by up to 2^-9, and so are the probabilities and score gradients that enter
+// the second matmuls; float16 8 times less. float32: sums of up to 256 and 200 terms in another order. A
+// wrong mask bit changes a row by about 1 / sequence, 5e-3 at the longest sequences here and 0.1 or more at
+// their many short ranges.
 double row_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
 }
 
 // "mma.sync": the kernels for GPUs before Hopper, also used on Hopper for shapes that its own kernels do not
-// support. Empty: those that the GPU chooses.
+// support. Empty: the kernels that the GPU chooses.
 void check_kernels(const Case& one, DType dtype, const Tensors& expected, const char* kernels) {
   setenv("MTL_CUDA_ATTENTION", kernels, 1);
   std::vector<Tensors> results;
@@ -101,7 +101,7 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
   }
 }
 
-// Hopper's kernels only: several blocks of 128 queries and keys, the last of them with one row or none in its
+// Hopper's kernels only: several blocks of 128 queries and keys, the last block with one row or none in its
 // second half; tiles that are masked completely; rings that wrap around.
 MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   const auto check_hopper = [](const Case& one, DType dtype) { check_kernels(one, dtype, reference_of(one, dtype), ""); };
@@ -113,7 +113,8 @@ MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   check_hopper({140, 2, 1, 256, false, 0.1, true, true}, DType::kBFloat16);
 }
 
-// Every tile once, section after section of heads, and in a section the last tiles of all heads first.
+// Every tile is taken once, one section of heads after the other; in a section, the last tiles of all heads
+// come first.
 MTL_TEST(cuda_attention_on_hopper_lists_every_tile_of_queries_once) {
   for (const cuda::QueryList list : {cuda::QueryList{5, 7, 3}, cuda::QueryList{1, 4, 4}, cuda::QueryList{3, 6, 1}}) {
     std::vector<int> times(list.count());
@@ -131,8 +132,8 @@ MTL_TEST(cuda_attention_on_hopper_lists_every_tile_of_queries_once) {
   }
 }
 
-// More tiles than multiprocessors, so that a block computes several: some without keys, some past the end of
-// what the key mask shows, and two launches with one counter.
+// More tiles than multiprocessors, so that a block computes several: some without keys, some past the last
+// visible key of the key mask, and two launches with one counter.
 MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles_of_queries) {
   for (const int64_t head_size : {64, 256}) {
     const Case one = {300, 2, 2, head_size, true, 0.0, true, true};
@@ -158,8 +159,8 @@ MTL_TEST(cuda_attention_agrees_in_groups) {
   check(groups_of(3, {33, 1, 3, 12}), DType::kBFloat16);
 }
 
-// A query attends to its own key and so many before it: tiles that no query of a block sees are skipped at
-// both ends, and tiles are masked at one or both.
+// A query attends to its own key and to `window` keys before it: tiles that no query of a block sees are
+// skipped at both ends, and tiles are masked at one or both.
 MTL_TEST(cuda_attention_agrees_in_windows) {
   const auto window_of = [](int64_t window, Case one) {
     one.window = window;
@@ -221,7 +222,8 @@ MTL_TEST(cuda_attention_kernels_are_chosen_by_name) {
   EXPECT(run("wmma") == cudaErrorInvalidValue);
 }
 
-// Without logSumExp: few queries by the kernel for generation, more by those of training, with the same bits.
+// Without logSumExp: the kernel for generation computes few queries; the kernels of training compute more,
+// with the same bits.
 MTL_TEST(cuda_attention_without_statistics_is_chosen_by_shape) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int64_t window : {-1, 20}) {

@@ -162,7 +162,8 @@ MTL_TEST(cuda_cross_entropy_works_in_place) {
   EXPECT(apart.loss.same_bits(alone.loss));
 }
 
-// Two ranks with half a vocabulary each, the second ending in padding: the sums equal those of the whole.
+// Two ranks with half a vocabulary each, the second ending in padding: the sums equal the sums over the whole
+// vocabulary.
 MTL_TEST(cuda_cross_entropy_works_over_two_ranks) {
   const Case whole = {4, 256, 201, 0};
   const Tensors expected = reference_of(whole, DType::kFloat32);

@@ -36,12 +36,12 @@ class HostTensor {
   std::vector<unsigned char> storage_;
 };
 
-// Whether the launch succeeded; otherwise prints the emulation's findings.
+// Tells whether the launch succeeded; otherwise prints the emulation's findings.
 bool ran(cudaError_t status);
 // Calls the op's reference kernel without validation, so that outputs may have a wider dtype than inputs.
 void run_reference(const char* op, const std::vector<TensorView>& tensors, const double* attributes);
-// Whether the norm of the difference of each row of `width` is at most `tolerance` times the norm of the
-// expected row plus the root mean square of such norms; false with NaN. Prints the worst row otherwise.
+// Tells whether the norm of the difference of each row of `width` is at most `tolerance` times the norm of
+// the expected row plus the root mean square of such norms; false with NaN. Prints the worst row otherwise.
 bool rows_agree(const char* what, const HostTensor& actual, const HostTensor& expected, int64_t width, double tolerance);
 
 }  // namespace mtl::tests

@@ -36,7 +36,7 @@ struct Case {
     return sum;
   }
   int64_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
-  // The length that recorded passes are launched with: more than that of any sample.
+  // The length that recorded passes are launched with: longer than any sample.
   int64_t bound() const { return std::min(rows(), longest() + 130); }
   int64_t batch() const { return static_cast<int64_t>(lengths.size()); }
   std::vector<int64_t> projection() const { return {rows(), heads / members, members + 2, head_size}; }
@@ -99,7 +99,7 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Both kernels; those for tensor cores have no windows of packed samples. `sum_rows` computes
+// Both kernels; the kernels for tensor cores do not support windows of packed samples. `sum_rows` computes
 // problem.row_sums by the output.
 template <typename SumRows>
 void run_kernels(const AttentionProblem& problem, const SumRows& sum_rows) {
@@ -141,7 +141,7 @@ void check(const Case& one, DType dtype) {
   EXPECT(rows_agree((name + " gradient").c_str(), actual.qkv_gradient, expected.qkv_gradient, one.head_size, 2 * tolerance));
 }
 
-// Rows of a sample are stored as those of a batch of one. They are then followed by zeros instead of the next
+// Rows of a sample are stored like the rows of a batch of one. Then zeros follow them instead of the next
 // sample's rows, which must not change a bit.
 void check_alone(const Case& one, DType dtype) {
   const Tensors packed = results_of(one, dtype, Order::kShuffled);

@@ -44,7 +44,7 @@ class Engine {
   std::thread thread_;  // the last: it uses the others
 };
 
-// The resources by which an engine orders streams.
+// The resources with which an engine orders streams.
 struct Transfer {
   Transfer() {
     EXPECT(api->create_event(&event) == 0);

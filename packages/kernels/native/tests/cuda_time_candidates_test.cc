@@ -1,4 +1,4 @@
-// Which of several candidates is the fastest, by the times that work in an emulated stream declares.
+// Finds the fastest of several candidates, by the times that work in an emulated stream declares.
 #include <vector>
 
 #include "backends/cuda/cublaslt/time_candidates.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kRefused = -1.0;
 
-// The result for candidates that take so many milliseconds, run after run the next of each, over and over.
+// Times candidates; run i of a candidate takes the i-th of its `milliseconds`, which repeat.
 cuda::TimedCandidates timed_of(const std::vector<std::vector<double>>& milliseconds) {
   std::vector<size_t> runs(milliseconds.size(), 0);
   cuda::TimedCandidates timed;
@@ -60,13 +60,13 @@ MTL_TEST(refused_candidates_are_left_out) {
 
 MTL_TEST(one_slow_run_of_a_candidate_does_not_count) {
   if (!is_linked_emulation_under_test()) return;
-  // of seven runs (to load it, to size a timing, and five that are timed) the fourth takes long
+  // the fourth of seven runs takes long: one run loads the kernel, one sizes a timing, five are timed
   EXPECT(timed_of({{2.0}, {1.0, 1.0, 1.0, 9.0, 1.0, 1.0, 1.0}}).fastest == 1);
 }
 
 MTL_TEST(short_candidates_are_timed_in_many_runs) {
   if (!is_linked_emulation_under_test()) return;
-  // of 20 runs of a timing the mean counts
+  // a timing has 20 runs; their mean counts
   const cuda::TimedCandidates timed = timed_of({{0.01}, {0.004, 0.006}});
   EXPECT(timed.fastest == 1 && is_near(timed.milliseconds, 0.005));
 }

@@ -9,9 +9,9 @@
 
 namespace mtl::tests {
 
-// Whether the status is a failure with this code (any when null), with a message; frees it.
+// Tells whether the status is a failure with this code (any when null), with a message; frees it.
 bool failed_with(Status status, const char* code = nullptr);
-// Whether the status is a success; prints and frees it otherwise.
+// Tells whether the status is a success; prints and frees it otherwise.
 bool succeeded(Status status);
 
 // A tensor for the length of a scope.

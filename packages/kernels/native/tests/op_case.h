@@ -1,4 +1,4 @@
-// A call of an operation with made-up tensors: what op_test.cc runs on every device.
+// A call of an operation with made-up tensors, which op_test.cc runs on every device.
 #pragma once
 
 #include <vector>

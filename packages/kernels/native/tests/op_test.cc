@@ -259,7 +259,7 @@ std::vector<Case> cases_of_wide_heads() {
       for (const double dropout : {0.0, 0.2}) {
         const std::vector<DType> dtypes = {DType::kBFloat16, DType::kFloat16};
         add_attention(cases, {sequence, 1, 1, size}, dropout, dtypes);
-        // under emulation, cuda_packed_attention_test.cc compares more of them
+        // under emulation, cuda_packed_attention_test.cc compares more packed samples
         if (is_gpu_under_test() || size == 256) add_packed_attention(cases, {2 * sequence, 1, size}, dropout, dtypes);
       }
     }
@@ -322,7 +322,8 @@ Status run_case(const Case& one, const std::vector<OwnedTensor>& tensors) {
                 static_cast<int>(one.attributes.size()));
 }
 
-// A wrong element has an error of its own size; rounding of intermediate values is far below these.
+// A wrong element has an error of the element's size; rounding of intermediate values is far smaller than
+// these bounds.
 double tolerance_of(DType dtype) { return dtype == kF32 ? 1e-3 : 0.12; }
 
 void expect_agreement(const Call& call, const std::vector<OwnedTensor>& actual, const std::vector<OwnedTensor>& expected) {
@@ -359,7 +360,7 @@ template <typename Body>
 void for_each_instruction_set(const Body& body) {
   const int best = static_cast<int>(detected_instruction_set());
   for (int level = 0; level <= best; ++level) {
-    if (!contains_instruction_set(static_cast<InstructionSet>(level))) continue;  // a build for fewer of them
+    if (!contains_instruction_set(static_cast<InstructionSet>(level))) continue;  // not in this build
     EXPECT(succeeded(set_instruction_set(static_cast<InstructionSet>(level))));
     body();
   }
@@ -451,7 +452,8 @@ MTL_TEST(not_a_number_reaches_the_outputs_as_on_the_reference) {
 using Order = emulation::Order;
 
 // Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation with the
-// threads of a block in these orders. What does not depend on order is left to the last one, as on a GPU.
+// threads of a block in these orders. Checks that do not depend on the order run in the last one only, as on
+// a GPU.
 template <typename Body>
 void on_cuda(std::initializer_list<Order> orders, const Body& body) {
   if (!open_cuda_for_tests()) return;
@@ -496,7 +498,8 @@ MTL_TEST(cuda_appends_to_caches_of_more_groups_than_a_grid_is_high) {
   check({Case{"append_to_cache", {cache, cache, rows, rows}, {0}}, kF32}, DeviceKind::kCuda);
 }
 
-// Heads of all samples are a grid's height in attention: refused there, and by the device that counts for it.
+// Heads of all samples are a grid's height in attention. Too many are refused there, and by device meta-cuda,
+// which counts for it.
 MTL_TEST(more_heads_than_a_grid_is_high_are_refused_on_cuda_alone) {
   if (!open_cuda_for_tests()) return;
   std::vector<Case> cases;
@@ -546,7 +549,7 @@ class ChosenAttention {
  public:
   explicit ChosenAttention(const char* kernels) { setenv(kVariable, kernels, 1); }
   ~ChosenAttention() { unsetenv(kVariable); }
-  // Whether the run has chosen, because others hang on its GPU (tooling/cuda/stages.mjs).
+  // Tells whether the run has chosen, because others hang on its GPU (tooling/cuda/stages.mjs).
   static bool is_left_to_the_run() { return std::getenv(kVariable) != nullptr; }
 
  private:
@@ -617,8 +620,8 @@ MTL_TEST(required_tensors_are_required) {
   }
 }
 
-// One tensor at a time too wide, too long, of another rank or dtype. Calls that the contract accepts must
-// give matching results.
+// Makes one tensor at a time too wide, too long, of another rank or dtype. Calls that the contract accepts
+// must give matching results.
 MTL_TEST(tensors_that_do_not_fit_are_refused_on_both_devices) {
   for (const Case& original : all_cases()) {
     for (size_t tensor = 0; tensor < original.tensors.size(); ++tensor) {

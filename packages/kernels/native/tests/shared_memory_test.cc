@@ -117,7 +117,7 @@ MTL_TEST(outputs_that_share_memory_are_refused) {
         weight(device, DType::kFloat32, width, 1), rstd(device, DType::kFloat32, per_row, 1);
     rows.set(0, 1.0);
     const double attributes[] = {1e-5, 6.0};  // epsilon and the width of rows
-    // rows of 6 with gaps of 4; what follows the first row is a gap
+    // rows of 6 with gaps of 4; a gap follows the first row
     const TensorHandle output = rows_of(base, 0, 10);
     for (const int64_t first : {6, 5, 2}) {
       TensorHandle statistic = 0;

@@ -12,11 +12,12 @@ const unpublished = '0.0.0';
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * The file of the CUDA library: MTL_CUDA_LIBRARY, else the local build, else the platform package
- * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. What comes first is used: the
- * next place does not replace a library that does not load. `directory` is the folder of @mtl/kernels.
+ * Returns the file of the CUDA library: MTL_CUDA_LIBRARY, else the local build, else the platform package
+ * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. Uses the first one that
+ * exists: if it does not load, the next place is not tried. `directory` is the folder of @mtl/kernels.
  *
- * @throws KernelError MTL_CUDA_LIBRARY when there is none, with what was tried and what to install
+ * @throws KernelError MTL_CUDA_LIBRARY if no library is found, with the tried places and the package to
+ *   install
  */
 export function cudaLibraryPath(directory = packageDirectory()): string {
   const explicit = process.env.MTL_CUDA_LIBRARY;
@@ -54,7 +55,10 @@ interface WantedPackage {
   readonly version: string;
 }
 
-/** The library of the platform package that @mtl/kernels would import, or why there is none. */
+/**
+ * Returns the library of the platform package that @mtl/kernels would import, or the reason why there is
+ * none.
+ */
 function findPlatformPackage({
   directory,
   name,
@@ -72,7 +76,7 @@ function resolveManifest(directory: string, name: string): string | undefined {
   const require = createRequire(join(directory, 'package.json'));
   try {
     const manifest = require.resolve(`${name}/package.json`);
-    // Node.js remembers the places of packages, also of those that were removed since
+    // Node.js caches the places of packages, also of packages that were removed since
     return existsSync(manifest) ? manifest : undefined;
   } catch {
     return undefined;

@@ -2,21 +2,21 @@ import { KernelError } from '@mtl/errors';
 import { cudaLibraryPath } from './cuda-library-path.js';
 import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 
-/** The GPU that a process alone would take, or why there is none. */
+/** The GPU that a single process would use, or the reason why there is no GPU. */
 interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * True if it is no GPU but kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
-   * repository): nothing to measure.
+   * True for the emulation: kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
+   * repository). Its times mean nothing.
    */
   readonly isEmulated: boolean;
   /** The reason in a few words, if there is no device. */
   readonly problem: string | undefined;
-  /** The device's name, or the problem: for titles of what is skipped without one. */
+  /** The device's name, or the problem: for titles of tests that are skipped without a device. */
   readonly title: string;
-  /** All that was found; absent where the library cannot be asked. */
+  /** All findings; absent where the library cannot be queried. */
   readonly probe: CudaProbe | undefined;
-  /** The reason why the library cannot be asked. */
+  /** The reason why the library cannot be queried. */
   readonly error: KernelError | undefined;
 }
 
@@ -32,8 +32,8 @@ function isNotBuilt(): boolean {
 }
 
 /**
- * Finds the GPU without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For everything
- * that runs on a GPU if there is one and reports it otherwise: tests, benchmarks, diagnoses.
+ * Finds the GPU without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For tests,
+ * benchmarks and diagnoses, which run on a GPU if there is one and report a missing GPU.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

@@ -14,13 +14,13 @@ export interface CudaDevice {
   readonly memoryBytes: number;
 }
 
-/** The state of CUDA on this machine, found without taking a device. */
+/** The state of CUDA on this machine, found without opening a device. */
 export interface CudaProbe {
   /** The file of this package's CUDA library. */
   readonly libraryPath: string;
-  /** The newest CUDA that the driver serves, `13.0`; undefined without a driver. */
+  /** The newest CUDA version that the driver supports, such as `13.0`; undefined without a driver. */
   readonly driverVersion: string | undefined;
-  /** The CUDA that the library was built with. */
+  /** The CUDA version that the library was built with. */
   readonly runtimeVersion: string;
   readonly devices: readonly CudaDevice[];
 }
@@ -33,7 +33,7 @@ interface CudaInformation extends CudaProbe {
 }
 
 export interface OpenCudaOptions {
-  /** The number of the device, as CUDA counts those that this process sees. Default 0. */
+  /** The number of the device among the devices that this process sees, as CUDA counts. Default 0. */
   readonly deviceIndex?: number;
   /** float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
@@ -60,9 +60,9 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Queues between host and device, of which CUDA makes 8 otherwise: kernels of streams that share one wait for
- * each other, and those of collectives have a stream for each group and message. The driver reads the number
- * when it starts; what the user has set stays.
+ * Sets the number of queues between host and device, which is 8 by default: kernels of streams that share a
+ * queue wait for each other, and collectives have a stream for each group and message. The driver reads the
+ * variable when it starts; a value that the user has set stays.
  */
 function prepareDriver(): void {
   process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
@@ -79,7 +79,7 @@ function withRemedy<T>(body: () => T): T {
   }
 }
 
-/** 13020 is 13.2 to CUDA. */
+/** Formats a version number of CUDA: 13020 is 13.2. */
 function versionText(version: number): string {
   return `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`;
 }
@@ -99,7 +99,7 @@ function probeOf(libraryPath: string, { driverVersion, runtimeVersion, devices }
 }
 
 /**
- * Looks at driver and devices, taking none.
+ * Queries the driver and the devices without opening a device.
  *
  * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA
  */
@@ -110,8 +110,8 @@ export function probeCuda(): CudaProbe {
 }
 
 /**
- * Takes a GPU for this process, after which tensors can be on device `cuda`. A second call for the same
- * device returns the same; another device is refused: one process, one GPU.
+ * Opens a GPU for this process; tensors can then be on device `cuda`. A second call for the same device
+ * returns the same result; another device is refused: a process has one GPU.
  *
  * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT,
  *   MTL_CUDA
@@ -141,18 +141,18 @@ export function cudaStreams(): CudaStreams {
   return callNative(() => addon().cudaStreams());
 }
 
-// Versions whose interface is the one this project declares, best first.
+// Versions with the interface that this project declares, best first.
 const names = ['libcublasLt.so.13', 'libcublasLt.so.12'];
 
 function subdirectories(directory: string): string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    return []; // not there, or not to be read: no candidates
+    return []; // missing or not readable: no candidates
   }
 }
 
-/** The folders of NVIDIA's wheels that have the library, below a folder of Python packages. */
+/** Returns the folders of NVIDIA's wheels that have the library, below a folder of Python packages. */
 function inWheels(packages: string): string[] {
   return ['nvidia/cu13/lib', 'nvidia/cublas/lib'].map((folder) => join(packages, folder));
 }
@@ -185,9 +185,9 @@ function pythonPackages(): string[] {
 }
 
 /**
- * Paths and names for dlopen under which NVIDIA's cuBLASLt may be, best first: the directories of
- * MTL_CUDA_LIBS, what the dynamic linker finds (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the
- * Python environment, the system's toolkits. Paths are those of files that exist.
+ * Returns candidates for NVIDIA's cuBLASLt, paths and names for dlopen, best first: the directories of
+ * MTL_CUDA_LIBS, the dynamic linker's search (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the
+ * Python environment, the system's toolkits. All paths are existing files.
  */
 export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env): string[] {
   const { MTL_CUDA_LIBS, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX } = environment;
@@ -208,5 +208,5 @@ export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env)
   ];
 }
 
-/** Device memory that cuBLASLt's matmuls of a process share, outside of the allocator. */
+/** The bytes of device memory that all cuBLASLt matmuls of a process share, outside of the allocator. */
 export const cublasltWorkspaceBytes = 32 * 2 ** 20;

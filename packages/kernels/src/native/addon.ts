@@ -4,13 +4,13 @@ import { loadAddon } from './load-addon.js';
 
 let loaded: ReturnType<typeof loadAddon> | undefined;
 
-/** The addon, loaded at first use so that importing the package never fails. */
+/** Returns the addon, which is loaded at first use so that importing the package never fails. */
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
   return loaded.addon;
 }
 
-/** The file that the addon was loaded from. */
+/** Returns the file that the addon was loaded from. */
 export function addonPath(): string {
   loaded ??= loadAddon();
   return loaded.path;
@@ -46,7 +46,7 @@ function asKernelError(error: unknown): unknown {
   return error;
 }
 
-/** Runs `body`, converting what native code throws. */
+/** Runs `body` and converts errors of native code. */
 export function callNative<T>(body: () => T): T {
   try {
     return body();
@@ -56,8 +56,8 @@ export function callNative<T>(body: () => T): T {
 }
 
 /**
- * An external value through which another native addon reaches the memory of tensors by their handles
- * (native/include/mtl/tensor_handle.h describes it).
+ * Returns an external value through which another native addon accesses the memory of tensors by their
+ * handles (see native/include/mtl/tensor_handle.h).
  */
 export function tensorApi(): unknown {
   return addon().tensorApi;

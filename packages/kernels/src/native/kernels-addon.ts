@@ -7,7 +7,7 @@ export interface OperationSchema {
   readonly attributes: readonly string[];
 }
 
-/** Calls of an operation on this thread, the time of its kernels, and what it counted. */
+/** Calls of an operation on this thread, the time of its kernels, and its counted FLOPs and bytes. */
 export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
@@ -34,7 +34,7 @@ interface NativeCudaProbe {
   }[];
 }
 
-/** A graph, memory of graphs, or a mark, of the native side. */
+/** A native graph, memory of graphs, or mark. */
 export interface NativePointer {
   readonly _brand: unique symbol;
 }
@@ -42,8 +42,8 @@ export interface NativePointer {
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   /**
-   * The array that calls read lists from: written just before the call, as arrays are slow to read from
-   * native code.
+   * The array from which calls read lists. It is written just before the call, because native code reads
+   * JavaScript arrays slowly.
    */
   readonly callNumbers: Float64Array;
 
@@ -55,7 +55,7 @@ export interface KernelsAddon {
   release(handle: number): void;
   write(handle: number, source: ArrayBufferView): void;
   read(handle: number, destination: ArrayBufferView): void;
-  /** The memory of a tensor of the host, until `takeBack`; the tensor must live as long. */
+  /** The memory of a host tensor, valid until `takeBack`; the tensor must live until then. */
   lend(handle: number): ArrayBuffer;
   takeBack(memory: ArrayBuffer): void;
   zero(handle: number): void;
@@ -74,7 +74,7 @@ export interface KernelsAddon {
   readonly tensorApi: unknown;
 
   /**
-   * `callNumbers` has the handles of all tensors of the schema, 0 for one that is left out, then all
+   * `callNumbers` holds the handles of all tensors of the schema, 0 for an omitted tensor, then all
    * attributes.
    */
   run(operation: number): void;
@@ -96,7 +96,7 @@ export interface KernelsAddon {
   openCuda(options: {
     readonly libraryPath: string;
     readonly deviceIndex: number;
-    /** One a line. */
+    /** One per line. */
     readonly cublasLtCandidates: string;
     readonly allowTf32: boolean;
   }): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
@@ -117,7 +117,9 @@ export interface KernelsAddon {
   readMark(device: number, mark: NativePointer, destination: ArrayBufferView): void;
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
-  /** One choice a line: problem, space, algorithm. Problems without one are timed where `timesOthers`. */
+  /**
+   * One choice per line: problem, space, algorithm. With `timesOthers`, problems without a choice are timed.
+   */
   setMatmulChoices(lines: string, timesOthers: boolean): void;
   matmulChoices(): string;
   /** The largest power of two, up to 256, that divides a tensor's address. */

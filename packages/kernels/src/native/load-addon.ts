@@ -6,15 +6,18 @@ import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon } from './kernels-addon.js';
 
-/** OpenMP threads that spin after a parallel region starve other processes on the same cores. */
+/**
+ * Shortens the spinning of OpenMP threads after a parallel region, which starves other processes on the same
+ * cores.
+ */
 function prepareEnvironment(): void {
   // The one place that writes to process.env: libgomp reads it when it is opened, which the next line may do.
   process.env.GOMP_SPINCOUNT ??= '10000';
 }
 
 /**
- * @throws Error where no kernel of the addon runs on this machine: a first build has those of one machine
- *   alone.
+ * @throws Error if no kernel of the addon runs on this machine: a first build has the kernels of one machine
+ *   only
  */
 export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();
@@ -29,7 +32,7 @@ export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
  * package.
  *
- * @throws KernelError MTL_PLATFORM, or MTL_ADDON with what was tried and what to do
+ * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy
  */
 export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
   prepareEnvironment();
@@ -61,7 +64,7 @@ export function loadAddon(): { readonly addon: KernelsAddon; readonly path: stri
   );
 }
 
-/** The folder of this package, whether its sources or its build are running. */
+/** Returns the folder of this package, for its sources and for its build. */
 export function packageDirectory(): string {
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);

@@ -48,7 +48,7 @@ export const biasGeluBackward = returningOperation<BiasGeluBackwardOptions, 'inp
 /**
  * Tells whether a kind of GELU is the exact one.
  *
- * @throws UsageError `MTL_ARGUMENT` for a kind that is none
+ * @throws UsageError `MTL_ARGUMENT` for an unknown kind
  */
 export function isErf(kind: string): boolean {
   if (kind === 'erf' || kind === 'tanh') return kind === 'erf';

@@ -44,9 +44,9 @@ export interface AdamwScalarsOptions {
 }
 
 /**
- * The scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of a step
- * whose gradients are not finite need no wait for the device. The factor is Megatron's and PyTorch's, with
- * 1e-6 against division by zero.
+ * Computes the scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of
+ * a step whose gradients are not finite need no wait for the device. The factor is Megatron's and PyTorch's,
+ * with 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
@@ -63,7 +63,7 @@ export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScal
   });
 });
 
-/** One AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
+/** Performs one AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
 export const adamw = checkedOperation('adamw', (options: AdamwOptions): void => {
   const { parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments } = options;
   const { beta1, beta2, epsilon, weightDecay, clearGradient = false } = options;

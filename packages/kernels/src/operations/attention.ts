@@ -4,10 +4,10 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
 /**
- * Options that choose the keys that a query sees, and the scores that dropout drops. S query positions, K key
+ * Options that decide which keys a query sees, and which scores dropout drops. S query positions, K key
  * positions, B micro-batch, D head size, A query heads of this process in G groups: the R = A / G heads of a
  * group share one key and one value (grouped-query attention, Ainslie et al. 2023). With G = A every head has
- * its own, with G = 1 all share one.
+ * its own key and value, with G = 1 all heads share one.
  *
  * Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k, and a query sees
  * every key that no option hides. Keys that no query sees cost nothing. A call may thus compute a part of a
@@ -17,13 +17,13 @@ export interface AttentionOptions {
   /** A query sees keys up to its own position only. Default: false. */
   readonly causal?: boolean;
   /**
-   * A query sees its own position and so many before it (Megatron-LM's --window-size); 0 or more, and causal
-   * only. Default: all.
+   * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
+   * more, and causal only. Default: all.
    */
   readonly windowSize?: number | undefined;
   /** Position of query 0 in the sequence. Default: 0. */
   readonly firstQuery?: number;
-  /** Position of key 0 in the sequence; may be after that of query 0. Default: 0. */
+  /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
   readonly firstKey?: number;
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
@@ -35,14 +35,14 @@ export interface AttentionOptions {
   /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
   readonly keyMask?: Tensor | undefined;
   /**
-   * Samples of any lengths in place of B samples of one length: operands have T rows in place of [S, B], and
-   * a query sees keys of its own sample only. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
+   * Samples of any lengths instead of B samples of one length: operands have T rows instead of [S, B], and a
+   * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
   readonly dropout?: AttentionDropout | undefined;
 }
 
-/** Samples that lie one after the other, without padding, in T rows. */
+/** Samples that follow each other, without padding, in T rows. */
 export interface PackedSamples {
   /**
    * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
@@ -56,18 +56,19 @@ export interface PackedSamples {
    * for counting FLOPs.
    */
   readonly numScores: number;
-  /** A part of every sample's queries. Default: all of them, in the rows of the keys. */
+  /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
   readonly queries?: PackedQueries | undefined;
   /**
-   * [N] int32: the position of each sample's first key in its sequence, where a sample is a part of one (a
-   * document) or has a part of its keys; without `queries` that of its first query, too. Default: 0.
+   * [N] int32: the position of each sample's first key in its sequence, for a sample that is a part of a
+   * sequence (a document) or has a part of its keys. Without `queries` also the position of its first query.
+   * Default: 0.
    */
   readonly first?: Tensor | undefined;
 }
 
-/** Queries of packed samples in U rows of their own: query, output and logSumExp have U in place of T. */
+/** Queries of packed samples in U separate rows: query, output and logSumExp have U instead of T. */
 export interface PackedQueries {
-  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1], any number of them. */
+  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
   readonly starts: Tensor;
   /** No sample has more queries. */
   readonly longest: number;
@@ -76,9 +77,9 @@ export interface PackedQueries {
 }
 
 /**
- * Dropout of attention probabilities. Whether one is dropped depends on the Philox key and on the global
- * sample number, the global head and the positions of query and key in the sequence: never on how samples,
- * heads and positions are distributed over processes and calls, nor on whether samples are packed.
+ * Dropout of attention probabilities. The decision depends on the Philox key and on the global sample number,
+ * the global head and the positions of query and key in the sequence: never on the distribution of samples,
+ * heads and positions over processes and calls, nor on packing.
  */
 export interface AttentionDropout {
   /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
@@ -95,7 +96,7 @@ export interface AttentionDropout {
 export interface AttentionForwardOptions extends AttentionOptions {
   /**
    * [S, B, A, D], packed [T, A, D]; 0 where a query sees no key. May be float32 over operands of 16 bits:
-   * what is merged with results of other keys (`mergeAttention`) is rounded once.
+   * results that are merged with results of other keys (`mergeAttention`) are then rounded only once.
    */
   readonly output: Tensor;
   /**
@@ -114,7 +115,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** Returns the operands that both operations take of their options; the default scale needs the query. */
+/** Returns the operands of both operations from their options; the default scale needs the query. */
 function commonOperands(query: Tensor, options: AttentionOptions): Operands {
   const { keyStart, keyMask, packed, scale, dropout } = options;
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0 } = options;
@@ -141,7 +142,9 @@ function commonOperands(query: Tensor, options: AttentionOptions): Operands {
   };
 }
 
-/** [S, B, A, D], packed [T, A, D]: the query's, whose heads may be in two dimensions. */
+/**
+ * Declares the output, [S, B, A, D] or packed [T, A, D], like the query; its heads may be in two dimensions.
+ */
 function outputOfAttention(
   inputs: Pick<AttentionForwardOptions, 'query' | 'packed'>,
 ): Required<TensorOptions> {
@@ -153,7 +156,7 @@ function outputOfAttention(
 
 /**
  * output = dropout(softmax(scale q k^T + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
- * (FlashAttention), Dao 2023. `splitProjection` gives the parts of a packed projection.
+ * (FlashAttention), Dao 2023. `splitProjection` returns the parts of a packed projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
  */
@@ -181,10 +184,10 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   readonly outputGradient: Tensor;
   /**
    * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. With `rowSums` and `logSumExp`
-   * of all keys, and some of the keys and values, the gradients are a part of those of all: they add up.
+   * of all keys, calls over parts of the keys and values compute parts of the gradients, which add up.
    */
   readonly rowSums: Tensor;
-  /** The value of the forward call; `query`, `key` and `value` are those of it, too. */
+  /** The value of the forward call, like `query`, `key` and `value`. */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
   readonly key: Tensor;
@@ -192,8 +195,8 @@ export interface AttentionBackwardOptions extends AttentionOptions {
 }
 
 /**
- * The gradients of query, key and value. Probabilities are recomputed from `logSumExp`, dropout's mask from
- * its key.
+ * Computes the gradients of query, key and value. Probabilities are recomputed from `logSumExp`, dropout's
+ * mask from its key.
  */
 export const attentionBackward = checkedOperation(
   'attentionBackward',
@@ -221,7 +224,8 @@ export interface AttentionRowSumsOptions {
   /** [B, A, S], packed [A, T], float32 (float64 over float64) */
   readonly rowSums: Tensor;
   /**
-   * [S, B, A, D], packed [T, A, D]: that of `attentionForward`, in float32 or the dtype of its gradient.
+   * [S, B, A, D], packed [T, A, D]: the output of `attentionForward`, in float32 or the dtype of its
+   * gradient.
    */
   readonly output: Tensor;
   /** [S, B, A, D], packed [T, A, D]: like `output` */
@@ -229,8 +233,8 @@ export interface AttentionRowSumsOptions {
 }
 
 /**
- * rowSums = the sum over the head size of output times its gradient: all that `attentionBackward` needs of
- * the output (Dao 2023, "FlashAttention-2", algorithm 2, line 4).
+ * rowSums = the sum over the head size of output times its gradient: the only values of the output that
+ * `attentionBackward` needs (Dao 2023, "FlashAttention-2", algorithm 2, line 4).
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
@@ -250,13 +254,13 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
 /** S query positions, B micro-batch, A query heads, D head size, T rows of packed samples. */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, D], packed [T, A, D], float32 (float64 on the reference): the output of the keys so far;
-   * becomes that of both parts.
+   * [S, B, A, D], packed [T, A, D], float32 (float64 on the reference): the output over the keys so far;
+   * becomes the output over the keys of both parts.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: becomes that of both parts. This and the part's may be strided views whose last
-   * dimension is contiguous.
+   * [B, A, S], packed [A, T]: becomes the logSumExp over the keys of both parts. This and the part's may be
+   * strided views whose last dimension is contiguous.
    */
   readonly logSumExp: Tensor;
   /** The output of the same queries and other keys, of the shape of `output`. */
@@ -266,9 +270,9 @@ export interface MergeAttentionOptions {
 }
 
 /**
- * Merges the results of `attentionForward` over some keys with those of the same queries over other keys, in
- * place: the results over all of them (ring attention, Liu et al. 2023). A query without keys in one part
- * keeps the bits of the other.
+ * Merges the results of `attentionForward` over some keys with the results of the same queries over other
+ * keys, in place. The merged results are over all keys (ring attention, Liu et al. 2023). A query without
+ * keys in one part keeps the bits of the other.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for outputs that share
  *   memory with the part
@@ -282,7 +286,7 @@ export const mergeAttention = checkedOperation(
 
 /** S new positions, B batch, A query heads in G groups, D head size, M positions that fit the caches. */
 export interface AttentionCachedForwardOptions {
-  /** `[B, G, M, D]`: keys of the positions so far; the new ones are written at `position` and after. */
+  /** `[B, G, M, D]`: keys of the positions so far; new keys are written from `position` on. */
   readonly keyCache: Tensor;
   /** `[B, G, M, D]` */
   readonly valueCache: Tensor;
@@ -294,7 +298,7 @@ export interface AttentionCachedForwardOptions {
   readonly key: Tensor;
   /** [S, B, G, D] */
   readonly value: Tensor;
-  /** Positions that are cached already; position + S may be M at most. */
+  /** The number of positions that are cached already; position + S may be at most M. */
   readonly position: number;
   /** The window of `attentionForward`. */
   readonly windowSize?: number | undefined;
@@ -302,7 +306,7 @@ export interface AttentionCachedForwardOptions {
   readonly scale?: number;
 }
 
-/** The cached positions so far, [position + S, B, G, D], without copying. */
+/** Returns the cached positions so far, [position + S, B, G, D], without copying. */
 function positionsOf(cache: Tensor, numPositions: number): Tensor {
   const [batch, groups, capacity, size] = cache.shape as [number, number, number, number];
   return cache.strided({

@@ -7,11 +7,11 @@ import type { Tensor } from '../tensor.js';
  * position and column (or head, query and key). The same for any layout and any split into micro-batches.
  */
 export interface DropoutMask {
-  /** Probability of being dropped, in [0, 1); what is kept is scaled by 1 / (1 - probability). */
+  /** Probability of being dropped, in [0, 1); kept elements are scaled by 1 / (1 - probability). */
   readonly probability: number;
   /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers; with `positions` [S, B], of every row. */
+  /** int64 [B]: global sample numbers; with `positions` [S, B]: one for every row. */
   readonly samples: Tensor;
   /**
    * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are

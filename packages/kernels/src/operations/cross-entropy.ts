@@ -5,12 +5,9 @@ import type { Tensor, TensorOptions } from '../tensor.js';
 
 /** The columns of the logits that are vocabulary. */
 export interface VocabularyColumns {
-  /** Global number of the first column: not 0 where the vocabulary is split over ranks. Default 0. */
+  /** Global number of the first column: not 0 where the vocabulary is sharded over ranks. Default 0. */
   readonly firstColumn?: number;
-  /**
-   * The number of real columns; the rest is padding and never enters the softmax. 0: nothing but padding
-   * here.
-   */
+  /** The number of real columns; the rest is padding and never enters the softmax. 0: only padding. */
   readonly numColumns: number;
 }
 
@@ -34,8 +31,8 @@ const statisticsOfRows = ({
   statisticsOf(logits, [labels.size]);
 
 /**
- * The statistics of each row that the loss needs; over a split vocabulary they are reduced before the second
- * step.
+ * Computes the statistics of each row that the loss needs. Over a sharded vocabulary they are reduced before
+ * the second step.
  */
 export const crossEntropyStatistics = returningOperation<
   CrossEntropyStatisticsOptions,
@@ -65,8 +62,8 @@ export interface CrossEntropyRescaleOptions {
 }
 
 /**
- * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials, measured
- * from the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
+ * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials relative to
+ * the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
  */
 export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions, 'output'>(
   'crossEntropyRescale',
@@ -96,19 +93,20 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly weights: Tensor;
   /**
-   * Columns over all ranks: what labels may choose. Default: this rank's last real column is the last of all.
+   * Columns over all ranks, which labels may choose. Default: this rank's last real column is the last column
+   * of all ranks.
    */
   readonly vocabularySize?: number | undefined;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
-   * over the others weigh each of them with 1 / their number. Default: no label is ignored.
+   * Rows with this label have no loss and no gradient for any weight, as in PyTorch. For the mean over the
+   * other rows, give each the weight 1 / their number. Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
-  /** The number of row 0 in errors, where the rows are part of more. Default 0. */
+  /** Added to row numbers in errors when these rows are a chunk of a larger tensor. Default 0. */
   readonly firstRow?: number;
 }
 
-/** Returns the operands that both operations that compute losses take. */
+/** Returns the operands that both loss operations share. */
 function lossOperands(options: CrossEntropyBackwardOptions): Operands {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   const { firstColumn = 0, numColumns, firstRow = 0 } = options;
@@ -131,7 +129,7 @@ function lossOperands(options: CrossEntropyBackwardOptions): Operands {
 }
 
 /**
- * Loss and gradient of each row from global statistics.
+ * Computes loss and gradient of each row from global statistics.
  *
  * @throws KernelError `MTL_INDEX` for a label below 0 or not below `vocabularySize`, unless its weight is 0
  *   or it is ignored; on device `cuda` from the next call that waits for the device, and loss and gradient
@@ -145,8 +143,8 @@ export const crossEntropyBackward = checkedOperation(
 );
 
 /**
- * `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is whole here: one launch and one
- * reading of the logits where the device can. The statistics are written, too.
+ * Computes `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is not sharded: with one
+ * launch that reads the logits once, where the device can. Writes the statistics, too.
  *
  * @throws KernelError `MTL_INDEX`, as `crossEntropyBackward`
  */

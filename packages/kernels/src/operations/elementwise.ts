@@ -11,10 +11,10 @@ export interface CastOptions {
 /**
  * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either may be a
  * strided view whose last dimension is contiguous; then both have one shape. Without `output` the call takes
- * the `dtype` of the new one.
+ * the `dtype` of the new tensor.
  *
- * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for others
- *   that do not fit
+ * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for other
+ *   tensors that do not fit
  */
 export const cast = returningOperation<CastOptions, 'output', { readonly dtype: DType }>(
   'cast',
@@ -30,7 +30,7 @@ export interface AddOptions {
   readonly right: Tensor;
 }
 
-/** output = left + right, all of one dtype and shape; output may be either of them. */
+/** output = left + right, all of one dtype and shape; output may be either input. */
 export const add = returningOperation<AddOptions, 'output'>(
   'add',
   { output: ({ left }) => like(left) },

@@ -10,11 +10,11 @@ export interface EmbeddingForwardOptions {
   readonly ids: Tensor;
   /** [V, H] */
   readonly table: Tensor;
-  /** The global number of the table's first row, where the vocabulary is split over ranks. */
+  /** The global number of the table's first row, where the vocabulary is sharded over ranks. */
   readonly firstRow?: number;
   /**
-   * The number of rows that ids may choose, over all ranks: fewer than the whole table has where its end is
-   * padding. Default: up to the last row of this one.
+   * The number of rows that ids may choose, over all ranks: less than the rows of the whole table if its end
+   * is padding. Default: up to the last row of this table.
    */
   readonly numRows?: number | undefined;
   /** Adds to `output`: token and position embeddings in two calls. */

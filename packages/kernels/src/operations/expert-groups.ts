@@ -7,7 +7,7 @@ export interface GroupByExpertOptions {
   readonly offsets: Tensor;
   /** `[T, k]` int32: the grouped row of each slot, -1 where it was dropped */
   readonly positions: Tensor;
-  /** `[T k]` int32: the slot `t k + slot` of each grouped row, -1 behind the last */
+  /** `[T k]` int32: the slot `t k + slot` of each grouped row, -1 after the last row */
   readonly sources: Tensor;
   /** `[T, k]` int32: the expert of each slot, or -1 for a slot that was dropped */
   readonly experts: Tensor;
@@ -16,9 +16,9 @@ export interface GroupByExpertOptions {
 /**
  * Finds the rows of each expert when all slots are sorted by expert. Rows of an expert keep their order.
  *
- * @param options `numExperts` where the outputs are left out: E
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an expert that
- *   is none
+ * @param options `numExperts`, needed where the outputs are left out: E
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
+ *   expert
  */
 export const groupByExpert = returningOperation<
   GroupByExpertOptions,
@@ -37,24 +37,26 @@ export const groupByExpert = returningOperation<
 );
 
 export interface DropOverCapacityOptions {
-  /** `[T, k]` int32: `experts`, and -1 in slots that are dropped */
+  /** `[T, k]` int32: `experts`, with -1 in dropped slots */
   readonly output: Tensor;
   /** `[T, k]` int32, -1 in slots that were dropped before */
   readonly experts: Tensor;
   /** `[T, k]` float32 */
   readonly probabilities: Tensor;
   readonly numExperts: number;
-  /** Slots that an expert keeps at most. */
+  /** The most slots that an expert keeps. */
   readonly capacity: number;
-  /** Keep the first rows. Default: those of the largest probabilities, of equal ones the first. */
+  /**
+   * Keeps the first rows. Default: keeps the rows of the largest probabilities, among equal ones the first.
+   */
   readonly byPosition?: boolean | undefined;
 }
 
 /**
- * Drops the slots that their expert has no room for.
+ * Drops the slots beyond the capacity of their expert.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for an expert that is none
+ *   for an invalid expert
  */
 export const dropOverCapacity = returningOperation<DropOverCapacityOptions, 'output'>(
   'dropOverCapacity',
@@ -87,7 +89,7 @@ export interface PermuteRowsOptions {
  * backward of `combineRows`.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for a source that is no slot of a row
+ *   for a source that is not a slot of a row
  */
 export const permuteRows = returningOperation<PermuteRowsOptions, 'output'>(
   'permuteRows',
@@ -107,11 +109,11 @@ export interface CombineRowsOptions {
 }
 
 /**
- * output[t] = sum over slots, in their order and in float32, of rows[positions[t, slot]], without those that
- * are -1. The backward of `permuteRows`.
+ * output[t] = sum over slots, in their order and in float32, of rows[positions[t, slot]], without positions
+ * of -1. The backward of `permuteRows`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
- *   is no row
+ *   is not a row
  */
 export const combineRows = returningOperation<CombineRowsOptions, 'output'>(
   'combineRows',

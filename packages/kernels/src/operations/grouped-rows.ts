@@ -6,7 +6,7 @@ import type { Tensor } from '../tensor.js';
 export interface GroupedMatmulOptions {
   /** `[..., N]` of R rows */
   readonly output: Tensor;
-  /** `[..., K]` of R rows, those of one group after those of another */
+  /** `[..., K]` of R rows, sorted by group */
   readonly input: Tensor;
   /** `[G, N, K]` with `transposeWeights`, else `[G, K, N]` */
   readonly weights: Tensor;
@@ -18,12 +18,11 @@ export interface GroupedMatmulOptions {
 }
 
 /**
- * output[r] = input[r] op(weights[g]) for the rows r of group g; rows behind the last group become zeros. An
+ * output[r] = input[r] op(weights[g]) for the rows r of group g; rows after the last group become zeros. An
  * element has the same bits for any grouping of the rows and any number of threads. FLOPs are counted as if
  * all rows were in a group.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedMatmul = returningOperation<GroupedMatmulOptions, 'output'>(
   'groupedMatmul',
@@ -45,15 +44,16 @@ export interface GroupedWeightGradientOptions {
   readonly input: Tensor;
   /** The offsets of the forward call. */
   readonly offsets: Tensor;
-  /** Adds to `weightGradient`: that of a group without rows stays as it is, which else becomes zeros. */
+  /**
+   * Adds to `weightGradient`: the gradient of a group without rows stays as it is instead of becoming zeros.
+   */
   readonly accumulate?: boolean;
 }
 
 /**
  * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r], in float32.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedWeightGradient = returningOperation<GroupedWeightGradientOptions, 'weightGradient'>(
   'groupedWeightGradient',
@@ -85,8 +85,7 @@ export interface GroupedSumRowsOptions {
  * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the
  * groups' biases.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedSumRows = returningOperation<GroupedSumRowsOptions, 'output'>(
   'groupedSumRows',
@@ -112,11 +111,10 @@ export interface GroupedBiasForwardOptions {
 }
 
 /**
- * output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g; rows behind the last group
+ * output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g; rows after the last group
  * become zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedBiasForward = returningOperation<GroupedBiasForwardOptions, 'output'>(
   'groupedBiasForward',
@@ -137,11 +135,10 @@ export interface GroupedBiasBackwardOptions {
 }
 
 /**
- * probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]. The gradient of the bias is that of
- * `groupedSumRows` with the probabilities as weights.
+ * probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]. `groupedSumRows` with the
+ * probabilities as weights computes the gradient of the bias.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for offsets that
- *   are none
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */
 export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions, 'probabilitiesGradient'>(
   'groupedBiasBackward',
@@ -176,7 +173,7 @@ function activationNumber(activation: ExpertActivation): number {
   });
 }
 
-/** Tells whether an activation has gates, and so an input of twice the width of its output. */
+/** Tells whether an activation has gates, and so an input twice as wide as its output. */
 function isGatedActivation(activation: ExpertActivation): boolean {
   return activation === 'swiglu' || activation === 'clampedQuickGeglu';
 }
@@ -184,8 +181,8 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * The limit of gated activations: the most that a gate is, and a value on either side of 0. A gradient
-   * passes where it is met exactly. Default 0: none.
+   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A gradient passes
+   * where the limit is met exactly. Default 0: no limit.
    */
   readonly clamp?: number | undefined;
   /** The term that gated activations add to values. Default 0. */
@@ -209,10 +206,10 @@ export interface ExpertActivationForwardOptions extends ExpertActivationOptions 
 
 /**
  * output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g, computed in float32 and
- * rounded once; rows behind the last group become zeros.
+ * rounded once; rows after the last group become zeros.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for offsets that are none
+ *   for invalid offsets
  */
 export const expertActivationForward = returningOperation<ExpertActivationForwardOptions, 'output'>(
   'expertActivationForward',
@@ -231,7 +228,7 @@ export const expertActivationForward = returningOperation<ExpertActivationForwar
 export interface ExpertActivationBackwardOptions extends ExpertActivationOptions {
   /** `[..., W]`; its sums over the rows of a group are the bias gradient (`groupedSumRows`). */
   readonly inputGradient: Tensor;
-  /** `[R]` float32; left out where none is wanted */
+  /** `[R]` float32; may be left out */
   readonly probabilitiesGradient?: Tensor | undefined;
   /** [..., F] */
   readonly outputGradient: Tensor;
@@ -243,10 +240,10 @@ export interface ExpertActivationBackwardOptions extends ExpertActivationOptions
 }
 
 /**
- * The gradients of input and probabilities.
+ * Computes the gradients of input and probabilities.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for offsets that are none
+ *   for invalid offsets
  */
 export const expertActivationBackward = returningOperation<ExpertActivationBackwardOptions, 'inputGradient'>(
   'expertActivationBackward',

@@ -14,7 +14,9 @@ interface MatmulOperand {
   readonly alignment: number;
 }
 
-/** An operation that cuBLASLt computes on device `cuda`, with all that its algorithm depends on. */
+/**
+ * An operation that cuBLASLt computes on device `cuda`, with all properties that its algorithm depends on.
+ */
 interface MatmulCall {
   readonly name: string;
   readonly tensors: Readonly<Record<string, MatmulOperand>>;
@@ -31,8 +33,8 @@ const matmulOperations: readonly string[] = [
 ];
 
 /**
- * Listens to operations (`observeOperations`) and keeps the matmuls, each once, also those of device
- * `meta-cuda`: for `timeMatmuls`.
+ * Listens to operations (`observeOperations`) and keeps each matmul once, also on device `meta-cuda`: for
+ * `timeMatmuls`.
  */
 export class MatmulCalls implements Iterable<MatmulCall> {
   readonly #calls = new Map<string, MatmulCall>();
@@ -59,8 +61,8 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 }
 
 /**
- * The algorithms of cuBLASLt for matmuls: by the name of a problem (sizes, types, alignments, what is fused)
- * the algorithm, both as text. They are those of one GPU, driver and version of cuBLASLt.
+ * The algorithms of cuBLASLt for matmuls: maps the name of a problem (sizes, types, alignments, fusion) to
+ * the algorithm, both as text. They are valid for one GPU, driver and version of cuBLASLt.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
@@ -78,7 +80,7 @@ function choicesOf(lines: string): MatmulChoices {
  * Makes matmuls on device `cuda` use these algorithms from here on, and cuBLASLt's first one for every other
  * problem. A matmul reports `MTL_MATMUL_CHOICES` if cuBLASLt does not offer its choice.
  *
- * @throws KernelError `MTL_MATMUL_CHOICES` for text that is none; `MTL_DEVICE` unless `cuda` is open;
+ * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless `cuda` is open;
  *   `MTL_CAPTURE` while a graph is recorded
  */
 export function useMatmulChoices(choices: MatmulChoices): void {
@@ -86,10 +88,10 @@ export function useMatmulChoices(choices: MatmulChoices): void {
 }
 
 /**
- * Runs matmuls on device `cuda`, with memory of their own that is given back after each, and times
- * cuBLASLt's candidates for each problem that `known` does not have.
+ * Runs matmuls on device `cuda`, each with its own memory that is returned afterwards, and times cuBLASLt's
+ * candidates for each problem that is missing in `known`.
  *
- * @returns `known` and what was chosen; they are in use then
+ * @returns `known` and the new choices; they are in use then
  * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; no choices are in use then
  */
 export function timeMatmuls(
@@ -107,10 +109,13 @@ export function timeMatmuls(
   return chosen;
 }
 
-/** The alignment of memory of its own, and the widest that an algorithm depends on. */
+/** The alignment of a tensor with its own memory, and the widest that an algorithm depends on. */
 const widestAlignment = 256;
 
-/** Numbers that fill the operands, block after block: with zeros a GPU needs less power, and is faster. */
+/**
+ * The size of a block of random numbers. Blocks fill the operands: with zeros a GPU would need less power and
+ * be faster.
+ */
 const blockSize = 2 ** 20;
 
 function randomBlock(size: number): Tensor {
@@ -122,7 +127,7 @@ function randomBlock(size: number): Tensor {
   return Tensor.from(values, { shape: [values.length], dtype: 'float32', device: 'cuda' });
 }
 
-/** Runs a call with random tensors that are aligned like those of the call. */
+/** Runs a call with random tensors that are aligned like the tensors of the call. */
 function repeat({ name, tensors, attributes }: MatmulCall): void {
   tidy(() => {
     const operands: Record<string, Operands[string]> = { ...attributes };

@@ -10,7 +10,7 @@ export interface MatmulOptions {
   /** [..., M, K], or [..., K, M] when `transposeLeft`. */
   readonly left: Tensor;
   /**
-   * [..., K, N], or [..., N, K] when `transposeRight`; without leading dimensions it serves the whole batch.
+   * [..., K, N], or [..., N, K] when `transposeRight`; without leading dimensions the whole batch shares it.
    */
   readonly right: Tensor;
   /** [N], added to every row. */
@@ -22,8 +22,7 @@ export interface MatmulOptions {
 }
 
 /**
- * Returns [..., M, N]: a sum over leading dimensions, such as a weight gradient, needs an output of the
- * caller's.
+ * Returns [..., M, N]: a sum over leading dimensions, such as a weight gradient, needs the caller's `output`.
  */
 function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorOptions> {
   const { left, right, transposeLeft = false, transposeRight = false } = inputs;
@@ -98,9 +97,9 @@ export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'o
 export interface LinearGeluBackwardOptions {
   /** [..., F] */
   readonly inputGradient: Tensor;
-  /** `[..., H]`: of the layer behind the GELU. */
+  /** `[..., H]`: of the layer after the GELU. */
   readonly outputGradient: Tensor;
-  /** `[H, F]`: of the layer behind the GELU. */
+  /** `[H, F]`: of the layer after the GELU. */
   readonly weight: Tensor;
   /** [..., F] */
   readonly preactivation: Tensor;

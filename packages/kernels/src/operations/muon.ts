@@ -16,14 +16,17 @@ export interface MuonMomentumOptions {
   readonly nesterov: boolean;
 }
 
-/** The first, elementwise part of Muon (Jordan et al. 2024): the average of gradients, and the direction. */
+/**
+ * Computes the first, elementwise part of Muon (Jordan et al. 2024): the average of gradients, and the
+ * direction.
+ */
 export const muonMomentum = checkedOperation('muonMomentum', (options: MuonMomentumOptions): void => {
   const { momentum, gradient, scalars, decay, nesterov } = options;
   runOperation('muon_momentum', { momentum, gradient, scalars, decay, nesterov });
 });
 
 export interface MuonNormalizeOptions {
-  /** float32 or bfloat16, of as many elements as `input`. */
+  /** float32 or bfloat16, of the size of `input`. */
   readonly output: Tensor;
   /** float32 */
   readonly input: Tensor;
@@ -46,7 +49,7 @@ export const muonNormalize = returningOperation<MuonNormalizeOptions, 'output'>(
 export interface MuonPolynomialOptions {
   /** [M, M], of the dtype of `gram`; may be `gram`. */
   readonly output: Tensor;
-  /** [M, M] float32 or bfloat16: A, the products of all pairs of rows. */
+  /** [M, M] float32 or bfloat16: A, the dot products of all pairs of rows. */
   readonly gram: Tensor;
   /** [M, M] float32: A A */
   readonly square: Tensor;

@@ -51,8 +51,8 @@ export interface LayerNormBackwardOptions {
 }
 
 /**
- * The gradients of layer norm; those left out cost nothing, so that backward splits into input and weight
- * parts.
+ * Computes the gradients of layer norm. Omitted gradients cost nothing, so that backward splits into input
+ * and weight parts.
  */
 export const layerNormBackward = checkedOperation(
   'layerNormBackward',
@@ -84,8 +84,8 @@ export interface RmsNormForwardOptions {
   readonly weight: Tensor;
   readonly epsilon: number;
   /**
-   * [rows] float32: the sums of squares of whole rows, of which `input` holds some features (`rowProducts` of
-   * each part, added up). Default: those of `input`.
+   * [rows] float32: the sums of squares over whole rows, if `input` holds a part of their features
+   * (`rowProducts` of each part, added up). Default: the sums over `input`.
    */
   readonly squares?: Tensor | undefined;
   /** The features of a whole row, with `squares`. Default: H. */
@@ -124,8 +124,8 @@ export interface RmsNormBackwardOptions {
   /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
   readonly addend?: Tensor | undefined;
   /**
-   * [rows] float32: the sums of outputGradient * weight * input over whole rows, of which `input` holds some
-   * features. Default: those of `input`.
+   * [rows] float32: the sums of outputGradient * weight * input over whole rows, if `input` holds a part of
+   * their features. Default: the sums over `input`.
    */
   readonly products?: Tensor | undefined;
   /** The features of a whole row, with `products`. Default: H. */
@@ -133,8 +133,8 @@ export interface RmsNormBackwardOptions {
 }
 
 /**
- * The gradients of RMSNorm; those left out cost nothing, so that backward splits into input and weight parts.
- * All tensors of shape [..., H] may be strided views whose last dimension is contiguous.
+ * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that backward splits into input and
+ * weight parts. All tensors of shape [..., H] may be strided views whose last dimension is contiguous.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_ARGUMENT` if both
  *   gradients are left out

@@ -15,8 +15,8 @@ export interface PhiloxNormalOptions {
 }
 
 /**
- * Normal values that depend on key and global coordinates only, so that any shard of a weight starts the
- * same.
+ * Generates normal values that depend only on key and global coordinates, so that a weight starts the same
+ * with any sharding.
  */
 export const philoxNormal = checkedOperation('philoxNormal', (options: PhiloxNormalOptions): void => {
   const {

@@ -32,7 +32,7 @@ export interface WeightedSumOptions {
   readonly output: Tensor;
   /** float32, of any shape */
   readonly values: Tensor;
-  /** float32, as many elements */
+  /** float32, of the size of `values` */
   readonly weights: Tensor;
 }
 
@@ -60,8 +60,8 @@ export interface RowProductsOptions {
 }
 
 /**
- * output = the sum over the last dimension of left * right * weight: what processes add up for a norm over
- * features of which each holds some (see `squares` and `products` of RMSNorm).
+ * output = the sum over the last dimension of left * right * weight: processes add up these sums for a norm
+ * whose features are sharded (see `squares` and `products` of RMSNorm).
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

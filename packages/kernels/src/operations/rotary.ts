@@ -10,7 +10,7 @@ export interface RotaryEmbeddingOptions {
   readonly output: Tensor;
   /**
    * [S, B, ..., D] or [T, ..., D]: heads, in any number of dimensions; a strided view or not. One call
-   * rotates the queries and keys of a packed projection with the view `queriesAndKeys` of it.
+   * rotates the queries and keys of a packed projection through its view `queriesAndKeys`.
    */
   readonly input: Tensor;
   /** int32 [S, B] or [T]: the position of every row of heads, from 0 to P - 1. */
@@ -19,7 +19,9 @@ export interface RotaryEmbeddingOptions {
   readonly table: Tensor;
   /** Rotates elements 2i and 2i + 1 of a head instead of i and i + R / 2. Default: false. */
   readonly interleaved?: boolean;
-  /** Rotates by the negative angles: the gradient of the input from that of the output. Default: false. */
+  /**
+   * Rotates by the negative angles: computes the input's gradient from the output's gradient. Default: false.
+   */
   readonly inverse?: boolean;
 }
 
@@ -27,8 +29,8 @@ export interface RotaryEmbeddingOptions {
  * Rotary position embedding (RoPE, Su et al. 2021): the pair (a, b) of a head at position p becomes
  * (a cos - b sin, a sin + b cos), with the angle of row p of the table.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
- *   the table does not have
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position
+ *   beyond the table
  */
 export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'output'>(
   'rotaryEmbedding',
@@ -56,7 +58,8 @@ export interface RotaryTableOptions extends RotaryFrequenciesOptions {
 const round = Math.fround;
 
 /**
- * The angles of a step of one position, in float32: frequency i of R / 2 is base^(-2i / R), then scaled.
+ * Returns the angles of a step of one position, in float32: frequency i of R / 2 is base^(-2i / R), then
+ * scaled.
  *
  * @throws UsageError `MTL_ARGUMENT` for a size that is not even, and for numbers that are not above 0
  */
@@ -81,9 +84,9 @@ export const rotaryFrequencies = checkedOperation(
 );
 
 /**
- * The table that `rotaryEmbedding` reads, float32 [P, R]: for position p the cosines of the R / 2 angles p *
- * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to float32,
- * as PyTorch's models round them. A new tensor, the caller's to dispose of.
+ * Returns the table that `rotaryEmbedding` reads, float32 [P, R]: for position p the cosines of the R / 2
+ * angles p * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to
+ * float32, as PyTorch's models round them. The caller disposes of the new tensor.
  *
  * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
  */
@@ -116,8 +119,9 @@ export type RotaryScaling =
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
 
 /**
- * Llama 3.1: of the wavelengths, those above `originalPositions / lowFrequencyFactor` are multiplied by
- * `factor`, those below `originalPositions / highFrequencyFactor` kept, and those between interpolated.
+ * Llama 3.1: wavelengths above `originalPositions / lowFrequencyFactor` are multiplied by `factor`,
+ * wavelengths below `originalPositions / highFrequencyFactor` are kept, and wavelengths between are
+ * interpolated.
  */
 export interface Llama3Scaling {
   readonly kind: 'llama3';
@@ -129,8 +133,8 @@ export interface Llama3Scaling {
 
 /**
  * YaRN (Peng et al. 2023): frequencies that turn at least `betaFast` times within `originalPositions` are
- * kept, those that turn at most `betaSlow` times divided by `factor`, and those between mixed, linearly in
- * their index.
+ * kept, frequencies that turn at most `betaSlow` times are divided by `factor`, and frequencies between are
+ * mixed, linearly in their index.
  */
 export interface YarnScaling {
   readonly kind: 'yarn';
@@ -139,9 +143,9 @@ export interface YarnScaling {
   readonly betaFast: number;
   /** A bound below `betaFast`, or equal to it. */
   readonly betaSlow: number;
-  /** True if the range of indices that are mixed is widened to whole ones. */
+  /** True if the range of mixed indices is expanded to whole numbers. */
   readonly roundsRange: boolean;
-  /** Cosines and sines are multiplied by it, and so attention's logits by its square. */
+  /** The factor of cosines and sines; attention's logits are thus multiplied by its square. */
   readonly concentration: number;
 }
 
@@ -190,13 +194,13 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
   if (typeof roundsRange !== 'boolean') {
     throw refused(`scaling.roundsRange is ${String(roundsRange)}`, 'true or false');
   }
-  // frequencies fall with their index, which the indices of YaRN are computed from
+  // frequencies fall with their index; the indices of YaRN are computed from this
   if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
 }
 
 /**
- * The frequencies of `wavelengths`, in positions per radian, after scaling; arithmetic in float32, as in the
- * models' own code.
+ * Returns the frequencies of `wavelengths`, in positions per radian, after scaling; arithmetic in float32, as
+ * in the models' own code.
  *
  * @param base that the wavelengths are powers of
  */
@@ -243,17 +247,20 @@ function mixedByIndex(wavelengths: Float32Array, { plain, scaling, base }: Mixed
   });
 }
 
-/** The index up to which frequencies are kept, and the one from which they are divided. */
+/** Returns the index up to which frequencies are kept, and the index from which they are divided. */
 function mixedRange(
   { originalPositions, betaFast, betaSlow, roundsRange }: YarnScaling,
   { base, rotarySize }: { readonly base: number; readonly rotarySize: number },
 ): { readonly first: number; readonly last: number } {
-  /** The index, in general a fraction, whose frequency turns so often within the original positions. */
+  /**
+   * Returns the index, in general a fraction, whose frequency turns the given number of times within the
+   * original positions.
+   */
   const indexOf = (turns: number): number =>
     (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
   const [fast, slow] = [indexOf(betaFast), indexOf(betaSlow)];
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
-  // of all elements and not of all pairs, as in the authors' code
+  // counts all elements, not all pairs, as the authors' code does
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
   // a step instead of a ramp
   return { first, last: first === last ? last + 0.001 : last };

@@ -5,14 +5,13 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The function by which a router makes scores of its logits: `sqrtsoftplus` is the square root of ln(1 +
- * e^x).
+ * The function that converts a router's logits to scores: `sqrtsoftplus` is the square root of ln(1 + e^x).
  */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 const scoreFunctions: readonly RouterScoreFunction[] = ['softmax', 'sigmoid', 'sqrtsoftplus'];
 
-/** The number of a score function in native code. */
+/** Returns the number of a score function in native code. */
 function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
   const number = scoreFunctions.indexOf(scoreFunction);
   if (number >= 0) return number;
@@ -25,7 +24,7 @@ export interface RouterScoreOptions {
   readonly scoreFunction: RouterScoreFunction;
   /**
    * Softmax over all experts before the selection: the probabilities of a row do not sum to 1. Default: over
-   * the selected ones.
+   * the selected experts.
    */
   readonly preSoftmax?: boolean | undefined;
   /** The factor of all probabilities. Default 1. */
@@ -35,26 +34,27 @@ export interface RouterScoreOptions {
 export interface RouterForwardOptions extends RouterScoreOptions {
   /** `[T, k]`, of the dtype of `logits` */
   readonly probabilities: Tensor;
-  /** `[T, k]` int32: in descending order of the selection score, of equal ones the lower expert first */
+  /** `[T, k]` int32: in descending order of the selection score, among equal scores the lower expert first */
   readonly experts: Tensor;
   /** `[..., E]` float32 (float64 on device `reference`), T rows */
   readonly logits: Tensor;
-  /** [E] float32: added to the scores that select, not to probabilities. */
+  /** [E] float32: added to the scores for the selection, not to probabilities. */
   readonly expertBias?: Tensor | undefined;
-  /** `[T, k]` int32: these experts in place of a selection. */
+  /** `[T, k]` int32: the experts to use instead of a selection. */
   readonly chosen?: Tensor | undefined;
-  /** Groups of as many experts each, of which a row uses `groupTopK`. Default 0: none. */
+  /** The number of groups of equal size; a row uses `groupTopK` groups. Default 0: no groups. */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
 }
 
 /**
- * The k experts of each row and their weights. Softmax, or scores divided by their sum where k is more than 1
- * (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK largest scores.
+ * Selects the k experts of each row and computes their weights: softmax, or scores divided by their sum where
+ * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK
+ * largest scores.
  *
- * @param options `topK` where the outputs are left out: k
+ * @param options `topK`, needed where the outputs are left out: k
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for a chosen expert that is none
+ *   for an invalid chosen expert
  */
 export const routerForward = returningOperation<
   RouterForwardOptions,
@@ -92,10 +92,10 @@ export interface RouterBackwardOptions extends RouterScoreOptions {
 }
 
 /**
- * The gradient of the logits from that of the probabilities; the selection has none.
+ * Computes the gradient of the logits from the gradient of the probabilities; the selection has no gradient.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for an expert that is none
+ *   for an invalid expert
  */
 export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsGradient'>(
   'routerBackward',
@@ -111,8 +111,8 @@ export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsG
 
 export interface RouterStatisticsForwardOptions {
   /**
-   * `[N, E]`, of the dtype of `logits`: how often an expert is one of the `topK` of largest scores, of equal
-   * ones the lower
+   * `[N, E]`, of the dtype of `logits`: how often an expert is among the `topK` largest scores; ties go to
+   * the lower expert
    */
   readonly counts: Tensor;
   /** `[N, E]`, of the dtype of `logits`: sums of scores */
@@ -123,7 +123,7 @@ export interface RouterStatisticsForwardOptions {
   readonly entropy: Tensor;
   /** `[..., E]` float32 (float64 on device `reference`), T rows: row t is of sequence t % N */
   readonly logits: Tensor;
-  /** [T] float32: a row of weight 0 is padding and counts nowhere; all others count once. */
+  /** [T] float32: a row of weight 0 is padding and does not count; all other rows count once. */
   readonly rowWeights?: Tensor | undefined;
   readonly topK: number;
   /** Scores of `sigmoid` and `sqrtsoftplus` are divided by their sum. */
@@ -133,7 +133,7 @@ export interface RouterStatisticsForwardOptions {
 }
 
 /**
- * Sums over the rows of each sequence, of which balancing losses and metrics of a router are made. Neither a
+ * Computes the sums over the rows of each sequence for a router's balancing losses and metrics. Neither a
  * bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
  * 2202.08906).
  *
@@ -174,7 +174,7 @@ export interface RouterStatisticsBackwardOptions {
 }
 
 /**
- * The gradient of the logits from those of `scoreSums` and `squaredLogSumExp`.
+ * Computes the gradient of the logits from the gradients of `scoreSums` and `squaredLogSumExp`.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
@@ -199,7 +199,7 @@ export interface UpdateExpertBiasOptions {
 
 /**
  * expertBias[e] += rate * sign(mean of counts - counts[e]): balance without a loss (Wang et al. 2024, arXiv
- * 2408.15664). The comparison is one of integers.
+ * 2408.15664). The comparison is done in integers.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { checkedOperation } from '../checked-operation.js';
 import type { Tensor } from '../tensor.js';
 
-/** Strided views of a packed projection; the caller's to dispose of. */
+/** Strided views of a packed projection, which the caller disposes of. */
 export interface SplitProjection {
   /** [S, B, G, R, D] or [T, G, R, D] */
   readonly query: Tensor;
@@ -12,7 +12,7 @@ export interface SplitProjection {
   readonly value: Tensor;
 }
 
-/** The dimensions up to that of groups, and the strides of them, of rows and of elements. */
+/** Returns the dimensions up to the groups, the number and size of rows, and all strides. */
 function layoutOf(qkv: Tensor) {
   const { shape } = qkv;
   if ((shape.length !== 4 && shape.length !== 5) || shape.at(-2)! < 3) {
@@ -31,9 +31,9 @@ function layoutOf(qkv: Tensor) {
 }
 
 /**
- * Query, key and value in a packed projection `[S, B, G, R + 2, D]`, or `[T, G, R + 2, D]` of packed samples,
- * the R queries of each group followed by its key and its value, without copying: what `attentionForward` and
- * `attentionBackward` take.
+ * Returns query, key and value of a packed projection, `[S, B, G, R + 2, D]` or, for packed samples,
+ * `[T, G, R + 2, D]`, without copying: for `attentionForward` and `attentionBackward`. The R queries of each
+ * group are followed by its key and its value.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
@@ -53,8 +53,8 @@ export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor)
 });
 
 /**
- * The queries and keys in a packed projection `[S, B, G, R + 2, D]` or `[T, G, R + 2, D]`, a strided view of
- * R + 1 rows a group: what `rotaryEmbedding` rotates in one call.
+ * Returns the queries and keys of a packed projection, `[S, B, G, R + 2, D]` or `[T, G, R + 2, D]`, as a
+ * strided view of R + 1 rows per group, which `rotaryEmbedding` rotates in one call.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */

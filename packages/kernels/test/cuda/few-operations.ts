@@ -1,6 +1,6 @@
-// Operations for compute-sanitizer, called as training runs call them, in a process of its own (vitest has
-// others): the largest case of each operation, once alone and once as a graph, against
-// the reference. Ends with 1 where a result is wrong; the sanitizer reports what is wrong.
+// Operations for compute-sanitizer, called as training runs call them, in a separate process (vitest starts
+// more processes): the largest case of each operation, once alone and once as a graph, compared with the
+// reference. Exits with 1 if a result is wrong; the sanitizer reports its own findings.
 import { GraphMemory, memoryStatistics, numLiveTensors, synchronize, trimMemory } from '../../src/index.js';
 import { openCuda } from '../../src/internal/index.js';
 import { caseTables } from '../op-cases/case-tables.js';
@@ -14,10 +14,10 @@ console.log(`device cuda: ${devices[deviceIndex]?.name}`);
 const tests = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
 const sizeOf = ({ tensors }: OpCase): number =>
   Object.values(tensors).reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
-// the first of those as large: what comes behind it leaves something out
+// among cases of equal size the first: later ones omit operands
 const bySize = [...tests].reverse().sort((a, b) => sizeOf(a) - sizeOf(b));
 const largestOfEach = new Map(bySize.map((opCase) => [opCase.operation, opCase]));
-/** Makes its numbers on the host. */
+/** Operations that compute on the host. */
 const notForGraphs = ['philox_normal'];
 
 function runAsGraph(run: () => void): void {
@@ -51,7 +51,7 @@ for (const opCase of largestOfEach.values()) {
     if (way === runAsGraph && notForGraphs.includes(opCase.operation)) continue;
     const wrong = check(opCase, way);
     if (wrong !== undefined) numWrong++;
-    // each at once: a run that is cut off has said what it had
+    // printed immediately: a run that is aborted has printed its results so far
     console.log(
       `${wrong === undefined ? 'ok  ' : 'FAIL'} ${opCase.name}, ${name}${wrong ? `: ${wrong}` : ''}`,
     );

@@ -1,6 +1,6 @@
-// Matmuls of linear layers in a process of its own, whose environment fused-linear.test.ts chooses: two of
-// the same shape, so one plan; prints how many kernels the second launched in addition to the matmul, and
-// values.
+// Matmuls of linear layers in a separate process, whose environment fused-linear.test.ts chooses. Two matmuls
+// of the same shape share one plan; prints the number of kernels that the second launched in addition to the
+// matmul, and values.
 import { countEmulated } from '@mtl/cuda-emulation/counts';
 import { type DType, Tensor } from '../../src/index.js';
 import { openCuda } from '../../src/internal/index.js';

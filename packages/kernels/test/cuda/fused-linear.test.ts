@@ -88,7 +88,7 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
   beforeAll(() => void openCuda());
   afterAll(() => expect(numLiveTensors()).toBe(0));
 
-  // kernels of this library in addition to the matmul: none where cuBLASLt does it all
+  // kernels of this library in addition to the matmul: 0 if cuBLASLt computes everything
   it.each([
     ['GELU after a matmul is its epilogue', () => forward(even, 'tanh'), 0],
     ['exact GELU, which it does not offer, is a kernel', () => forward(even, 'erf'), 1],
@@ -119,7 +119,7 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
   });
 
   /**
-   * Returns the report of a process of its own about its plans, and how many kernels it counted in addition
+   * Returns a separate process's report on its plans, and the number of kernels that it counted in addition
    * to the matmul.
    */
   const runAlone = (environment: Record<string, string>): { stderr: string; stdout: string } => {
@@ -148,8 +148,8 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     [{}, '0 0 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 1 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '1' }, '0 0 1'],
-    // cuBLASLt returns "invalid value" (7) as well as "not supported" (15) for what it does not support; the
-    // bias of the matmul that GELU then follows is a kernel as well
+    // cuBLASLt returns "invalid value" (7) as well as "not supported" (15) for unsupported cases; the bias of
+    // the matmul before the separate GELU is a kernel, too
     [{ MTL_EMULATION_EPILOGUE_STATUS: '7' }, '2 1 2'],
     [{ MTL_EMULATION_EPILOGUE_STATUS: '15' }, '2 1 2'],
   ])('are kernels where epilogues are switched off or refused: %o', (environment, kernels) => {

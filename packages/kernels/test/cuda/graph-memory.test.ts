@@ -20,9 +20,9 @@ import { graphRules } from '../support/graph-rules.js';
 const { problem, title } = findGpu();
 const device = 'cuda';
 
-/** 32 MiB, a segment of its own. */
+/** Allocates 32 MiB, a separate segment. */
 const large = (): Tensor => Tensor.empty({ shape: [8 << 20], dtype: 'float32', device });
-/** More than any address space has. */
+/** Allocates more than any address space has. */
 const tooLarge = (): Tensor => Tensor.empty({ shape: [2 ** 49], dtype: 'float32', device });
 
 const vector = (values: readonly number[]): Tensor =>
@@ -32,7 +32,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
   beforeAll(() => {
     openCuda();
     // A GPU's driver loads a kernel when it is first used, which a capture may refuse: training runs execute
-    // their passes by themselves before they record them, and so does this.
+    // their passes once before they record them, and so does this test.
     using tensor = vector([1, 2, 3, 4]);
     using square = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
     using result = Tensor.zeros({ shape: [16, 16], dtype: 'float32', device });
@@ -77,7 +77,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     const expected = sum.item();
     using graph = memory.capture(compute);
     sum.zero();
-    // memory of others: what the graph uses must not be handed to them
+    // other tensors must not get memory that the graph uses
     const others = Array.from({ length: 64 }, () => Tensor.zeros({ shape, dtype: 'float32', device }));
     graph.launch();
     expect(sum.item()).toBe(expected);

@@ -20,13 +20,13 @@ import {
 } from '../../src/internal/index.js';
 import { errorOf } from '../support/refusals.js';
 
-// read when the first algorithm is chosen: three candidates, of which the second is the fastest; each sums in
-// another order
+// read when the first algorithm is chosen: three candidates, the second is the fastest; each sums in another
+// order
 process.env.MTL_EMULATION_MATMUL_MS = '3,1,2';
 
 const [rows, inner, columns] = [3, 200, 5];
 
-/** Random numbers, whose sums differ in their last bits between the candidates. */
+/** Returns numbers whose sums differ in their last bits between the candidates. */
 const values = (size: number): number[] => Array.from({ length: size }, (_, i) => Math.sin(i * i + 1));
 
 interface MatmulOptions {
@@ -35,7 +35,7 @@ interface MatmulOptions {
   readonly offset?: number;
 }
 
-/** The values of a matmul, of which those on `meta-cuda` are none. */
+/** Returns the values of a matmul; on `meta-cuda` there are no values. */
 function multiply({ device = 'cuda', offset = 0 }: MatmulOptions = {}): number[] {
   return tidy(() => {
     const of = (shape: number[]) => ({ shape, dtype: 'float32', device }) as const;
@@ -54,7 +54,7 @@ function callsOf(body: () => void): MatmulCalls {
   return calls;
 }
 
-/** The number of the emulation's candidate, which is in the fifth of an algorithm's eight words. */
+/** Returns the number of the emulation's candidate, which is in the fifth of an algorithm's eight words. */
 const candidateOf = (algorithm: string): number => Number.parseInt(algorithm.slice(4 * 16, 5 * 16), 16);
 
 describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', () => {
@@ -97,7 +97,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
   it('are not timed again where they are known', () => {
     const timing = countEmulated(() => timeMatmuls(callsOf(onMeta)));
     expect(timing.synchronizations).toBeGreaterThan(0);
-    // the slowest one: it is taken as it is
+    // the slowest one: the choice is used without timing
     const slow = Object.fromEntries(
       Object.entries(chosen).map(([problem, algorithm]) => [
         problem,
@@ -152,7 +152,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     expect(error.code).toBe('MTL_MATMUL_CHOICES');
     expect(error.message).toContain('none of the 3');
     expect(error.remedy).toContain('remove their file');
-    // and known ones before anything is timed, after which none is in use
+    // and invalid known choices before anything is timed; no choice is in use afterwards
     const known = { [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` };
     expect(errorOf(() => timeMatmuls(callsOf(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(first);

@@ -5,7 +5,7 @@ import { caseTables } from '../op-cases/case-tables.js';
 import { dtypesOf } from '../op-cases/check-parity.js';
 import { countsOfCase } from '../op-cases/counts-of-case.js';
 
-// an emulated device then keeps account of memory alone
+// an emulated device then only accounts for memory
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
 const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);
@@ -18,7 +18,8 @@ describe.skipIf(problem !== undefined)(`device meta-cuda (${title})`, () => {
   });
 
   cases.forEach((opCase, index) => {
-    // one dtype of each case: blocks are sized by dtypes and shapes alone, and neighbouring cases are alike
+    // one dtype of each case: the sizes of blocks depend only on dtypes and shapes, and neighbouring cases
+    // are similar
     const dtypes = dtypesOf(opCase);
     const dtype = dtypes[index % dtypes.length]!;
     it(`counts the memory and FLOPs of ${opCase.name} ${dtype}`, () => {

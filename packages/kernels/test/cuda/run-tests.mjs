@@ -6,7 +6,7 @@
  * device. Arguments go on to vitest.
  *   npm run dev -- test:cuda                          both, and the compiler's report on spilled registers
  *   npm run dev -- test:cuda --emulation           under emulation only: needs neither nvcc nor a GPU
- *                        -- --emulation --build-only   what emulation needs, and nothing is run
+ *                        -- --emulation --build-only   builds the emulation and runs nothing
  *   npm run dev -- test:cuda --sanitize memcheck   the native tests on the GPU under compute-sanitizer (or racecheck,
  *                                              initcheck); with memcheck a few operations called from here,
  *                                              too
@@ -43,7 +43,7 @@ function runBeside([command, ...args], environment, cwd) {
   });
 }
 
-/** Runs what must succeed for the rest to make sense. */
+/** Runs a command that must succeed before the rest makes sense. */
 function must(...step) {
   const status = run(...step);
   if (status !== 0) process.exit(status);

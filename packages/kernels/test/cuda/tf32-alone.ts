@@ -1,4 +1,4 @@
-// A matmul of two matrices of 1 + 2^-12 in a process of its own, because a device is opened once: prints two
+// A matmul of two matrices of 1 + 2^-12 in a separate process, because a device is opened once: prints two
 // elements, each divided by the number of terms. Arguments: rows and columns of both, whether TF32 is
 // allowed.
 import { matmul, Tensor } from '../../src/index.js';

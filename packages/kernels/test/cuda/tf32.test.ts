@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { findGpu } from '../../src/internal/index.js';
 
 const { problem, title, isEmulated } = findGpu();
-// The library may use TF32 where it is allowed, and does for matmuls that fill a GPU; small ones may get a
-// kernel without matrix units. Under emulation every size has it.
+// The library may use TF32 where it is allowed, and does for matmuls that fill a GPU; small matmuls may get a
+// kernel without matrix units. Under emulation every size uses TF32.
 const size = isEmulated ? 16 : 2048;
 
 function matmulValues(allowTf32: boolean): number[] {
@@ -21,8 +21,9 @@ function matmulValues(allowTf32: boolean): number[] {
 }
 
 describe.skipIf(problem !== undefined)(`matmuls of float32 (${title})`, () => {
-  // 13 bits of mantissa that TF32 rounds off, up or down: its factors are 1, float32's product 1 + 2^-11 and
-  // a little. Sums of equal terms are exact in TF32, and within 2^-24 of each of at most 2048 in float32.
+  // TF32 rounds off 13 bits of the mantissa, up or down: its factors are 1, while the float32 product is
+  // slightly more than 1 + 2^-11. Sums of equal terms are exact in TF32, and within 2^-24 of each of at most
+  // 2048 in float32.
   it('are those of float32 unless TF32 is allowed', () => {
     for (const value of matmulValues(false))
       expect(Math.abs(value - (1 + 2 ** -12) ** 2)).toBeLessThan(2 ** -13);

@@ -17,8 +17,8 @@ interface Step {
 const steps: Step[] = [
   { queries: 1, position: 0, capacity: 4, batch: 1, heads: 2, headSize: 16 },
   { queries: 1, position: 131, capacity: 140, batch: 2, heads: 1, headSize: 20 },
-  // one query has a path of its own: whole tiles of keys; head sizes of whole and of single vectors for each
-  // width
+  // one query has a separate code path: whole tiles of keys; head sizes of whole and of single vectors for
+  // each width
   { queries: 1, position: 63, capacity: 64, batch: 1, heads: 3, headSize: 64 },
   { queries: 1, position: 256, capacity: 300, batch: 2, heads: 3, headSize: 83 },
   { queries: 70, position: 0, capacity: 70, batch: 1, heads: 2, headSize: 64 },
@@ -55,7 +55,7 @@ function cachedCase(step: Step): OpCase {
     name: `attention_forward cached ${queries} after ${position} [${[batch, heads, capacity, headSize]}] in groups of ${headsPerGroup}${windowSize === undefined ? '' : `, window ${windowSize}`}`,
     operation: 'attention_forward',
     tensors: {
-      // Values beyond the position are never looked at: they are read as what they are before, or written.
+      // Values beyond the position do not matter: they stay as they are or are overwritten.
       keyCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
       valueCache: { shape: [batch, groups, capacity, headSize], output: true, accumulated: true },
       output: { shape: [queries, batch, heads, headSize], output: true },

@@ -19,7 +19,7 @@ interface Part {
   readonly windowSize?: number;
   /** Length of the documents that follow each other in the sequence. */
   readonly document?: number;
-  /** Every so many keys one is padding. */
+  /** The distance between padding keys. */
   readonly padding?: number;
   readonly dropout?: number;
   /** Results in float32, and gradients that are added to. */
@@ -114,12 +114,12 @@ function sizesOf({ queries, keys, batch = 1, heads = 1, headsPerGroup = 1, headS
   };
 }
 
-/** A result, of the dtype of the operands or not. */
+/** Declares a result, in the dtype of the operands or in float32. */
 function resultOf({ isExact }: Part, shape: readonly number[]): TensorSpec {
   return { shape, output: true, ...(isExact && { dtype: 'float32' }) };
 }
 
-/** Query, key, value, and what hides keys or drops them. */
+/** Returns query, key, value, and the tensors that hide keys or drop them. */
 function inputTensors(part: Part): Record<string, TensorSpec> {
   const { queries, document, padding, dropout } = part;
   const { numQueries, numKeys, batch, queryShape, keyShape } = sizesOf(part);
@@ -207,7 +207,7 @@ function backwardCase(part: Part): OpCase {
       const { queryGradient, keyGradient, valueGradient, outputGradient } = tensors;
       const { device, dtype: ofOperands } = tensors.query!;
       const dtype = isExact ? 'float32' : ofOperands;
-      // what the forward pass of the same device leaves behind
+      // results of the forward pass on the same device
       using output = Tensor.empty({ shape: queryShape, dtype, device });
       using logSumExp = Tensor.empty({ shape: statisticsShape, dtype: 'float32', device });
       const operands = { query: tensors.query!, key: tensors.key!, value: tensors.value! };

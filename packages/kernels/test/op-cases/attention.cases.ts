@@ -63,8 +63,8 @@ const variantsOfGroups: Variant[] = [
 ];
 
 /**
- * At each width of Hopper's kernels so many tiles that their rings, of six at most, go around. They have no
- * float32.
+ * At each width of Hopper's kernels, more tiles than slots in a ring (six at most), so that rings wrap
+ * around. These kernels do not support float32.
  */
 const variantsOfManyTiles: Variant[] = [
   { name: 'causal, many tiles', sizes: [641, 1, 1, 64] as const, causal: true },
@@ -136,7 +136,7 @@ const variants: Variant[] = [
   ...variantsOfManyTiles,
 ];
 
-/** The tensors that define which keys a query sees. */
+/** Returns the tensors that define which keys a query sees. */
 function maskTensors({
   sizes: [sequence, batch],
   documents,
@@ -194,7 +194,8 @@ function shapesOf({
 }
 
 /**
- * FLOPs of one matmul of [S, D] by [D, S] in all heads, the part above the diagonal not counted when causal.
+ * Returns the FLOPs of one matmul of [S, D] by [D, S] in all heads, without the part above the diagonal if
+ * causal.
  */
 function matmulFlops({ sizes: [sequence, batch, heads, headSize], causal }: Variant): number {
   return 2 * batch * heads * sequence * sequence * headSize * (causal ? 0.5 : 1);

@@ -15,8 +15,8 @@ export interface BenchmarkSizes {
 }
 
 /**
- * The sizes for a GPU. What an operation reads and writes does not fit the 50 or 60 MB of cache, so
- * that its memory's rate shows; more would make the reference, which checks the values first, take minutes.
+ * The sizes for a GPU. The tensors of an operation exceed the 50 or 60 MB of cache, so that the memory's
+ * bandwidth shows. With larger sizes the reference, which checks the values first, would take minutes.
  */
 const sizesOfGpu: readonly BenchmarkSizes[] = [
   {

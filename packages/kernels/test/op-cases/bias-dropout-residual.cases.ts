@@ -85,7 +85,7 @@ const slices: OpCase[] = [128, 37].flatMap((firstColumn): OpCase[] => [
   },
 ]);
 
-// samples that lie one after the other: every row has coordinates of its own
+// samples that follow each other: every row has its own coordinates
 const rowSamples: TensorSpec = {
   shape: [4, 2],
   dtype: 'int64',

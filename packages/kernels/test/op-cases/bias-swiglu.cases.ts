@@ -12,7 +12,7 @@ const shapes: ReadonlyArray<readonly [number, number]> = [
 
 const tolerance = {
   float32: { absolute: 4e-6, relative: 4e-6 },
-  // |gate| to 15: where e^-gate is large, both its last bits and those of the quotient show
+  // |gate| is up to 15: where e^-gate is large, the rounding of e^-gate and of the quotient both show
   reason: 'exponentials to 2 ulp, multiplied by gates of up to 15',
 };
 
@@ -79,7 +79,8 @@ const far = [forward, backward].map((make): OpCase => {
   };
 });
 
-// the width of the gates is two thirds of the hidden layer of a GPT, so that both have as many parameters
+// the width of the gates is two thirds of the hidden layer of a GPT, so that both have the same number of
+// parameters
 const benchmarks = benchmarkSizes.flatMap(({ preset, sequence, batch, feedForward }): OpCase[] => {
   const shape = [sequence * batch, (feedForward * 2) / 3] as const;
   const name = `${preset} [${shape}]`;

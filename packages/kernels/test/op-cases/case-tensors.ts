@@ -1,7 +1,7 @@
 import { type Device, type DType, sizeOf, Tensor, type TypedArray } from '../../src/index.js';
 import type { TensorSpec, Tensors } from './op-case.js';
 
-/** Deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
+/** Returns a generator of deterministic values in [0, 1) (mulberry32), so that a failing case fails again. */
 export function uniformStream(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -17,7 +17,9 @@ function normalStream(seed: number): () => number {
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** More elements are of a benchmark, and would take memory for the rest of the run. */
+/**
+ * Tensors with more elements belong to benchmarks; keeping them would take memory for the rest of the run.
+ */
 const mostKept = 2 ** 20;
 
 /** Random numbers by kind and seed. Tensors at the same place of their cases begin with the same numbers. */
@@ -39,7 +41,7 @@ function randomNumbers(
   return Array.from({ length: size }, (_, index) => stream.numbers[index]! * scale);
 }
 
-/** Random numbers in a dtype, of as many as were asked for: to round them to 16 bits takes the time. */
+/** Random numbers by dtype, kept for later tensors: rounding to 16 bits takes most of the time. */
 const elements = new Map<string, TypedArray>();
 
 interface Place {
@@ -69,7 +71,7 @@ function filledTensor(spec: TensorSpec, seed: number, place: Place): Tensor {
   return Array.isArray(values) ? Tensor.from(values, place) : randomTensor(spec, seed, place);
 }
 
-/** The tensors of a case on a device. The same seed gives the same values on every device. */
+/** Creates the tensors of a case on a device. The same seed gives the same values on every device. */
 export function makeTensors(
   specs: Readonly<Record<string, TensorSpec>>,
   { device, dtype, seed }: { device: Device; dtype: DType; seed: number },

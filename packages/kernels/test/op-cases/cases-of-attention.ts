@@ -37,13 +37,13 @@ export interface AttentionVariant {
 }
 
 /**
- * One way to call the attention operations: what its cases vary, and what a call takes in addition to qkv and
- * its results.
+ * One way to call the attention operations: its variants, and the operands of a call in addition to qkv and
+ * the results.
  */
 export interface AttentionKind<Variant extends AttentionVariant, Options> {
-  /** In the names of its cases, before those of variants. Default: none. */
+  /** A part of the names of its cases, before the variant's name. Default: none. */
   readonly name?: string;
-  /** The sizes that stand in the name of a case. */
+  /** The sizes in the name of a case. */
   readonly sizesOf: (variant: Variant) => readonly number[];
   readonly shapesOf: (variant: Variant) => AttentionShapes;
   /** The tensors that define which keys a query sees, and the sample numbers. */
@@ -63,7 +63,7 @@ export interface AttentionVariants<Variant> {
   readonly gradients: readonly Variant[];
 }
 
-/** Forward, backward, benchmarks and gradients of one way to call attention. */
+/** Returns forward, backward, benchmarks and gradients of one way to call attention. */
 export function casesOfAttention<Variant extends AttentionVariant, Options>(
   kind: AttentionKind<Variant, Options>,
   { variants, benchmarks, gradients }: AttentionVariants<Variant>,

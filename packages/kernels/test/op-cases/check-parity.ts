@@ -4,7 +4,7 @@ import { disposeAll, makeTensors } from './case-tensors.js';
 import { compareOutputs } from './compare-outputs.js';
 import type { OpCase } from './op-case.js';
 
-/** The dtypes that a case runs in. */
+/** Returns the dtypes that a case runs in. */
 export function dtypesOf(opCase: OpCase): readonly DType[] {
   return opCase.dtypes ?? ['float32', 'bfloat16', 'float16'];
 }

@@ -12,7 +12,7 @@ function tableOf(dtype: DType, numberOf: (bits: number) => number): Float32Array
   return table;
 }
 
-/** The elements of a tensor, without an array of numbers: benchmarks compare tens of millions. */
+/** Returns the elements of a tensor, without an array of numbers: benchmarks compare tens of millions. */
 function elementsOf(tensor: Tensor): ArrayLike<number> {
   const values = tensor.read();
   const { dtype } = tensor;
@@ -24,7 +24,10 @@ function elementsOf(tensor: Tensor): ArrayLike<number> {
   return elements;
 }
 
-/** The first violation of the tolerance over all outputs, as a message; undefined when everything agrees. */
+/**
+ * Returns the first violation of the tolerance over all outputs, as a message; undefined if all outputs
+ * match.
+ */
 export function compareOutputs(
   opCase: OpCase,
   dtype: DType,

@@ -107,7 +107,7 @@ const forwardBackward: OpCase[] = widths
     })),
   );
 
-// a label that is ignored, one that is out of range in a row of weight 0, and those of other ranks
+// an ignored label, a label out of range in a row of weight 0, and labels of other ranks
 const ignored: OpCase[] = [true, false].map((withGradient) => ({
   name: `cross_entropy_forward_backward with an ignored label${withGradient ? '' : ', loss alone'}`,
   operation: 'cross_entropy_forward_backward',
@@ -173,7 +173,7 @@ const rescale: OpCase = {
   tensors: {
     output: perRow(true),
     rowSum: { shape: [rows], dtype: float32, values: [1, 2.5, 300, 7, 0, 1] },
-    // equal to, far below and without a maximum of its own
+    // a rank's maximum: equal to the group's, far below it, and absent
     rowMaximum: { shape: [rows], dtype: float32, values: [1, -3, 0.5, -90, Number.NEGATIVE_INFINITY, 2] },
     groupMaximum: { shape: [rows], dtype: float32, values: [1, 2, 0.75, 4, 3, 2] },
   },

@@ -57,7 +57,10 @@ const asInText =
     return Math.floor(rows ** uniform) - 1;
   };
 
-/** Many tokens: more than a block sorts or adds up at a time. Sums are of eighths, exact in any order. */
+/**
+ * Returns a case of many tokens, more than a block sorts or adds up at a time. Sums are of eighths, exact in
+ * any order.
+ */
 function backwardOfMany(
   what: string,
   options: {
@@ -113,7 +116,7 @@ const ofMany: OpCase[] = [
     numRows: 6,
     id: (index) => (index % 2 === 0 ? 0 : 5),
   }),
-  // a table of one rank of several: ids before it, in it and behind it
+  // the table of one rank of several: ids before it, in it and after it
   backwardOfMany('a third of the vocabulary', {
     tokens: 2600,
     rows: 300,
@@ -121,7 +124,7 @@ const ofMany: OpCase[] = [
     numRows: 900,
     id: (index) => (index * 7919) % 900,
   }),
-  // row numbers of 19 bits take a pass more than those of 18
+  // row numbers of 19 bits take one pass more than row numbers of 18
   backwardOfMany('a large vocabulary', {
     tokens: 300,
     rows: 2 ** 18 + 9,
@@ -139,8 +142,8 @@ const ofMany: OpCase[] = [
 ];
 
 /**
- * On a GPU as many tokens as large micro-batches have: the time should grow with them, and not with their
- * square.
+ * On a GPU the number of tokens of large micro-batches: the time should grow linearly with the tokens, not
+ * quadratically.
  */
 const benchmarksOfMany: OpCase[] = (timedKind === 'gpu' ? [16, 32, 64, 128] : []).map((thousands): OpCase => {
   const [tokens, rows, hidden] = [thousands * 1024, 50304, 2048];

@@ -9,7 +9,7 @@ const updates: OpCase[] = numbers.flatMap((experts) =>
     operation: 'update_expert_bias',
     tensors: {
       expertBias: { shape: [experts], output: true, accumulated: true },
-      // the mean of four consecutive ones is one of them
+      // the mean of four consecutive counts equals one count
       counts: { shape: [experts], dtype: 'int64', values: (e) => [40839, 40841, 40842, 40842][e % 4]! },
     },
     run: ({ expertBias, counts }) => updateExpertBias({ expertBias: expertBias!, counts: counts!, rate }),

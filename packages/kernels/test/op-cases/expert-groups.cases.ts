@@ -11,7 +11,7 @@ interface Sizes {
   readonly values: (slot: number) => number;
 }
 
-/** A multiplicative hash instead of a generator: the same values in every run. */
+/** Returns a multiplicative hash, which has the same values in every run. */
 const hash = (index: number): number => Math.imul(index + 1, 0x9e3779b1) >>> 0;
 
 const sizes: readonly Sizes[] = [
@@ -30,7 +30,7 @@ const expertsOf = ({ rows, topK, values }: Sizes): TensorSpec => ({
   values,
 });
 
-/** An output that starts with other values: memory that is not written is -1 in tests. */
+/** Declares an output that starts with other values: memory that is not written is -1 in tests. */
 const outputOf = (shape: readonly number[]): TensorSpec => ({
   shape,
   dtype: 'int32',
@@ -50,7 +50,7 @@ const groups: OpCase[] = sizes.map((size) => ({
   },
   run: ({ offsets, positions, sources, experts }) => {
     const outputs = { offsets: offsets!, positions: positions!, sources: sources! };
-    // outputs that are left out are of this many experts
+    // omitted outputs are for this number of experts
     const groups = { numExperts: size.experts };
     groupByExpert({ ...outputs, ...groups, experts: experts! });
   },
@@ -66,7 +66,7 @@ const drops: OpCase[] = sizes.flatMap((size) =>
         tensors: {
           output: outputOf([size.rows, size.topK]),
           experts: expertsOf(size),
-          // ties, of which the first is kept
+          // ties: the first slot is kept
           probabilities: {
             shape: [size.rows, size.topK],
             dtype: 'float32',

@@ -13,7 +13,7 @@ export const offsetsOf = ({ ends }: Grouping): TensorSpec => ({
   values: [0, ...ends],
 });
 
-/** Groups without rows, a group of all rows, rows behind the last group, and none at all. */
+/** Groups without rows, a group of all rows, rows after the last group, and no rows at all. */
 export const groupings: readonly Grouping[] = [
   { what: 'groups of 3, 0, 1 and 13 of 20 rows', rows: 20, ends: [3, 3, 4, 17] },
   { what: 'all 37 rows of one of 3 groups', rows: 37, ends: [0, 37, 37] },

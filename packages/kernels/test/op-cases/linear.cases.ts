@@ -9,7 +9,7 @@ import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase, Tolerance } from './op-case.js';
 
 const kinds: readonly GeluKind[] = ['tanh', 'erf'];
-// F a multiple of 8, as epilogues of libraries ask for, and not: those are done in two steps
+// F with a multiple of 8, which epilogues of libraries require, and without: the latter take two steps
 const sizes = [
   { rows: [2, 5], hidden: 16, feedForward: 64 },
   { rows: [9], hidden: 33, feedForward: 21 },

@@ -13,11 +13,11 @@ export const normShapes: readonly (readonly number[])[] = [
 export const rowsOf = (shape: readonly number[]): number =>
   shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
 
-/** 1 / sigma of each row. */
+/** Declares 1 / sigma of each row. */
 export const rstdOfRows = (numRows: number) =>
   ({ shape: [numRows], dtype: 'float32', values: (index: number) => 1 + 0.01 * (index % 50) }) as const;
 
-/** @param rowSum what the sum over a row is of */
+/** @param rowSum the terms of the sum over a row */
 export const normTolerance = (rowSum: string) => ({
   float32: { absolute: 1e-5, relative: 1e-5 },
   // rstd enters the gradient of a bfloat16 tensor through rounded inputs; the sums themselves are float32
@@ -28,7 +28,7 @@ export const normTolerance = (rowSum: string) => ({
 /** The gradients that a backward pass may compute. */
 export const gradientParts = ['all', 'input', 'weight'] as const;
 
-/** The outputs of a backward pass, with the addend that the input gradient starts from. */
+/** Returns the outputs of a backward pass, and the addend to which the input gradient is added. */
 export function gradientsOf(
   part: (typeof gradientParts)[number],
   { shape, weights }: { readonly shape: readonly number[]; readonly weights: readonly string[] },

@@ -29,8 +29,8 @@ export interface Benchmark {
   /** Floating-point operations of one run: it is compared with the rate of matmuls. */
   readonly flops?: number;
   /**
-   * Elements of the compute dtype that one run must move. Default: every tensor once, those it adds to twice,
-   * in their own dtypes.
+   * Elements of the compute dtype that one run must move. Default: every tensor once, accumulated outputs
+   * twice, in their own dtypes.
    */
   readonly elements?: number;
 }
@@ -46,7 +46,7 @@ export interface OpCase {
   readonly dtypes?: readonly DType[];
   /** Overrides of the defaults in tolerances.ts; `reason` is required. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
-  /** For kernels of device cuda alone: on others its size would only take time. */
+  /** Only for kernels of device cuda: on other devices its size would only take time. */
   readonly isOnlyForCuda?: boolean;
   /** Makes the case a benchmark at a realistic size instead of a test. */
   readonly benchmark?: Benchmark;

@@ -15,7 +15,7 @@ interface Variant extends AttentionVariant {
   readonly scale?: number;
 }
 
-/** Samples of several tiles at widths of Hopper's kernels, whose rings go around in the longest. */
+/** Samples of several tiles at widths of Hopper's kernels, whose rings wrap around in the longest sample. */
 const variantsOfManyTiles: Variant[] = [
   { name: 'many tiles', lengths: [1, 322, 64], heads: 1, headSize: 64, rest: 7, dtypes: ['float16'] },
   {
@@ -84,7 +84,7 @@ const numRows = ({ lengths, rest = 0 }: Variant): number =>
 
 const numScores = ({ lengths }: Variant): number => lengths.reduce((sum, length) => sum + length ** 2, 0);
 
-/** The tensors that say which rows are whose. */
+/** Returns the tensors that assign rows to samples. */
 function maskTensors({ lengths, dropout }: Variant): Record<string, TensorSpec> {
   const starts = [0];
   for (const length of lengths) starts.push(starts.at(-1)! + length);

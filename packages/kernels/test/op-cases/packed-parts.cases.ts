@@ -219,7 +219,7 @@ function backwardCase(part: Part): OpCase {
     run: (tensors) => {
       const { query, key, value, queryGradient, keyGradient, valueGradient, outputGradient } = tensors;
       const { device, dtype } = query!;
-      // what the forward pass of the same device leaves behind
+      // results of the forward pass on the same device
       using output = Tensor.empty({ shape: queryShape, dtype, device });
       using logSumExp = Tensor.empty({ shape: statisticsShape, dtype: 'float32', device });
       const operands = { query: query!, key: key!, value: value! };

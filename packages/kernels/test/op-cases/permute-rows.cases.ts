@@ -20,7 +20,7 @@ const sizes: readonly Sizes[] = [
   { rows: 4, topK: 4, hidden: 1 },
 ];
 
-/** The slots in another order: 7 is prime to their numbers, the dropped ones are at the end. */
+/** Returns the slots in another order: 7 is coprime to their number, and dropped slots are at the end. */
 function placesOf({ rows, topK, drops = false }: Sizes): { sources: number[]; positions: number[] } {
   const slots = Array.from({ length: rows * topK }, (_, index) => (index * 7) % (rows * topK));
   const kept = slots.filter((slot) => !drops || slot % 4 !== 1);

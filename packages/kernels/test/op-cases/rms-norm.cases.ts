@@ -33,7 +33,7 @@ const forwardCase = (shape: readonly number[]): OpCase => ({
   tolerance,
 });
 
-/** Rows of which other tensors hold as many features again. */
+/** Returns a case of rows with half of their features in other tensors. */
 const partCase = (shape: readonly number[]): OpCase => ({
   name: `rms_norm_forward of a part [${shape}]`,
   operation: 'rms_norm_forward',
@@ -97,7 +97,8 @@ const backwardCases = (shape: readonly number[]): OpCase[] =>
   }));
 
 /**
- * Rows of RMS `size`, whose squares are numbers of float32 and whose cubes are none; gradients are about 1.
+ * Returns a case of rows of RMS `size`, whose squares are in float32's range and whose cubes are not;
+ * gradients are about 1.
  */
 const farCase = (size: number): OpCase => ({
   name: `rms_norm_backward of rows of RMS ${size}`,

@@ -14,7 +14,7 @@ interface Sizes {
   readonly inverse?: boolean;
 }
 
-/** Positions out of order, with repetitions. */
+/** Declares positions out of order, with repetitions. */
 const positions = (shape: readonly number[]): TensorSpec => ({
   shape,
   dtype: 'int32',
@@ -54,7 +54,7 @@ const contiguous = (sizes: Sizes): OpCase => ({
     }),
 });
 
-/** In place, of the queries and keys in a packed projection, whose values stay as they are. */
+/** Rotates the queries and keys of a packed projection in place; its values stay as they are. */
 const packed = (sizes: Sizes): OpCase => ({
   name: `rotary_embedding in place ${describe(sizes)}`,
   operation: 'rotary_embedding',

@@ -108,7 +108,7 @@ const backward = (
   };
 };
 
-/** Ties, of which the lower expert counts, and logits whose exponentials overflow. */
+/** Ties, where the lower expert counts, and logits whose exponentials overflow. */
 const ties: OpCase[] = scoreFunctions.map((scoreFunction) => {
   const { tensors, ...rest } = forward({ rows: 7, experts: 9, topK: 4, sequences: 1 }, scoreFunction);
   const values = (index: number): number => [1, -2, 1, 100, 0.5, 1, 100][(index * 5) % 7]!;
@@ -135,7 +135,7 @@ export const cases: readonly OpCase[] = [
 ];
 
 const [rows, experts, sequences] = [6, 5, 2];
-/** The outputs of forward that a gradient case does not look at. */
+/** The outputs of forward that a gradient case does not compare. */
 function withOthers(body: (others: Record<'counts' | 'sums' | 'vector' | 'entropy', Tensor>) => void): void {
   const make = (shape: readonly number[]): Tensor =>
     Tensor.empty({ shape, dtype: 'float64', device: 'reference' });

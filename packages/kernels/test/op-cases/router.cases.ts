@@ -44,7 +44,7 @@ const nameOf = ({ rows, experts, topK }: Sizes, { scoreFunction, ...rest }: Rout
     .map(([name, value]) => ` ${name} ${value}`)
     .join('')}`;
 
-/** Different experts in each row: k of E from one that differs by row. */
+/** Declares different experts in each row: k consecutive ones of E, from a start that differs by row. */
 const differentExperts = ({ rows, experts, topK }: Sizes): TensorSpec => ({
   shape: [rows, topK],
   dtype: 'int32',
@@ -67,7 +67,7 @@ const forward = (
   },
   run: ({ probabilities, experts, logits, expertBias, chosen }) => {
     const outputs = { probabilities: probabilities!, experts: experts! };
-    // outputs that are left out are of topK slots
+    // omitted outputs have topK slots
     const slots = { topK: size.topK };
     routerForward({ ...outputs, ...slots, logits: logits!, expertBias, chosen, ...routing });
   },

@@ -26,7 +26,7 @@ export interface AttentionResults {
   readonly value: Float64Array;
 }
 
-/** Reproducible values in [-1, 1). */
+/** Returns reproducible values in [-1, 1). */
 export function attentionValues(sizes: AttentionSizes): AttentionValues {
   const { queries, keys, batch, heads, groups, size } = sizes;
   let state = 1;
@@ -55,7 +55,8 @@ function add(to: Float64Array, factor: number, from: Float64Array): void {
 }
 
 /**
- * softmax(scale q k^T) v over the keys that `isVisible` shows, and its gradients, one score at a time.
+ * Computes softmax(scale q k^T) v over the keys that `isVisible` shows, and its gradients, one score at a
+ * time.
  *
  * `isVisible(sample, query, key)`: whether a query sees a key
  */

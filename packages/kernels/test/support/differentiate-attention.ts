@@ -5,7 +5,7 @@ import {
   type Tensor,
 } from '../../src/index.js';
 
-/** `attentionBackward` by the output in place of its row sums. */
+/** `attentionBackward` with the output instead of its row sums. */
 export interface DifferentiateAttentionOptions extends Omit<AttentionBackwardOptions, 'rowSums'> {
   /** [S, B, A, D], packed [T, A, D] */
   readonly output: Tensor;

@@ -1,6 +1,5 @@
 /**
- * Philox 4x32-10 (Salmon et al. 2011) on big integers: slow, and independent of the native code it is
- * compared with.
+ * Computes Philox 4x32-10 (Salmon et al. 2011) on big integers: slowly, and independently of the native code.
  */
 export function philox(counter: readonly number[], key: readonly [number, number]): number[] {
   const mask = 0xffffffffn;

@@ -20,12 +20,12 @@ export interface ProjectedBackwardOptions extends Omit<DifferentiateAttentionOpt
   readonly qkvGradient: Tensor;
 }
 
-/** `attentionForward` of a packed projection. */
+/** Calls `attentionForward` on a packed projection. */
 export function projectedForward({ qkv, ...call }: ProjectedForwardOptions): void {
   tidy(() => attentionForward({ ...call, ...splitProjection(qkv) }));
 }
 
-/** `differentiateAttention` of a packed projection. */
+/** Calls `differentiateAttention` on a packed projection. */
 export function projectedBackward({ qkv, qkvGradient, ...call }: ProjectedBackwardOptions): void {
   tidy(() => {
     const { query, key, value } = splitProjection(qkvGradient);

@@ -18,7 +18,8 @@ interface Entry {
 }
 
 /**
- * Tensors of a safetensors file by name, made on the device when asked for. For fixtures: trusts the file.
+ * Reads tensors of a safetensors file by name, and creates them on the device on request. For fixtures:
+ * trusts the file.
  */
 export function readSafetensors(file: URL): (name: string) => Tensor {
   const bytes = readFileSync(file);

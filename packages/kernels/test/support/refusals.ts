@@ -1,6 +1,6 @@
 import { MtlError } from '@mtl/errors';
 
-/** The coded error that `body` must throw. */
+/** Returns the coded error that `body` must throw. */
 export function errorOf(body: () => unknown): MtlError {
   try {
     body();
@@ -11,7 +11,7 @@ export function errorOf(body: () => unknown): MtlError {
   throw new Error('nothing was refused');
 }
 
-/** Code and message of the coded error that `body` must throw. */
+/** Returns code and message of the coded error that `body` must throw. */
 export function refusal(body: () => unknown): string {
   const { code, message } = errorOf(body);
   return `${code}: ${message}`;

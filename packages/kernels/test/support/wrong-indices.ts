@@ -9,10 +9,10 @@ import {
   tidy,
 } from '../../src/index.js';
 
-/** Indices that are none, of a table or vocabulary of 7. */
+/** Invalid indices for a table or vocabulary of 7. */
 export const wrongIndices = [-1, -100, 7, 1_000_000_000, -2147483648] as const;
 
-/** Calls of operations whose third index is `wrong`, by name; each returns what it has written. */
+/** Calls of operations whose third index is `wrong`, by name; each returns its outputs. */
 export const operations: Readonly<Record<string, (wrong: number, device: Device) => number[]>> = {
   embedding_forward: (wrong, device) =>
     tidy(() => {

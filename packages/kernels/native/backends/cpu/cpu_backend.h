@@ -18,15 +18,15 @@ InstructionSet detected_instruction_set();
 // The processor has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system lets this
 // process use them.
 bool has_amx();
-// Whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
+// Tells whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
 bool contains_instruction_set(InstructionSet level);
-// The instruction set that kernels are selected for, unless lowered the best that the machine supports and
-// the build contains. Plain where there is none, and then the addon must not be used.
+// The instruction set that kernels are selected for: the best that the machine supports and the build
+// contains, unless it was lowered. Plain if there is none; the addon must not be used then.
 InstructionSet active_instruction_set();
 // Lowers or restores the selected instruction set; rejects a set that the machine or the build does not have.
 Status set_instruction_set(InstructionSet level);
 
-// This setting says who computes the matmuls that both our kernels and oneDNN can.
+// Selects the library for matmuls that both our kernels and oneDNN support.
 enum class MatmulLibrary : int { kFaster = 0, kOwn = 1, kOneDnn = 2 };
 MatmulLibrary matmul_library();
 void set_matmul_library(MatmulLibrary library);

@@ -1,4 +1,4 @@
-// One matmul on host memory, as the kernels that compute it see it.
+// The description of one matmul on host memory, for the kernels that compute it.
 #pragma once
 
 #include "core/op_call.h"
@@ -29,7 +29,7 @@ struct MatmulProblem {
   }
 };
 
-// The problem that a call of the op `matmul` states.
+// Returns the problem of a call of the op `matmul`.
 MatmulProblem matmul_problem_of(const OpCall& call);
 
 }  // namespace mtl

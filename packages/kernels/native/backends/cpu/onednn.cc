@@ -75,11 +75,11 @@ Status library(Library** result) {
   return ok_status();
 }
 
-// oneDNN reads a large right operand stored [inner, columns] up to twice slower than one in a layout of its
-// own choice: the distance between rows maps many of them to the same cache sets (measured with 2.6.3 in
-// float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain
-// nothing). With enough rows of the left operand a copy costs less than it saves. A right operand stored
-// [columns, inner] gains nothing either.
+// oneDNN reads a large right operand stored [inner, columns] up to twice slower than one in oneDNN's own
+// layout: the distance between rows maps many rows to the same cache sets (measured with 2.6.3 in float32:
+// [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain nothing). With
+// enough rows of the left operand a copy costs less than it saves. A right operand stored [columns, inner]
+// gains nothing either.
 constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
@@ -265,8 +265,8 @@ const void* element(const void* data, int64_t index, DType dtype) {
   return static_cast<const char*>(data) + index * static_cast<int64_t>(size_of(dtype));
 }
 
-// The part that begins at a column and an index of the inner dimension. Those behind the first of the inner
-// dimension add to its output, which contains the bias.
+// The part that begins at a column and an index of the inner dimension. Later parts of the inner dimension
+// add to the output of the first one, which contains the bias.
 MatmulProblem part_of(const MatmulProblem& p, const PartSize& size, int64_t column, int64_t inner) {
   MatmulProblem part = p;
   part.columns = std::min(size.columns, p.columns - column);

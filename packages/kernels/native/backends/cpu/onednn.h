@@ -12,8 +12,8 @@ bool onednn_is_built();
 
 Status onednn_matmul(const MatmulProblem& problem);
 
-// The blocks of scratch memory that `onednn_matmul` allocates at most. Of the operands only the presence of a
-// bias matters.
+// The most blocks of scratch memory that `onednn_matmul` allocates. The values of the operands do not matter,
+// only whether there is a bias.
 Status add_onednn_scratch(const MatmulProblem& problem, ScratchBlocks* blocks);
 
 // The version that was loaded, such as "2.6.3"; "none" in builds without it.

@@ -1,4 +1,4 @@
-// In the place of onednn.cc in builds without oneDNN (MTL_ONEDNN=OFF), where every matmul is ours.
+// Replaces onednn.cc in builds without oneDNN (MTL_ONEDNN=OFF), where our kernels compute every matmul.
 #include "backends/cpu/onednn.h"
 
 namespace mtl {

@@ -8,17 +8,17 @@
 
 namespace mtl {
 
-// While it exists, signals wait that would be handled in this thread or in one of its pool. Kernels
-// that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a handler that
-// runs meanwhile writes its frame over whatever the register points to, and the heap is damaged. Faults of
-// the code itself are not blocked.
+// While it exists, it blocks signals that would be handled in this thread or in a thread of its pool. Kernels
+// that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a signal
+// handler that runs meanwhile writes its frame to the memory that the register points to, and damages the
+// heap. Faults of the code itself are not blocked.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     block(&previous_);
     const int threads = num_threads();
     if (threads == num_blocked_) return;
-    // Threads that exist already, and need no signals; new ones inherit what this one blocks.
+    // Threads that exist already and need no signals; new threads inherit the signal mask of this one.
     on_threads(threads, [](int thread) {
       if (thread > 0) block(nullptr);
     });

@@ -14,8 +14,8 @@ int num_threads();
 // use.
 Status set_num_threads(int num_threads, bool pin);
 
-// Calls body(context, i) for i from 0 to `count` - 1, each in a thread of its own where the pool has that
-// many. Returns when all calls have; what they wrote is then visible to the caller. A call within another one
+// Calls body(context, i) for i from 0 to `count` - 1, each in its own thread where the pool has enough
+// threads. Returns when all calls have returned; their writes are then visible to the caller. A nested call
 // may ask for one thread only.
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
 
@@ -62,8 +62,8 @@ class TaskCounter {
   int64_t next_ = 0;
 };
 
-// Calls body(task, thread) for `count` tasks of unequal work, of which a thread takes `chunk` consecutive
-// ones at a time.
+// Calls body(task, thread) for `count` tasks of unequal work. A thread takes `chunk` consecutive tasks at a
+// time.
 template <typename Body>
 MTL_INLINE void for_tasks(int64_t count, int64_t chunk, int threads, const Body& body) {
   TaskCounter counter;

@@ -1,4 +1,4 @@
-// Matrices of files whose rows are columns here: they are transposed once, while they are loaded or saved.
+// Transposes matrices that files store with rows and columns exchanged, once, while they are loaded or saved.
 #pragma once
 
 #include <stddef.h>
@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// Which row of the source is a column of the target, and which column a row: an order of all of them, or null
-// for the same order.
+// The order of rows and columns: entry i is the source row that becomes column i of the target, or the source
+// column that becomes row i. Null keeps the order.
 struct TransposedOrder {
   const int32_t* rows;
   const int32_t* columns;

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
- * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
- * next to it): what does not fit the registers goes through memory, in the innermost loop of all. So does an
- * array that is indexed by what only the run knows: a stack frame without spills fails, too. Fails also when
- * the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it ignores a
- * change of their registers (setmaxnreg).
+ * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason next
+ * to it): spilled values go through memory, in the innermost loop. So does an array with an index that is
+ * unknown at compile time: a stack frame without spills fails, too. Fails also when the compiler reports that
+ * it has put waits between the matmuls of warp groups (wgmma), or that it ignores a change of their registers
+ * (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** The kernels of ptxas's report: name (mangled), architecture, registers and bytes. */
+/** Returns the kernels of ptxas's report: name (mangled), architecture, registers and bytes. */
 function parseResources(text) {
   const kernels = [];
   for (const line of text.split('\n')) {
@@ -38,10 +38,10 @@ function parseResources(text) {
   return kernels;
 }
 
-/** Whether the compiler ignores a setmaxnreg (C7504, C7508): it does not name the kernel. */
+/** Tells whether the compiler ignores a setmaxnreg (C7504, C7508): it does not name the kernel. */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
-/** Bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */
+/** Returns the bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */
 const arrayBytes = ({ stack, spilled }) => Math.max(0, stack - 8 * Math.ceil(spilled / 8));
 
 const slowKernels = (kernels) =>
@@ -67,8 +67,8 @@ function demangled(kernels) {
 }
 
 /**
- * Bytes that the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows its kernels
- * to spill.
+ * Returns the bytes that the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows
+ * its kernels to spill.
  */
 function allowedBy(object) {
   const source = /native[\\/]backends[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];

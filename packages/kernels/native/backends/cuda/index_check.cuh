@@ -1,5 +1,5 @@
-// Checks of indices that select rows or columns: an index out of range is reported, and the value in its
-// place is NaN, so that its step changes no parameter.
+// Checks of indices that select rows or columns: an index out of range is reported, and its value becomes
+// NaN, so that the step changes no parameter.
 #pragma once
 
 #include "backends/cuda/launch.h"

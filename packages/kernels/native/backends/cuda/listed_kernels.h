@@ -1,5 +1,5 @@
-// The kernels of the library, all of which are loaded when a device is opened (runtime/load_kernels.h). Each
-// kernel that MTL_LAUNCH names is in the list: the initialisation of the library puts it there.
+// The list of the library's kernels, which are all loaded when a device is opened (runtime/load_kernels.h).
+// The initialisation of the library adds each kernel that MTL_LAUNCH names.
 #pragma once
 
 namespace mtl::cuda {

@@ -13,8 +13,8 @@
 namespace mtl {
 namespace {
 
-// Segments without memory. Their addresses are aligned like those of the driver, because kernels are selected
-// by alignment.
+// Segments without memory. Their addresses are aligned like the driver's, because kernels are selected by
+// alignment.
 Status reserve_addresses(size_t bytes, void** data) {
   static std::atomic<uint64_t> next{uint64_t{1} << 61};
   *data = reinterpret_cast<void*>(next.fetch_add(bytes));
@@ -51,7 +51,7 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_kernel(const char* op);
 
-// cuBLASLt is assumed to have the fusions that are asked for: whether it does is known only to the library.
+// Assumes that cuBLASLt supports the requested fusions: only the library knows.
 Status weight_gradient(const OpCall& call) {
   if (cuda::fuses_bias_gradient(call, cuda_gpu_properties())) return count_scratch(call);
   return linear_weight_gradient_in_parts(call, find_kernel);
@@ -71,7 +71,7 @@ Status destroy_memory(void* separate) { return memory().destroy_separate(static_
 Status enter_memory(void* separate) { return memory().enter(static_cast<MemoryArena*>(separate)); }
 void leave_memory() { memory().leave(); }
 
-// Whether the calling thread records a graph; what CUDA refuses meanwhile is refused here too.
+// Tells whether the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
 thread_local bool is_capturing = false;
 
 Status refuse_while_capturing(const char* what) { return is_capturing ? not_in_capture(what) : ok_status(); }

@@ -21,8 +21,8 @@ struct CountingDevice {
 // MTL_META: there is nothing to read.
 Status refuse_read(const char* device);
 
-// Device meta: writes are accepted and have no effect, reading is refused, nothing is waited for. Device
-// meta-cuda replaces what CUDA refuses while a graph is recorded.
+// Device meta: writes have no effect, reads fail, and waiting returns at once. Device meta-cuda replaces the
+// calls that CUDA refuses while a graph is recorded.
 Backend backend_without_values(const CountingDevice& device);
 
 }  // namespace mtl

@@ -23,7 +23,7 @@ enum MtlStream {
 // Functions return 0, or -1 with a text in last_error().
 struct MtlDeviceApi {
   int32_t device_index;     // CUDA's number in this process
-  uint8_t device_uuid[16];  // the same in every process that uses this GPU, whatever its number there
+  uint8_t device_uuid[16];  // the same in every process that uses this GPU, for any device number there
   void* (*stream)(int32_t which);
   // An event without timing, ready to be recorded; destroyed when no thread or stream waits for it any more.
   int (*create_event)(void** event);
@@ -43,9 +43,9 @@ struct MtlDeviceApi {
   const char* (*last_error)(void);
   // -1 while the calling thread records a graph, which cannot contain `what` ("a collective"); else 0.
   int (*refuse_in_graph)(const char* what);
-  // 1: an operation starts that the device may wait in until another process does something, and that the
-  // compute stream does not wait for; -1: it has ended, or the stream waits for it. In between, no memory is
-  // returned to the driver, which waits for the device: this process might wait for itself.
+  // 1: an operation starts in which the device may wait for another process, and for which the compute stream
+  // does not wait; -1: the operation has ended, or the stream waits for it. In between, no memory is returned
+  // to the driver: returning memory waits for the device, so this process might wait for itself.
   void (*keep_memory)(int32_t change);
 };
 

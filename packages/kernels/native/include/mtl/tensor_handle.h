@@ -1,5 +1,5 @@
-// How another native addon (such as @mtl/comm's) accesses the memory of a tensor. With device_api.h and
-// dtype.h, these are the only headers it may include.
+// The interface through which another native addon (such as @mtl/comm's) accesses the memory of a tensor.
+// With device_api.h and dtype.h, these are the only headers it may include.
 // The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
@@ -24,10 +24,10 @@ struct MtlTensorApi {
   uint32_t version;
   // Fills `memory` from a live handle; returns 0, or -1 for an invalid or disposed handle.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
-  // As resolve, and keeps the memory until `release(*hold)`, also beyond the tensor's disposal: for
-  // operations in progress.
+  // Does the same as resolve, and keeps the memory until `release(*hold)`, even if the tensor is disposed of
+  // before: for operations in progress.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
-  // Releases what `retain` kept, once, on any thread.
+  // Releases the memory that `retain` kept, once, on any thread.
   void (*release)(uint64_t hold);
   // Streams and events of a device (DeviceKind of core/backend.h); null if it has none or is not open.
   const struct MtlDeviceApi* (*device_api)(int32_t device);

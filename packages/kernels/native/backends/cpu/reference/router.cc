@@ -8,7 +8,7 @@
 namespace mtl::reference {
 namespace {
 
-// The scores by which a row selects its experts.
+// The scores with which a row selects its experts.
 Values selection_scores(const OpCall& call, const Values& logits) {
   using Op = RouterForward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));
@@ -91,7 +91,7 @@ Status forward(const OpCall& call) {
   return ok_status();
 }
 
-// The gradients of all logits of a row, where `gradient` is that of the weights.
+// The gradients of all logits of a row, from `gradient`, the gradient of its weights.
 Values logit_gradients(const OpCall& call, const Values& logits, const std::vector<size_t>& experts, const Values& gradient) {
   using Op = RouterBackward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));

@@ -54,7 +54,8 @@ inline double slope(ScoreFunction function, double logit) {
 // NaN counts as the largest.
 inline double ordered(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
-// The positions of the `count` largest values in descending order; of equal ones the lower position first.
+// The positions of the `count` largest values in descending order; among equal values the lower position is
+// first.
 inline std::vector<size_t> largest(const Values& values, int64_t count) {
   std::vector<size_t> result;
   std::vector<bool> is_taken(values.size());

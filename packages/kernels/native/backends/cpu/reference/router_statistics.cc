@@ -57,7 +57,7 @@ Status forward(const OpCall& call) {
   return ok_status();
 }
 
-// The gradients of a row's logits, where `gradient` is that of its scores.
+// The gradients of a row's logits, from `gradient`, the gradient of its scores.
 Values through_scores(ScoreFunction function, const Values& logits, const Values& gradient) {
   const Values scores = normalized_scores(function, logits);
   double mean = 0.0, sum = kSmallestSum;

@@ -1,6 +1,6 @@
-// Tiles of Intel's Advanced Matrix Extensions: registers of 16 rows of 64 bytes, and the product of two of
-// bfloat16 as float32. With MTL_EMULATE_AMX the same operations in plain C++, which tests compile to check
-// the kernels that use them on any processor.
+// Tiles of Intel's Advanced Matrix Extensions: registers of 16 rows of 64 bytes, and the product of two
+// bfloat16 tiles in float32. With MTL_EMULATE_AMX the same operations are plain C++, which tests compile to
+// check the kernels on any processor.
 #pragma once
 
 #include <string.h>

@@ -1,9 +1,9 @@
 // Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, loop over the tiles of
 // queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
-//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, those of dO * O
-// The gradients of a tile's keys and values are complete after its pass; those of queries are summed over the
-// passes.
+//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, the row sums of dO * O
+// The gradients of a tile's keys and values are complete after its pass; the gradients of queries are summed
+// over the passes.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -23,7 +23,7 @@ struct BackwardHead {
   float scale;
 };
 
-// How far a tile of queries is: packed, with sums of its gradients, and with its gradients written.
+// The progress of a tile of queries: packed, gradients partly summed, gradients written.
 enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
 
 // Per-thread memory. `rows` operands are summed along the head size, `columns` operands along the sequence;
@@ -40,7 +40,7 @@ struct BackwardScratch {
   TileRow* tile_rows;                                                                  // of every head
 };
 
-// The columns of operands and sums of size head_size, with room for what a matmul computes beyond them.
+// The columns of operands and sums of size head_size, with room for the extra columns that a matmul computes.
 template <typename Gemm>
 MTL_INLINE int64_t padded_columns(int64_t head_size) {
   return round_up(head_size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
@@ -300,13 +300,13 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// How gradients are written: as factor * sums, or added to what is there.
+// How gradients are written: as factor * sums, or added to the old values.
 struct Writing {
   float factor;
   bool accumulate;
 };
 
-// The values of a row's next `count` columns, or what is left of them.
+// Writes one vector of a row; `count` columns of the row are left.
 template <typename T>
 MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
   const VFloat value = sums * how.factor;
@@ -327,7 +327,7 @@ void write_gradients(const Results<T>& results, const float* sums, const Writing
   });
 }
 
-// The same of the sums of a tile of keys.
+// The same for the sums of a tile of keys.
 template <typename Gemm, typename T>
 void write_key_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   if constexpr (!Gemm::kOnTiles) {
@@ -414,7 +414,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   }
 }
 
-// Whether queries of a head attend to keys of a tile; the heads of a group do so alike.
+// Tells whether queries of a head attend to keys of a tile; the answer is the same for all heads of a group.
 MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64_t num_rows, int64_t first_key) {
   const TileKind key_kind = key_tile_kind(visibility, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
@@ -424,7 +424,7 @@ MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64
 }
 
 // Key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and values to
-// the outputs. Writes those of queries too if this is the only part; otherwise leaves them in
+// the outputs. Writes the gradients of queries too if this is the only part; otherwise leaves them in
 // query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
 template <typename Gemm, typename T>
 void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,

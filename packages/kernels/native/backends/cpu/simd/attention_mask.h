@@ -1,4 +1,4 @@
-// Which keys a query attends to, tile by tile, and which probabilities dropout keeps.
+// Decides which keys a query attends to, tile by tile, and which probabilities dropout keeps.
 #pragma once
 
 #include "backends/cpu/simd/attention_tiles.h"
@@ -21,7 +21,7 @@ struct KeyRange {
 struct Visibility {
   int64_t num_queries, num_keys;
   int64_t first_position;    // of query 0 among the keys, or below 0
-  int64_t first_key;         // the position of key 0, from which those of key_start count
+  int64_t first_key;         // the position of key 0; key_start counts from there
   bool causal;
   int64_t window;            // keys before a query's own that it attends to; causal only
   const int32_t* key_start;  // [num_queries], or null
@@ -90,8 +90,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// The number of keys of the tile that the matmul of `count` rows from first_row on must cover: none of these
-// rows attends to a later one.
+// The number of keys of the tile that the matmul of `count` rows from first_row on must cover: no row attends
+// to a later key.
 MTL_INLINE int64_t keys_of_rows(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t count,
                                 int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));

@@ -115,8 +115,8 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// Whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or more,
-// without statistics and dropout.
+// Tells whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or
+// more, without statistics and dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
   const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
@@ -124,7 +124,8 @@ inline bool has_one_query(const AttentionProblem& problem) {
          problem.dropout_probability == 0.0;
 }
 
-// All heads of such a problem, in parallel if there is enough to read. Results do not depend on the threads.
+// Computes all heads of such a problem, in parallel if there is enough to read. Results do not depend on the
+// number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;

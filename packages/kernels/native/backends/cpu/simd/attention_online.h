@@ -82,7 +82,7 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   }
 }
 
-// The number of vectors that cover `keys` scores, in multiples of what store_probabilities takes.
+// The number of vectors that cover `keys` scores, in multiples of the vectors that store_probabilities takes.
 template <typename Gemm>
 MTL_INLINE int64_t vectors_of(int64_t keys) {
   return round_up((keys + kLanes - 1) / kLanes, Gemm::kDepth);

@@ -44,8 +44,8 @@ MTL_INLINE float total_of(VFloat value) {
 #endif
 }
 
-// 32 numbers as bfloat16, two in a word: those of `first`, then those of `second`; or (interleaved) one of
-// each.
+// 32 numbers as bfloat16, two in a word: all numbers of `first`, then all of `second`; or (interleaved) one
+// of each per word.
 #ifdef MTL_SIXTEEN_LANES
 MTL_INLINE VUint to_bfloat16_words(VFloat first, VFloat second) {
 #if MTL_ISA_LEVEL == 2
@@ -289,7 +289,7 @@ MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
-// The steps of a sum over so many elements.
+// The number of steps of a sum over `elements` elements.
 template <typename Gemm>
 MTL_INLINE int64_t steps_of(int64_t elements) {
   return round_up(divide_up(elements, Gemm::kDepth), Gemm::kStepMultiple);
@@ -337,7 +337,7 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// kLanes neighbouring words of which each has kDepth rows of one column, from `row` and `column` on; zeros
+// kLanes neighbouring words, from `row` and `column` on. Each word holds kDepth rows of one column; zeros
 // beyond the matrix.
 template <typename Gemm, typename T>
 MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t column) {

@@ -133,7 +133,7 @@ void backward_of(const OpCall& call) {
       const int64_t left = width - column;
       const Elements elements = elements_at<kKind>(from, column, limits);
       const VFloat gradient = load_up_to(output_gradient + row * width + column, left);
-      // a lane behind the row has a gradient of 0, and its element is finite
+      // a lane beyond the row has a gradient of 0, and its element is finite
       products += gradient * elements.value;
       store_up_to(to + column, gradient * probability * elements.by_gate, left);
       if constexpr (is_gated(kKind)) {

@@ -6,12 +6,12 @@
 namespace mtl {
 namespace {
 
-// Gives the group of each of a thread's rows, in ascending order.
+// Returns the group of each row of a thread, in ascending order.
 class GroupWalk {
  public:
   GroupWalk(const int32_t* offsets, int64_t groups) : offsets_(offsets), groups_(groups) {}
 
-  // The group that a row is of; the number of groups for a row behind all of them.
+  // Returns the group of a row, or the number of groups for a row after the last group.
   int64_t group_of(int64_t row) {
     while (group_ < groups_ && offsets_[group_ + 1] <= row) ++group_;
     return group_;

@@ -6,7 +6,7 @@
 namespace mtl {
 namespace {
 
-constexpr int64_t kRowsTogether = 64;  // are summed before they are added to the others: fewer roundings of large sums
+constexpr int64_t kRowsTogether = 64;  // are summed first, then added to the total: fewer roundings of large sums
 
 template <typename T>
 struct SummedRows {
@@ -15,7 +15,7 @@ struct SummedRows {
   int64_t width;
 };
 
-// The sum of rows of one vector of columns, of which `left` are there.
+// The sum over rows of one vector of columns.
 template <typename T>
 MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t last, int64_t column) {
   VFloat total = {};
@@ -30,7 +30,7 @@ MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t la
   return total;
 }
 
-// A task is a group and a range of columns: every sum is of one thread.
+// A task is a group and a range of columns: one thread computes a sum.
 template <typename T>
 Status sum_rows_of(const OpCall& call) {
   using Op = GroupedSumRows;

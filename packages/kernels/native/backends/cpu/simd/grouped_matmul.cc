@@ -8,13 +8,13 @@
 namespace mtl {
 namespace {
 
-// A task is a block of the rows and columns of one group's product: one thread packs its operands and
-// multiplies them. At most as large as what it packs and sums fits the cache.
+// A task is a block of the rows and columns of one group's matmul: one thread packs its operands and
+// multiplies them. The largest task's packed operands and sums fit the cache.
 constexpr int64_t kMostTaskRows = 512, kMostTaskColumns = 512;
 constexpr int64_t kFewestTaskRows = 128, kFewestTaskColumns = 64;
 constexpr int64_t kTasksOfThread = 8;  // so that threads end at about the same time
 
-// How the product of a task is cut: one block of steps at a time is packed, of all its columns.
+// The blocking of a task's matmul: one block of steps at a time is packed, for all its columns.
 template <typename Lanes>
 Blocks blocks_of_task(const MatmulProblem& p) {
   Blocks b = {};
@@ -34,14 +34,14 @@ Blocks blocks_of_task(const MatmulProblem& p) {
   return b;
 }
 
-// Products of all groups: group g has rows, columns and an inner dimension of its own.
+// The matmuls of all groups: group g has its own rows, columns and inner dimension.
 struct GroupedProblem {
   const int32_t* offsets;
   int64_t groups, most_rows, columns, most_inner;
   DType input_dtype, output_dtype;
 };
 
-// The most vectors that a task takes.
+// The most vectors of scratch memory that a task needs.
 template <typename Lanes>
 int64_t vectors_of_task(const GroupedProblem& all) {
   MatmulProblem most = {};
@@ -50,22 +50,22 @@ int64_t vectors_of_task(const GroupedProblem& all) {
   most.output_dtype = all.output_dtype;
   most.inner = larger(1, all.most_inner);
   Blocks b = blocks_of_task<Lanes>(most);
-  // of a group with fewer rows, the steps of a block may be more
+  // in a group with a shorter inner dimension, a block may have more steps
   b.block_steps = smaller(round_up(b.steps, kLanes), kStepsOfBlock);
   b.panel_length = b.block_steps + 1;
   b.block_panels = smaller(b.row_panels, kRowsOfBlock / kLanes);
   return b.vectors();
 }
 
-// The size of tasks: as large as there are enough of them for all threads.
+// The size of tasks: the largest that leaves enough tasks for all threads.
 struct TaskSize {
   int64_t rows, columns;
 
-  // Tasks of a product.
+  // The number of tasks of a matmul.
   int64_t count(int64_t of_rows, int64_t of_columns) const { return divide_up(of_rows, rows) * divide_up(of_columns, columns); }
 };
 
-// `rows_of(group)`: of its product.
+// `rows_of(group)`: the rows of its matmul.
 template <typename RowsOf>
 TaskSize task_size_of(const GroupedProblem& all, int threads, const RowsOf& rows_of) {
   TaskSize size = {kMostTaskRows, kMostTaskColumns};
@@ -88,7 +88,7 @@ const void* advanced(const void* data, DType dtype, int64_t elements) {
   return static_cast<const char*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
 
-// Some rows and columns of a product.
+// Some rows and columns of a matmul.
 MatmulProblem part_of(MatmulProblem p, int64_t row, int64_t column, const TaskSize& size) {
   p.left = advanced(p.left, p.input_dtype, p.transpose_left ? row : row * p.left_row_length);
   p.right = advanced(p.right, p.input_dtype, p.transpose_right ? column * p.right_row_length : column);
@@ -104,8 +104,8 @@ int threads_of(const GroupedSizes& sizes) {
   return threads_of(static_cast<double>(sizes.rows) * static_cast<double>(sizes.outputs) * static_cast<double>(sizes.inputs));
 }
 
-// Multiplies the products of all groups. `product_of(group)` states one, without columns cut; none has an
-// empty inner dimension.
+// Computes the matmuls of all groups. `product_of(group)` describes one, with all its columns; no inner
+// dimension is empty.
 template <typename Lanes, typename ProductOf>
 Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& product_of) {
   const int64_t vectors = vectors_of_task<Lanes>(all);
@@ -145,7 +145,7 @@ GroupedProblem gradient_problem(const OpCall& call, const GroupedSizes& sizes) {
           call.tensor(GroupedWeightGradient::kInput).dtype, DType::kFloat32};
 }
 
-// Zeros in as many threads as the memory is worth.
+// Writes zeros, with more threads for more memory.
 void clear(void* data, int64_t bytes) {
   constexpr int64_t kPart = int64_t{1} << 16;
   for_each(divide_up(bytes, kPart), bytes / 4, [&](int64_t part) {

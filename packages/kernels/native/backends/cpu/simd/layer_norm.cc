@@ -10,7 +10,8 @@ struct Moments {
   float mean, rstd;
 };
 
-// Two passes over a row, which is cached by then: the sum of squared differences has no cancellation.
+// Two passes over a row; the second reads it from the cache. The sum of squared differences has no
+// cancellation.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
   // four running sums, because each step depends on the previous one

@@ -13,7 +13,7 @@
 namespace mtl {
 namespace {
 
-// A block is a range of the inner dimension. Every block adds to sums in memory, which costs more than what a
+// A block is a range of the inner dimension. Every block adds to sums in memory, which costs more than a
 // shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up to 15 % slower,
 // 1,536 no faster).
 constexpr int64_t kStepsOfBlock = 768;
@@ -27,21 +27,21 @@ constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplic
 // The beginning of part `i` of `parts` nearly equal ones.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
-// Where sums wait in float32 for the next block of steps.
+// The place where sums are kept in float32 until the next block of steps.
 enum class Sums {
   kInOutput,    // which is float32
   kNowhere,     // there is one block of steps
-  kOfRowBlock,  // in memory of each thread: of the rows of a block and the columns of a chunk
+  kOfRowBlock,  // in memory of each thread, for the rows of a block and the columns of a chunk
   kOfMatrix,    // in one matrix
 };
 
-// How one matrix of the batch is cut. Panels are of kLanes rows or columns.
+// The blocking of one matrix of the batch. A panel has kLanes rows or columns.
 struct Blocks {
   int64_t row_panels, column_panels, steps;
   int threads;
   int64_t block_steps;               // of a block of the inner dimension, but the last
   int64_t part_steps, chunk_panels;  // of the right operand, packed at once
-  int64_t panel_length;  // of the packed right operand: one more than its steps, lest all panels begin in the same
+  int64_t panel_length;  // of the packed right operand: one more than its steps, so that panels begin in different
                          // cache sets
   int64_t row_blocks, block_panels;  // the number of blocks of rows; panels of the largest
   int64_t column_parts;              // of a chunk, for several threads
@@ -91,7 +91,7 @@ Blocks blocks_of(const MatmulProblem& p, int threads) {
   b.column_parts = 1;
   while (b.column_parts < b.threads && b.row_panels * b.column_parts < 4 * b.threads) b.column_parts *= 2;
   b.column_parts = smaller(b.column_parts, divide_up(b.chunk_panels, Lanes::kTileVectors));
-  const int64_t multiple = divide_up(b.threads, b.column_parts);  // as many for each thread
+  const int64_t multiple = divide_up(b.threads, b.column_parts);  // every thread gets the same number
   b.row_blocks = smaller(b.row_panels, round_up(divide_up(b.row_panels, kRowsOfBlock / kLanes), multiple));
   b.block_panels = divide_up(b.row_panels, b.row_blocks);
   return b;
@@ -285,13 +285,14 @@ struct Multiplication {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // memory of the output ends with the tile, other sums have room for what a kernel computes beyond it
+    // memory of the output ends with the tile, other sums have room for elements that a kernel computes
+    // beyond it
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));
     product.sums = in_place ? sums.at(tile) : small;
     product.row_length = in_place ? sums.row_length : kTileVectors * kLanes;
-    // what the sums are added to, unless it is in its place
+    // copies the values that the sums are added to, unless they are there already
     const bool has_bias = is_first && problem.bias != nullptr,
                has_output = is_first ? problem.accumulate : in_output;
     if (has_bias || (has_output && !(in_output && in_place))) prepare(tile, product, has_bias, has_output);

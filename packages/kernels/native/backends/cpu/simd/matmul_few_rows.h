@@ -1,5 +1,5 @@
-// Matmuls of a few rows by a matrix stored [columns, inner], as in generation: memory is read once, and too
-// seldom used to be packed. An element is the sum of products of two rows in memory.
+// Matmuls of a few rows by a matrix stored [columns, inner], as in generation: memory is read once, and each
+// value is used too rarely for packing to pay. An element is the dot product of two rows in memory.
 #pragma once
 
 #include "backends/cpu/simd/matmul_blocks.h"
@@ -11,11 +11,12 @@ constexpr int64_t kFewRows = 32;
 constexpr int64_t kLongInner = 256;  // the sum over the lanes is a small part of an element's work
 constexpr int kDotRows = 4;  // at once
 
-// The columns that so many rows are multiplied with at once. Their sums stay in registers, are enough for
-// multiplications not to wait for each other, and as many as a vector has lanes, where they can be.
+// The number of columns that `rows` rows are multiplied with at once. The sums stay in registers, and there
+// are enough sums that multiplications need not wait for each other: one for each lane of a vector, where
+// possible.
 constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
 
-// With more rows it is faster to pack the columns, or oneDNN is (measured on Zen 4, docs/benchmarks).
+// With more rows packing the columns is faster, or oneDNN (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
   if (MTL_ISA_LEVEL == 2 && dtype != DType::kFloat16 && inner >= kLongInner) return kFewRows;
   return dtype == DType::kFloat32 ? 2 : kDotRows;
@@ -78,7 +79,7 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   }
 }
 
-// sums[kRows, kLanes] of rows of `left` and of `count` columns, kColumns of them at once.
+// sums[kRows, kLanes] of rows of `left` and of `count` columns, kColumns columns at once.
 template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
                                  const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
@@ -98,7 +99,7 @@ MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& l
   }
 }
 
-// The same of any number of rows, for which few columns are read at a time: from memory once.
+// The same for any number of rows. Few columns are read at a time, so that memory is read once.
 template <typename Lanes>
 MTL_INLINE void multiply_row_groups(const StoredOperand<typename Lanes::Element>& left,
                                     const StoredOperand<typename Lanes::Element>& right, int64_t column,

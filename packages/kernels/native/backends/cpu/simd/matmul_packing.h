@@ -1,6 +1,6 @@
 // The operands of a matmul in the order in which its innermost loop reads them.
 //
-// Both operands are cut along their outer dimension (rows of the left one, columns of the right one) into
+// Both operands are divided along their outer dimension (rows of the left one, columns of the right one) into
 // panels of kLanes lanes. A panel holds, for one step of the inner dimension after the other, 32 bits of each
 // lane: a float32 number, or two neighbours of the inner dimension in bfloat16, which processors multiply and
 // add in pairs. Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at
@@ -12,8 +12,8 @@
 namespace mtl {
 namespace {
 
-// How elements become 32-bit lanes. `elements` of the inner dimension are left, `lanes` of the outer one;
-// what is beyond becomes zero.
+// Converts elements to 32-bit lanes. `elements` of the inner dimension are left and `lanes` of the outer one;
+// lanes beyond them are zero.
 template <typename T>
 struct Singles {
   using Element = T;
@@ -57,13 +57,13 @@ struct BFloat16Pairs {
 template <typename T>
 struct StoredOperand {
   const T* data;
-  int64_t lane_stride, inner_stride;  // one of them is 1
+  int64_t lane_stride, inner_stride;  // one stride is 1
   int64_t lanes, inner;
 
   const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
 };
 
-// Whether memory holds the steps of a lane as panels do: 32 bits for each.
+// Tells whether memory holds the steps of a lane in the layout of panels: 32 bits for each.
 template <typename Lanes, typename T>
 MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
   return sizeof(T) * Lanes::kElements == 4 && !Lanes::kLeftByRow && operand.inner_stride == 1 &&
@@ -100,7 +100,7 @@ MTL_INLINE void transpose(VUint rows[kLanes]) {
   exchange_halves<1>(rows);
 }
 
-// Some steps of some panels of an operand, and where they go to.
+// Some steps of some panels of an operand, and their destination.
 template <typename T>
 struct PackedPart {
   const StoredOperand<T>& operand;
@@ -131,7 +131,7 @@ MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t
   }
 }
 
-// The same of operands whose lanes are neighbours in memory.
+// The same for operands whose lanes are neighbours in memory.
 template <typename Lanes, typename T>
 MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, int64_t step) {
   const int64_t lane = panel * kLanes, inner = step * Lanes::kElements;

@@ -9,23 +9,23 @@ namespace {
 // 32 bits of an operand, packed or where it is stored.
 typedef uint32_t Lane __attribute__((aligned(2), may_alias));
 
-// One tile of a product, over some steps of the inner dimension. Panels are described in matmul_packing.h.
+// One tile of a matmul, over some steps of the inner dimension. Panels are described in matmul_packing.h.
 struct TileProduct {
   const Lane* left;    // the tile's first row in its panel, or in the matrix, at the first step
   const VUint* right;  // the tile's first panel, at the first step
-  int64_t rows;        // of the left operand that are there
+  int64_t rows;        // of the left operand that exist
   int64_t left_row_length;                        // of the matrix, in steps; 0: `left` is packed
   int64_t left_panel_length, right_panel_length;  // from one panel to the next, in vectors
   int64_t steps;
   float* sums;  // written; rows begin `row_length` elements apart
   int64_t row_length;
-  bool add;  // to what `sums` holds
+  bool add;  // to the old values of `sums`
 };
 
 using MultiplyTile = void (*)(const TileProduct&);
 
 struct TileKernel {
-  int rows;  // that it computes: at least as many as asked for
+  int rows;  // that it computes, at least the requested number
   MultiplyTile multiply;
 };
 
@@ -47,7 +47,7 @@ struct BFloat16PairProducts {
 // kInMatrix: the left operand is not packed.
 template <typename Products, int kRows, int kVectors, bool kInMatrix>
 void multiply_tile(const TileProduct& product) {
-  const TileProduct p = product;  // in registers, whatever is written
+  const TileProduct p = product;  // a copy in registers: writes to memory cannot change it
   const Lane* rows[kRows];
 #pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row) {
@@ -83,9 +83,9 @@ void multiply_tile(const TileProduct& product) {
   }
 }
 
-// Tiles of 24 sums, 3 vectors of the right operand and one element of the left one fit the 32 registers of
-// AVX-512; of 12 sums and as many others, the 16 of AVX2 and SSE. Either way one load of the left operand
-// serves three multiplications.
+// A tile with 24 sums, 3 vectors of the right operand and one element of the left one fits the 32 registers
+// of AVX-512; a tile with 12 sums and the same operands fits the 16 of AVX2 and SSE. Either way one load of
+// the left operand serves three multiplications.
 template <typename Products>
 struct VectorTiles {
   static constexpr int kTileRows = MTL_ISA_LEVEL == 2 ? 8 : 4;
@@ -98,7 +98,8 @@ struct VectorTiles {
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 
-  // The one of fewest rows, but at least `rows`; there are 1, 2, 4 and on AVX-512 8.
+  // Returns the kernel with the fewest rows, but at least `rows`. Kernels have 1, 2 or 4 rows, and 8 on
+  // AVX-512.
   MTL_INLINE TileKernel kernel(int64_t rows, int vectors, bool in_matrix) {
 #if MTL_ISA_LEVEL == 2
     if (rows > 4) return in_matrix ? of_rows<8, true>(vectors) : of_rows<8, false>(vectors);

@@ -9,8 +9,8 @@ namespace {
 
 // Rows of experts and of slots that a thread works with, in whole vectors.
 struct Buffers {
-  float *logits, *scores, *selection;  // of all experts; a selection score is the one that selects
-  float *of_slots, *weights;           // logits or scores, and what they become
+  float *logits, *scores, *selection;  // of all experts; `selection`: the scores that select experts
+  float *of_slots, *weights;           // logits or scores, and their weights
 
   static int64_t floats(const RouterSizes& sizes) { return 3 * padded(sizes.experts) + 2 * padded(sizes.slots); }
   Buffers(float* memory, const RouterSizes& sizes)
@@ -41,7 +41,7 @@ Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) 
   return ok_status();
 }
 
-// A position and its value, in a list in descending order; of equal values the lower position is first.
+// A position and its value, in a list in descending order; among equal values the lower position is first.
 struct Ranked {
   float value;
   int64_t at;
@@ -49,7 +49,7 @@ struct Ranked {
   static Ranked start() { return {__builtin_inff(), -1}; }
 };
 
-// The one that follows `before` among `count` values, none of which is NaN.
+// Returns the value that follows `before` in descending order. No value is NaN.
 MTL_INLINE Ranked next_of(const float* values, int64_t count, const Ranked& before) {
   Ranked best = {0.0f, -1};
   for (int64_t i = 0; i < count; ++i) {
@@ -84,7 +84,7 @@ MTL_INLINE void keep_groups(float* selection, const RouterSizes& sizes, const Gr
   }
 }
 
-// The scores of all experts, where those of a softmax over the selected ones alone are their logits.
+// Computes the scores of all experts. If the softmax is over the selected experts only, scores are logits.
 template <ScoreFunction kFunction>
 MTL_INLINE void compute_scores(const Buffers& row, int64_t experts, bool is_over_all) {
   if constexpr (kFunction == ScoreFunction::kSoftmax) {
@@ -105,13 +105,13 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
     if (bias != nullptr) score += load_up_to(bias + e, sizes.experts - e);
     store(row.selection + e, select(score == score, score, infinity()));
   }
-  // the scores are not needed for the sums of groups, of which there are at most as many as experts
+  // the sums of groups overwrite the logits, which are no longer needed; there are at most `experts` groups
   if (groups.count > 0) keep_groups(row.selection, sizes, groups, row.logits);
   select_largest(experts, row.of_slots, sizes.slots, row.selection, sizes.experts);
 }
 
-// Stores what the slots' scores become: `weights` of those in `of_slots`, which end with zeros, or for a
-// softmax with -infinity. Returns the sum that they were divided by; 1 where they were not.
+// Converts the scores of slots in `of_slots`, padded with zeros (with -infinity for a softmax), to `weights`.
+// Returns the sum that they were divided by, or 1 without a division.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {
@@ -126,7 +126,7 @@ MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   return divisor;
 }
 
-// Values of the experts of the slots, in a row of slots that ends with `rest`.
+// Writes the values of the slots' experts to a row of slots, padded with `rest`.
 MTL_INLINE void gather(float* of_slots, const float* values, const int32_t* experts, int64_t slots, float rest) {
   for (int64_t slot = 0; slot < padded(slots); ++slot) of_slots[slot] = slot < slots ? values[experts[slot]] : rest;
 }
@@ -160,7 +160,7 @@ Status forward_with(const OpCall& call) {
   });
 }
 
-// The gradients of one row's logits; `row.selection` holds those of its weights.
+// Computes the gradients of one row's logits; `row.selection` holds the gradients of its weights.
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, const Buffers& row, const int32_t* experts, const RouterSizes& sizes,
                               bool is_over_all) {

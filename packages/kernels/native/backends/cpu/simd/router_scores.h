@@ -1,5 +1,5 @@
-// Scores of experts from the logits of one row, in rows that end with whole vectors: what is beyond the last
-// expert is -infinity, whose scores are 0.
+// Scores of experts from the logits of one row, in rows that end with whole vectors: logits beyond the last
+// expert are -infinity, and their scores are 0.
 #pragma once
 
 #include "backends/cpu/simd/attention_math.h"
@@ -76,9 +76,9 @@ MTL_INLINE uint32_t bits_of_mask(VInt mask) {
 #endif
 }
 
-// The positions of the `num` largest of `count` values, none of which is NaN, in descending order; of equal
-// values the lower position is first. `values` ends with whole vectors; `best` has room for `num`. One pass:
-// few values are larger than the last of those found so far.
+// Finds the positions of the `num` largest of `count` values in descending order; among equal values the
+// lower position is first. No value is NaN. `values` ends with whole vectors; `best` has room for `num`. One
+// pass: few values are larger than the smallest one found so far.
 MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
   int64_t found = 0;
   for (int64_t first = 0; first < count; first += kLanes) {

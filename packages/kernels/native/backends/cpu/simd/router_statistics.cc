@@ -9,7 +9,7 @@ namespace {
 struct Sizes {
   int64_t rows, experts, sequences;
 
-  // Rows are summed in at most 16 parts, whatever the number of threads, and then part by part.
+  // Rows are summed in at most 16 parts, for any number of threads, and then the parts are added in order.
   int64_t parts() const { return smaller(16, divide_up(rows, 64)); }
   int64_t first_row(int64_t part) const { return rows * part / parts(); }
 };
@@ -60,7 +60,8 @@ MTL_INLINE float normalize(float* scores, const float* logits, int64_t experts) 
   return softmax.maximum + logf(softmax.sum);
 }
 
-// In nats. What is beyond the last expert has the score 0, as others that are too small to count.
+// Returns the entropy in nats. Scores below 1e-37 contribute nothing, among them the zeros beyond the last
+// expert.
 MTL_INLINE float entropy_of(const float* scores, int64_t experts) {
   VFloat total = {};
   for (int64_t e = 0; e < experts; e += kLanes) {
@@ -78,7 +79,7 @@ void add_row(const Part& part, const float* logits, const Sizes& sizes, int64_t 
   for (int64_t e = 0; e < sizes.experts; ++e) sums[e] += static_cast<double>(part.scores[e]);
   part.squares[sequence] += static_cast<double>(log_sum_exp) * static_cast<double>(log_sum_exp);
   part.entropies[sequence] += static_cast<double>(entropy_of(part.scores, sizes.experts));
-  // a softmax has the order of its logits, without the ties of what is rounded
+  // a softmax keeps the order of its logits; the logits have no ties from rounding
   float* const ranked = kFunction == ScoreFunction::kSoftmax ? part.logits : part.scores;
   for (int64_t e = 0; e < sizes.experts; ++e) {
     if (ranked[e] != ranked[e]) ranked[e] = __builtin_inff();

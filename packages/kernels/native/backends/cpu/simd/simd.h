@@ -2,8 +2,8 @@
 // with bf16), built on the compiler's vector extensions, so that one source serves all instruction sets.
 //
 // Everything is in an anonymous namespace, and nothing here may instantiate inline functions or templates of
-// the standard library: the linker would keep one copy of them for all instruction sets, and an old CPU would
-// run the AVX-512 copy (tooling/checks looks for such symbols).
+// the standard library: the linker would keep one copy for all instruction sets, and an old CPU would run the
+// AVX-512 copy (tooling/checks looks for such symbols).
 #pragma once
 
 #include <stdint.h>

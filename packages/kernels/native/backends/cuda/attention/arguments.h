@@ -24,7 +24,7 @@ struct AttentionArguments {
   PhiloxKey philox_key;
   int64_t head_offset;
   const int32_t* starts;         // packed samples: [B + 1], or null
-  const int32_t* query_starts;   // for the kernels without tensor cores; the others have those of keys
+  const int32_t* query_starts;   // for the kernels without tensor cores; in the others, queries have the rows of keys
   const int32_t *first_queries, *first_keys;  // the same; the others have null
   int64_t rows;                  // packed samples only: of queries
   AttentionOperand query, key, value, output;
@@ -36,8 +36,8 @@ struct AttentionArguments {
   const float* delta;  // rowSums, as log_sum_exp
 };
 
-// The same of a call for whole sequences (is_part), as another type: functions that take either read fewer of
-// its fields, and kernels that hold many sums have no registers left for the others.
+// The arguments of a call for whole sequences (see is_part) as a separate type: functions that take either
+// type read fewer of its fields. Kernels that hold many sums have no registers for the other fields.
 struct WholeArguments : AttentionArguments {};
 
 struct Positions {
@@ -48,7 +48,7 @@ MTL_HOST_DEVICE inline Positions positions_of(const AttentionArguments& a) {
 }
 MTL_HOST_DEVICE inline Positions positions_of(const WholeArguments& a) { return {a.sequence, 0, 0, 0}; }
 
-// Whether a result is stored in float32 in place of the type of the operands.
+// Tells whether a result is stored in float32 in place of the type of the operands.
 MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionOperand& result) {
   return result.dtype == DType::kFloat32;
 }
@@ -113,7 +113,7 @@ MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int hea
   return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// The same for packed samples too, each of which has its own length: stores it in the arguments. A block may
+// The same, also for packed samples: stores the length of the block's sample in the arguments. A block may
 // begin past the end of its sample.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   HeadPlace place = head_place(a, head_of_batch);

@@ -30,13 +30,14 @@ bool fits_tensor_cores(const Call& call, const AttentionOperand& result, const O
   const AttentionProblem& problem = call.problem;
   if (problem.starts != nullptr && (has_queries_apart(problem) || problem.window != kNoWindow || is_part(problem, result))) return false;
   if (has_first_keys(problem) && call.first_keys == nullptr) return false;
-  // dropout has groups of 64 keys of the sequence, and so have tiles
+  // dropout groups 64 keys of the sequence, as tiles do
   if (problem.dropout_probability > 0 && problem.first_key % 64 != 0) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
          has_aligned_rows(result) && (has_aligned_rows(operands) && ...);
 }
 
-// A window is the first key of every query, as a document's first key is; both among the keys of the call.
+// Converts a window to the first key of every query, as documents have it; both count among the keys of the
+// call.
 __global__ void first_keys_kernel(int32_t* first_keys, int64_t count, AttentionArguments a) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
     const int first = static_cast<int>(i % a.sequence) + a.first_position - a.window;
@@ -45,7 +46,7 @@ __global__ void first_keys_kernel(int32_t* first_keys, int64_t count, AttentionA
   }
 }
 
-// Replaces the window of a call for tensor cores, and positions in the sequence, by first keys.
+// Replaces the window of a call and positions in the sequence by first keys, for tensor cores.
 template <typename Call>
 cudaError_t replace_window(Call* call) {
   AttentionProblem& problem = call->problem;
@@ -58,7 +59,7 @@ cudaError_t replace_window(Call* call) {
   return status;
 }
 
-// Whether the operand is a tensor [S, B, A, D] or [T, A, D].
+// Tells whether the operand is a tensor [S, B, A, D] or [T, A, D].
 bool is_contiguous(const AttentionProblem& problem, const AttentionOperand& operand) {
   const int64_t size = problem.head_size, row = problem.heads * size, samples = problem.starts == nullptr ? problem.batch : 1;
   return operand.position == samples * row && (samples == 1 || operand.sample == row) && operand.member == size &&

@@ -5,15 +5,15 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, windows of
-//   packed samples, their queries in rows of their own, their results in float32, and dropout where keys do
-//   not begin at a multiple of 64 positions, with head sizes up to 256.
+// - Plain arithmetic (plain_*.cu): everything else, such as float32 (never TF32), odd head sizes, packed
+//   samples with windows, with separate rows of queries or with results in float32, and dropout where keys do
+//   not begin at a multiple of 64 positions; head sizes up to 256.
 // - One block for each query (generation.cu): forward of few queries without logSumExp, masks and dropout;
 //   any head size.
 //
-// All give the same bits on every run: no sum depends on the order of blocks.
+// All kernels give the same bits on every run: no sum depends on the order of blocks.
 //
-// Forward calls on one device must not run at the same time: Hopper's blocks take their work by a counter
+// Forward calls on one device must not run at the same time: Hopper's blocks take their work from a counter
 // that all launches share. The library launches them in one stream.
 #pragma once
 
@@ -37,11 +37,11 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Whether the kernels support the problem: an output, or its gradient, [S, B, A, D] or [T, A, D] without
-// gaps. Queries, keys, values and their gradients may have any strides.
+// Tells whether the kernels support the problem: an output, or its gradient, [S, B, A, D] or [T, A, D]
+// without gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 
-// The environment variable that selects kernels on a Hopper GPU, for comparison: `mma.sync` (those for any
+// The environment variable that selects kernels on a Hopper GPU, for comparison: `mma.sync` (kernels for any
 // GPU), or unset.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
 bool is_attention_variable_known();  // if not, every call fails

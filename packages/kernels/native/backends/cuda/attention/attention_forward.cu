@@ -69,8 +69,8 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
 }
 
 // With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
-// hence a separate kernel. So do positions (AttentionArguments), which whole sequences need not read
-// (WholeArguments).
+// hence a separate kernel. Reading positions (AttentionArguments) costs registers, too; kernels for whole
+// sequences (WholeArguments) do not read them.
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked, typename Arguments>
 __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
-    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, in half as many registers
+    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, in half the registers
 #pragma unroll
     for (int part = 0; part < kRowTiles; ++part) {
       const int query = first_query + warp_row + 16 * part + lane / 4;
@@ -148,9 +148,9 @@ cudaError_t launch_rows(const AttentionForwardCall& call) {
   return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked, Arguments>), how, a);
 }
 
-// As many rows per warp as fit in registers (tooling/native/cuda-resources.mjs reports them): two registers
-// would be spilled at width 96, at 128 those of packed samples, above 64 those of positions; with dropout
-// Philox dominates the time.
+// The most rows per warp that fit in registers (tooling/native/cuda-resources.mjs reports them). With more
+// rows, two registers would be spilled at width 96; packed samples would spill at width 128, and positions
+// above 64. With dropout Philox dominates the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;

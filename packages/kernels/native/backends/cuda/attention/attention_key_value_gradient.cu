@@ -35,7 +35,8 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
-  // queries at a time: both gradients at width 128, or that of keys at width 256, leave registers for 32
+  // queries at a time: both gradients at width 128, or the gradient of keys at width 256, leave registers for
+  // 32
   constexpr int kQueries =
       (kWhich == Gradients::kBoth && kWidth > 80) || (kWhich == Gradients::kKeys && kWidth > 192) ? 32 : kTile;
   constexpr bool kOfKeys = kWhich != Gradients::kValues, kOfValues = kWhich != Gradients::kKeys;

@@ -22,7 +22,7 @@ bool is_hopper() {
   return attribute_of_device(cudaDevAttrComputeCapabilityMajor) == 9 && attribute_of_device(cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
-// A third of Hopper's L2 cache of 50 MB, each half of which may hold a copy.
+// A third of Hopper's L2 cache of 50 MB: each half of the cache may hold its own copy.
 constexpr int64_t kBytesOfSection = 16 << 20;
 
 // Smaller heads would be mostly zeros at width 64.

@@ -1,4 +1,4 @@
-// Attention on Hopper's tensor cores: when it is used, and what its launches share.
+// Attention on Hopper's tensor cores: the conditions for its use, and the common parts of its launches.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace mtl::cuda {
 
-// Whether a call that fits tensor cores uses these kernels or those for any GPU.
+// Tells whether a call that fits tensor cores uses these kernels or the kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
 // Heads of 40 to 256 columns; otherwise as the launches of arguments.h.
@@ -51,8 +51,8 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKern
   return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// One block for every Shape::kRows of num_rows queries or keys of every head (num_heads per sample); with
-// packed samples, for those of the longest one.
+// One block for every Shape::kRows of num_rows queries or keys of every head (num_heads per sample). With
+// packed samples, num_rows is the length of the longest sample.
 template <typename Shape>
 Launch hopper_launch(const AttentionArguments& a, int num_rows, int num_heads, cudaStream_t stream) {
   const unsigned num_blocks = static_cast<unsigned>((num_rows + Shape::kRows - 1) / Shape::kRows);

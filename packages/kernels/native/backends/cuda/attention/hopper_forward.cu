@@ -33,7 +33,8 @@ struct HopperForward : HopperBlock<num_slots(kWidth), 40, 232> {
   // an output of 192 or 256 columns leaves registers for the scores of 64 keys
   static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
   using Queries = HopperTile<kWidth, Block::kGroupRows>;
-  // a group's output, in padded rows; wide heads leave no memory for it but that of the queries
+  // a group's output, in padded rows; with wide heads it overwrites the queries, because no other memory is
+  // left
   static constexpr int kOutputBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
   static constexpr bool kOutputOverQueries = kWidth > 128;
   static constexpr int kQueryBytes = kOutputOverQueries ? kOutputBytes : Queries::kBytes;  // of a group
@@ -68,8 +69,9 @@ MTL_PTX void load_queries(unsigned char* bytes, const ForwardMaps& maps, const Q
   }
 }
 
-// By one thread: copies all tiles of a block of queries. The first keys do not wait for the previous queries
-// to be released; where these are released late, so do the second keys and the first values.
+// By one thread: copies all tiles of a block of queries. The first keys do not wait until the previous
+// queries are released; if these are released late (kOutputOverQueries), the second keys and the first values
+// do not wait either.
 template <int kWidth>
 MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Place& place, const ForwardMaps& maps,
                         const QueryWork& work, int parity) {
@@ -93,7 +95,7 @@ MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Pl
   }
 }
 
-// By one warp: takes tiles of queries and loads them, until none is left.
+// By one warp: takes tiles of queries and loads them, until no tile is left.
 template <int kWidth, typename Arguments>
 MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a, const QueryList& list) {
   using Shape = HopperForward<kWidth>;
@@ -102,8 +104,8 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a
   int parity = 0;
 #pragma unroll 1
   for (;;) {
-    // Not before the loads, which would keep a tile from blocks that are done earlier: after them one and a
-    // half tiles of keys are still in the ring, which take longer than a ticket.
+    // Takes the ticket after the loads: taking it before would keep a tile from blocks that finish earlier.
+    // After the loads, one and a half tiles of keys are still in the ring, which take longer than a ticket.
     const int ticket = is_loader ? take_tile(&num_tickets, list.count()) : 0;
     const int number = __shfl_sync(kWholeWarp, ticket, 0);
     if (number >= list.count()) break;
@@ -155,10 +157,11 @@ MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, 
   }
 }
 
-// The computing groups start the matmuls of a tile in turns: those of one run while the other computes its
-// softmax. Both have as many turns, the tiles of keys but the first of each tile of queries. A turn is a
-// barrier where the group waits and the other one only arrives. Not with dropout: Philox takes longer than
-// the matmuls, and the group's number would be kept in registers that are needed for it.
+// The computing groups start the matmuls of a tile in turns: the matmuls of one group run while the other
+// group computes its softmax. Both groups have the same number of turns: one for each tile of keys except the
+// first of each tile of queries. A turn is a barrier where the group waits and the other one only arrives.
+// Not with dropout: Philox takes longer than the matmuls, and needs the registers that would keep the group's
+// number.
 template <int kWidth>
 MTL_PTX void wait_for_turn(int group) {
   meet(3 + group, HopperForward<kWidth>::kGroups * kGroupThreads);
@@ -175,7 +178,7 @@ MTL_PTX void release_queries(unsigned char* bytes) {
   if (threadIdx.x % 32 == 0) arrive(&barriers_of<HopperForward<kWidth>>(bytes).released);
 }
 
-// Computes a warp group's queries over the tiles [first_tile, end_tile), of which there is one at least.
+// Computes a warp group's queries over the tiles [first_tile, end_tile), at least one tile.
 template <typename T, int kWidth, bool kDropout, typename Arguments>
 MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::Place& ring, unsigned char* bytes,
                     int group, const Arguments& a, const Rows& of, int first_tile, int end_tile) {
@@ -239,7 +242,7 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::P
   let_go(barriers, last);
 }
 
-// By a warp: writes its rows. The next queries may be loaded afterwards, over what it has stored.
+// By a warp: writes its rows. The next queries may be loaded afterwards and overwrite the stored rows.
 template <typename T, int kWidth, typename Arguments>
 MTL_PTX void finish_work(unsigned char* bytes, const Arguments& a, const QueryWork& work, RunningRows<kWidth>& rows,
                          int group, int warp_row) {
@@ -259,7 +262,7 @@ MTL_PTX void finish_work(unsigned char* bytes, const Arguments& a, const QueryWo
 template <typename T, int kWidth, bool kDropout, typename Arguments>
 MTL_PTX void compute(unsigned char* bytes, Arguments& a) {
   using Shape = HopperForward<kWidth>;
-  // with dropout no register is left for what the compiler would then keep: it would spill 100 bytes
+  // with dropout no register is left for the values that the compiler would keep: it would spill 100 bytes
   const auto [group, warp_row] = group_place<!kDropout>();
   typename Shape::Place ring;
   if (!kDropout && group == 1) give_turn_to<kWidth>(0);

@@ -1,9 +1,9 @@
 // The tiles of queries of a launch, as one list from which the blocks of Hopper's forward pass take the next
 // one: one block per multiprocessor computes many tiles, and loads the next one while it finishes the last.
 //
-// A block takes a tile by a ticket, a number that all blocks of a launch count up. A multiprocessor that
-// starts late, because kernels of another stream occupy it, thus takes fewer tiles. Which block computes a
-// tile makes no difference to its numbers.
+// A block takes a tile by its ticket, a number from a counter that all blocks of a launch share. A
+// multiprocessor that starts late, because kernels of another stream occupy it, thus takes fewer tiles. Which
+// block computes a tile makes no difference to its numbers.
 #pragma once
 
 #include "backends/cuda/attention/hopper_tiles.cuh"
@@ -21,7 +21,7 @@ struct QueryList {
   MTL_HOST_DEVICE int count() const { return tiles_of_head * heads; }
 };
 
-// A tile of the list: the head among those of all samples, and the number of the tile in it.
+// A tile of the list: its head, counted over all samples, and its number in that head.
 struct QueryTile {
   int head, tile;
 };
@@ -32,8 +32,8 @@ MTL_HOST_DEVICE inline QueryTile tile_of_list(const QueryList& list, int number)
   return {first_head + in_section % heads, list.tiles_of_head - 1 - in_section / heads};
 }
 
-// By one thread of each block, which stops after the first ticket of `count` or more: the last ticket of a
-// launch is therefore known, and its taker prepares the counter for the next launch.
+// By one thread of each block. A block stops after its first ticket of `count` or more. The last ticket of a
+// launch is therefore known, and the block that takes it prepares the counter for the next launch.
 MTL_PTX int take_tile(uint32_t* counter, int count) {
   const uint32_t ticket = take_ticket(counter);
   if (ticket == static_cast<uint32_t>(count) + gridDim.x - 1) *counter = 0;
@@ -46,7 +46,8 @@ struct QueryWork {
   int sequence;  // of its sample; 0: there is no more work
 };
 
-// The same value, which all lanes of a warp have, where the compiler cannot tell that: from shared memory.
+// Returns the value, which is the same in all lanes of a warp, for cases where the compiler cannot tell:
+// values from shared memory.
 MTL_PTX int uniform(int value) { return __shfl_sync(kWholeWarp, value, 0); }
 
 // Barriers of the forward pass: `resident` when a tile of queries has arrived, `released` when all computing

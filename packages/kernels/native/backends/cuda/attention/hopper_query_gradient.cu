@@ -87,7 +87,7 @@ MTL_PTX void to_row_probabilities(float (&scores)[kTiles][4], const AttentionArg
   }
 }
 
-// Converts the gradients of the probabilities after dropout to those of the scores, which replace the
+// Converts the gradients of the probabilities after dropout to gradients of the scores, which replace the
 // probabilities.
 template <bool kDropout, int kTiles>
 MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradients)[kTiles][4], const AttentionArguments& a,

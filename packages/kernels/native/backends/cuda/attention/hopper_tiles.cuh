@@ -1,5 +1,5 @@
 // Tiles of 16-bit matrices in the layout that Hopper's copy engine writes and its tensor cores read, and the
-// ring of tiles between the warp group that loads and those that compute.
+// ring of tiles between the warp group that loads and the warp groups that compute.
 //
 // A tile of W columns consists of panels of 64 columns and, at widths 80 and 96, a last panel of 16 or 32. A
 // panel is contiguous rows of 128 bytes (64, 32) whose 16-byte units are permuted by the swizzle of that many
@@ -25,9 +25,9 @@ constexpr Swizzle swizzle_of(int columns) {
   return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
 }
 
-// The description of an operand in kernels: boxes of its full panels and of the last one (if there is none,
-// the first again), and the strides, in vectors of a position, between samples, groups and members of a
-// group.
+// The description of an operand in kernels: boxes of its full panels and of the last, narrower one (or,
+// without one, the first again), and the strides, in vectors of a position, between samples, groups and
+// members of a group.
 struct PanelMaps {
   TensorMap full, rest;
   int sample, group, member;
@@ -67,9 +67,10 @@ struct HopperTile {
 };
 
 // By one thread: copies rows first_row .. first_row + kRows of vector `vector` of every position, with zeros
-// beyond the last position and beyond the head's columns. Past the end of a packed sample are the rows of the
-// next, which masks hide and no thread stores; their values are weighted by 0 and must be finite, as with a
-// key mask. The barrier receives HopperTile::kBytes even if part of the tile is outside the tensor.
+// beyond the last position and beyond the head's columns. The rows past the end of a packed sample belong to
+// the next sample: masks hide them and no thread stores them. Their values are weighted by 0 and must be
+// finite, as with a key mask. The barrier receives HopperTile::kBytes even if part of the tile is outside the
+// tensor.
 template <int kWidth, int kRows>
 MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -119,8 +120,8 @@ MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_t
   }
 }
 
-// sums += a b: a is 64 x kTaken in registers, b is as many rows of a tile from first_row on, multiplied
-// across them (MN-major); 64 x kWidth. Started, not waited for: a must not change until the wait.
+// sums += a b: a is 64 x kTaken in registers, b is kTaken rows of a tile from first_row on, multiplied across
+// the rows (MN-major); 64 x kWidth. Started, not waited for: a must not change until the wait.
 template <typename T, int kWidth, int kRows, int kTaken = kRows>
 MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a)[kTaken / 16][4], const unsigned char* b_tile,
                                 int first_row = 0) {

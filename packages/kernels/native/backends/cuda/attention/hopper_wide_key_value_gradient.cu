@@ -4,8 +4,9 @@
 // Both gradients of 64 keys need 192 or 256 registers per thread: too many. The two computing groups
 // therefore split the gradients, not the keys: the first computes scores, probabilities and the gradient of
 // the values, the second the gradients of the probabilities, of the scores and of the keys. That is two
-// matmuls each, as many as one group would need for both. Both need the probabilities: the first passes them
-// to the second through shared memory, thread by thread, as accumulators have the same layout in both.
+// matmuls for each group; together they are the four that one group would need for both gradients. Both need
+// the probabilities: the first passes them to the second through shared memory, thread by thread, as
+// accumulators have the same layout in both.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
 #include "backends/cuda/attention/results.cuh"
@@ -13,7 +14,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Units of four floats: what a thread of the first group passes to the thread with the same index in the
+// Units of four floats, which a thread of the first group passes to the thread with the same index in the
 // second.
 using Probabilities = float4[kTile / 8][kGroupThreads];
 
@@ -138,8 +139,8 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
   });
 }
 
-// Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows, for half of
-// them.
+// Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows, for half the
+// columns.
 template <typename T, int kWidth>
 MTL_PTX void store_in_halves(const AttentionOperand& to, const HeadPlace& place, int first_row, const AttentionArguments& a,
                              const float (&sums)[kWidth / 8][4], float factor, T* scratch) {

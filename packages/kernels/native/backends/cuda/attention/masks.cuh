@@ -1,4 +1,4 @@
-// Which keys a query attends to and which probabilities dropout keeps, in tiles of 64 keys.
+// Decides which keys a query attends to and which probabilities dropout keeps, in tiles of 64 keys.
 #pragma once
 
 #include "backends/cuda/attention/arguments.h"

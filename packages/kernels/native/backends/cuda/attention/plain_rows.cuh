@@ -32,12 +32,12 @@ MTL_PTX PlainShared plain_shared(unsigned char* bytes, int width) {
   return {tiles, tiles + tile, rows, rows + width};
 }
 
-// A head in the rows of queries and in those of keys.
+// The place of a head in the rows of queries and in the rows of keys.
 struct PlainPlace {
   HeadPlace queries, keys;
 };
 
-// enter_head for packed samples whose queries and keys have rows and positions of their own, too.
+// enter_head, also for packed samples whose queries and keys have separate rows and positions.
 MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   PlainPlace place = {head_place(a, head_of_batch), head_place(a, head_of_batch)};
   if (a.starts == nullptr) return place;

@@ -76,7 +76,7 @@ uint32_t alignment_of(const void* data) {
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
-// The matrix that the matmul is added to; of the others the library does not read it.
+// The matrix that the matmul is added to. When nothing is added, the library does not read it.
 const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
 
 // Everything that a plan depends on.
@@ -126,7 +126,7 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// By the mutex, like the plans.
+// Guarded by the mutex, like the plans.
 bool times_candidates = false;
 MatmulChoices& choices() {
   static auto* all = new MatmulChoices();
@@ -166,9 +166,9 @@ lt::Epilogue epilogue_of(const MatmulProblem& p) {
   }
 }
 
-// Whether a status means that the library does not support the matmul: for an unsupported combination with an
-// epilogue (types, strides) it returns "invalid value" as often as "not supported". Without an epilogue,
-// "invalid value" is our bug.
+// Tells whether a status means that the library does not support the matmul: for an unsupported combination
+// with an epilogue (types, strides) it returns "invalid value" as often as "not supported". Without an
+// epilogue, "invalid value" is our bug.
 bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
 }
@@ -206,7 +206,7 @@ Status make_description(const MatmulProblem& p, Plan* plan) {
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
   }
   if (p.auxiliary != nullptr) {
-    // its type is that of the output by default
+    // its default type is the type of the output
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
   }
   // the choice of the algorithm depends on the alignment of the pointers
@@ -243,7 +243,7 @@ void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
                plan.status);
 }
 
-// Prints what timing the candidates of a problem gave, if MTL_CUBLASLT_REPORT=1.
+// Prints the times of a problem's candidates if MTL_CUBLASLT_REPORT=1.
 void report_times(const MatmulProblem& p, int num_candidates, const TimedCandidates& timed) {
   if (!is_reporting()) return;
   std::fprintf(stderr, "cuBLASLt: [%lld, %lld, %lld] %s into %s: candidate %d of %d, %.4f ms (the first %.4f ms)\n",
@@ -253,11 +253,11 @@ void report_times(const MatmulProblem& p, int num_candidates, const TimedCandida
 }
 
 constexpr char kTiming[] = "timing matmuls";
-// The most that are timed. The library sorts them by its own estimate.
+// The most candidates that are timed. The library sorts them by its own estimate.
 constexpr int kMostCandidates = 8;
 using Candidates = std::array<lt::Choice, kMostCandidates>;
 
-// The library's algorithms for the problem, `num_asked` at most, those first that it estimates to be faster.
+// The library's algorithms for the problem, `num_asked` at most, sorted by its estimate: the fastest first.
 Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candidates* candidates, int* num_found) {
   lt::Preference preference = nullptr;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
@@ -293,8 +293,8 @@ int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algor
                                   p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
 }
 
-// The candidate that a choice names. Algorithms that the library does not return for the problem are never
-// given to it, wherever they come from.
+// The candidate that a choice names. The library never gets an algorithm that it does not return for the
+// problem, wherever the choice comes from.
 Status find_chosen(const Candidates& candidates, int num_found, const lt::Algorithm& chosen, lt::Choice* choice) {
   for (int index = 0; index < num_found; ++index) {
     if (std::memcmp(&candidates[index].algorithm, &chosen, sizeof chosen) != 0) continue;

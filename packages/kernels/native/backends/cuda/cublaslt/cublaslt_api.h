@@ -1,6 +1,6 @@
 // The part of cuBLASLt that is used, declared here: toolkits without the library lack its header, and the
-// library is loaded at run time. Numbers and layouts are those of versions 12 and 13; where the header is
-// available, cublaslt_header_check.cc compares them with it.
+// library is loaded at run time. Numbers and layouts match versions 12 and 13; cublaslt_header_check.cc
+// compares them with the header where it is available.
 #pragma once
 
 #include <cuda_runtime.h>

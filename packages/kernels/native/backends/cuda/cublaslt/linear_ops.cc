@@ -1,6 +1,6 @@
 // The matmuls of a linear layer, fused through cuBLASLt's epilogues. Unsupported cases (exact GELU, shapes
-// that its epilogues do not accept) use a matmul and this library's own kernels, and so does GELU of float32:
-// the accuracy of the library's tanh is not documented and was not measured against float32's bounds.
+// that its epilogues do not accept) use a matmul and this library's own kernels. So does GELU in float32: the
+// accuracy of cuBLASLt's tanh is not documented and was not measured against float32's bounds.
 #include "ops/linear.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -26,7 +26,7 @@ MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
 
 bool is_empty(const MatmulProblem& problem) { return problem.rows == 0 || problem.columns == 0 || problem.inner == 0; }
 
-// Whether the library's GELU, or its derivative, may be used.
+// Tells whether the library's GELU, or its derivative, may be used.
 bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
   using Op = LinearGeluForward;
   const bool is_exact = call.flag(Op::kErf);

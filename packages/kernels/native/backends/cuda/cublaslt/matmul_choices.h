@@ -1,5 +1,5 @@
-// Which of cuBLASLt's algorithms matmuls use, by problem: chosen once by time, and the same from then on. A
-// problem without a choice uses the first algorithm of the library's order.
+// The choice of cuBLASLt's algorithm for each matmul problem: made once by timing, then fixed. A problem
+// without a choice uses the first algorithm in the library's order.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@ namespace mtl::cuda {
 
 class MatmulChoices {
  public:
-  // One choice per line: the problem, a space, and the algorithm in hexadecimal. MTL_MATMUL_CHOICES for other
-  // text, which changes nothing.
+  // One choice per line: the problem, a space, and the algorithm in hexadecimal. Other text is
+  // MTL_MATMUL_CHOICES and changes nothing.
   Status set(const char* lines);
   void add(const std::string& problem, const lt::Algorithm& algorithm) { by_problem_[problem] = algorithm; }
   // Null without a choice.

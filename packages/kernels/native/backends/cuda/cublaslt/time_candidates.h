@@ -15,8 +15,8 @@ struct TimedCandidates {
 // Enqueues the work as candidate `candidate` does, or sets `is_refused` and enqueues nothing.
 using EnqueueCandidate = std::function<Status(int candidate, bool* is_refused)>;
 
-// Runs the work of every candidate several times: all in turn, so that changes of the clock rate affect all
-// of them. The first candidate that is not refused stays unless another one is faster by more than timings
+// Runs the work of every candidate several times, all candidates in turn, so that a change of the clock rate
+// affects all. The first candidate that is not refused wins unless another one is faster by more than timings
 // vary. Waits for the device.
 Status time_candidates(int num_candidates, const EnqueueCandidate& enqueue, TimedCandidates* timed);
 

@@ -1,6 +1,6 @@
 // The instructions that only Hopper has (sm_90a), one function each: inline PTX with nvcc, the same effect
-// under emulation (async_work.h). Layouts are those of the PTX ISA, section "Asynchronous Warpgroup Level
-// Matrix Multiply-Accumulate":
+// under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous Warpgroup Level Matrix
+// Multiply-Accumulate":
 //
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
@@ -49,8 +49,8 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes what this thread has stored in shared memory visible to copies and matmuls started after the next
-// barrier: they read it through another proxy.
+// Makes this thread's stores to shared memory visible to copies and matmuls started after the next barrier,
+// which read it through another proxy.
 MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Makes barriers initialized by this thread visible to the copy engine; __syncthreads does it for threads.
 MTL_PTX void publish_barriers() {
@@ -182,8 +182,8 @@ struct WarpGroupMatmul;
   MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
                 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-// Operand numbers (nvcc does not support named operands) follow those of d: A, B and whether to add, or four
-// registers of A and the same.
+// The operand numbers come after d's (nvcc does not support named operands): A, B and whether to add; or four
+// registers of A, B and whether to add.
 #define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \

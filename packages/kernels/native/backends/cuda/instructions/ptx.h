@@ -1,5 +1,5 @@
 // The PTX instructions that kernels use, one function each: inline PTX with nvcc, the same effect on the same
-// registers of the same lanes under emulation. Fragment layouts are those of the PTX ISA, section "Matrix
+// registers of the same lanes under emulation. Fragment layouts follow the PTX ISA, section "Matrix
 // multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g = lane / 4, t = lane
 // % 4:
 //
@@ -42,8 +42,8 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
 }
 
 // Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8.
-// From each matrix a lane gets row lane / 4, columns 2 (lane % 4) and the next; transposed: the same of the
-// matrix's transpose.
+// From each matrix a lane gets row lane / 4, columns 2 (lane % 4) and the next; transposed: the same elements
+// of the matrix's transpose.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -73,7 +73,7 @@ MTL_PTX void wait_for_copies() {
 // Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
 MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
-// Counts the warp's threads among those of a barrier without waiting there for the others.
+// The warp's threads arrive at a barrier without waiting there for the others.
 MTL_PTX void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // 2^x with a relative error of 2^-22; 0 at -infinity and where the result would be denormal.

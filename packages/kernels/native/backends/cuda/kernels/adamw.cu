@@ -117,7 +117,7 @@ struct Step {
   double learning_rate, correction1, correction2, loss_scale, clip_grad;
 };
 
-// One thread: what the host would have computed if it knew the norm.
+// One thread: computes the scalars on the device, because the host does not know the norm.
 __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(squares[0]) / step.loss_scale;

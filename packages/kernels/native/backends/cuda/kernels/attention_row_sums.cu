@@ -1,5 +1,5 @@
-// attention_row_sums. Bound by memory: a row is read in one or two 16-byte accesses by as many lanes as it
-// needs, so that a warp processes several rows.
+// attention_row_sums. Bound by memory: each lane reads one or two 16-byte accesses of a row, and a row takes
+// only the lanes that it needs, so that a warp processes several rows.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/attention_row_sums.h"

@@ -47,7 +47,7 @@ __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const Dropout
   return mask_row(row / a.batch, sample);
 }
 
-// How a block assigns its threads: those beyond rows * threads_of_row are idle.
+// How a block assigns its threads: threads from rows * threads_of_row on are idle.
 struct RowsOfBlock {
   int rows, threads_of_row;
 };

@@ -1,5 +1,5 @@
 // Sums over rows, column by column, in two passes without atomics: each block sums its rows into a line of
-// `partial`, then the lines are added in order. The same bits every time.
+// `partial`, then the lines are added in order. The result has the same bits every time.
 #pragma once
 
 #include "core/op_call.h"
@@ -13,7 +13,7 @@ struct ColumnSums {
   bool accumulate;
 };
 
-// Adds `num_lines` lines of `partial`; a line has as many floats as all sums together.
+// Adds `num_lines` lines of `partial`; a line has one float for each sum.
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines);
 
 }  // namespace mtl::cuda

@@ -1,7 +1,7 @@
 // embedding_forward and embedding_backward.
 //
 // The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and split
-// into chunks of equal size, however often an id occurs: a block sums its chunk row by row in token order.
+// into chunks of equal size, even if an id occurs often: a block sums its chunk row by row in token order.
 // The partial sums of a row that spans several chunks are added in order afterwards. No atomics; each
 // gradient is read once, each row read and written once.
 #include "backends/cuda/index_check.cuh"
@@ -62,8 +62,8 @@ struct SortedTokens {
   }
 };
 
-// Block (x, y): tokens [x * kChunk ...) of those sorted by row, columns from y * blockDim.x * N on. Writes
-// the sum of a row immediately if all its tokens are in this chunk.
+// Block (x, y): tokens [x * kChunk ...) in the order sorted by row, columns from y * blockDim.x * N on.
+// Writes the sum of a row immediately if all its tokens are in this chunk.
 template <typename T, int N>
 __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* output_gradient, SortedTokens tokens) {
   MTL_SHARED(int, rows, [kChunk + 2]);  // with the previous and the next one

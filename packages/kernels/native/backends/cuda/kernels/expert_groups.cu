@@ -1,6 +1,6 @@
 // group_by_expert and drop_over_capacity. A counting sort: each block counts the slots of each expert in its
-// tile, the counts are added up over the tiles before it, and each slot counts those before it in its tile.
-// No order of threads affects the result.
+// tile, the counts of earlier tiles are added up, and each slot counts the slots before it in its tile. No
+// order of threads affects the result.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/scratch/expert_groups.h"
@@ -17,7 +17,7 @@ struct Sort {
   int32_t *offsets, *positions, *sources;
   IndexCheck check;
 
-  // -1 beyond the last slot, for dropped ones and for experts that are none
+  // -1 beyond the last slot, for dropped slots and for invalid experts
   __device__ __forceinline__ int expert(int64_t slot) const {
     return slot < slots && check.is_valid(experts[slot]) ? experts[slot] : -1;
   }
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kSlotsOfTile) count_kernel(Sort s) {
   }
 }
 
-// One block: a thread adds up the tiles of an expert, then one thread the experts.
+// One block: each thread adds up the tiles of an expert, then one thread adds up the experts.
 __global__ void __launch_bounds__(kThreads) add_counts_kernel(Sort s, int64_t tiles) {
   MTL_DYNAMIC_SHARED(bytes);
   int32_t* const totals = reinterpret_cast<int32_t*>(bytes);

@@ -1,5 +1,5 @@
-// The offsets of groups of rows, which only the device knows. Offsets that are none are reported, and limited
-// to the rows that there are, so that no kernel leaves the memory of its tensors.
+// The offsets of groups of rows, which only the device knows. Invalid offsets are reported and clamped to the
+// existing rows, so that no kernel leaves the memory of its tensors.
 #pragma once
 
 #include "backends/cuda/index_check.cuh"
@@ -22,12 +22,12 @@ struct GroupOffsets {
     const int64_t first = at(group), last = at(group + 1);
     return last < first ? first : last;
   }
-  // Behind the last row of a group.
+  // The end of the rows that are in a group.
   __device__ __forceinline__ int64_t used() const { return at(groups); }
 
-  // The group that a row is of; the number of groups for a row behind all of them.
+  // Returns the group of a row, or the number of groups for a row after the last group.
   __device__ __forceinline__ int64_t group_of(int64_t row) const {
-    int64_t low = 0, high = groups;  // the first group that ends behind the row
+    int64_t low = 0, high = groups;  // the first group that ends after the row
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       if (offsets[middle + 1] > row) {

@@ -1,5 +1,5 @@
-// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. A thread of the first sums N columns of
-// one group, row by row; the others have a block for each row.
+// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. In grouped_sum_rows a thread sums N
+// columns of one group, row by row; the other two have one block per row.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/group_offsets.cuh"
 #include "ops/grouped_bias.h"
@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kRowsTogether = 64;  // are summed before they are added to the others: fewer roundings of large sums
+constexpr int kRowsTogether = 64;  // are summed first, then added to the total: fewer roundings of large sums
 
 // Block (x, y): columns from x * blockDim.x * N on, of group y and every gridDim.y-th one.
 template <typename T, int N>

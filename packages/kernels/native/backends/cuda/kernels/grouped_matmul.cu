@@ -1,7 +1,8 @@
-// grouped_matmul and grouped_weight_gradient. As many blocks as the GPU holds take one tile of the output
-// after the other, of one group after the other: the offsets stay on the device. A tile's operands go through
-// shared memory, a few steps of the inner dimension at a time; 16-bit ones are multiplied by matrix
-// instructions, float32 by fused multiply-adds. The steps of a sum are in ascending order whatever the group.
+// grouped_matmul and grouped_weight_gradient. The grid has the blocks that run on the GPU at the same time.
+// They take one output tile after the other, group by group: the offsets stay on the device. A tile's
+// operands go through shared memory, a few steps of the inner dimension at a time; 16-bit ones are multiplied
+// by matrix instructions, float32 by fused multiply-adds. The steps of a sum are in ascending order for every
+// group.
 #include "ops/grouped_matmul.h"
 
 #include "backends/cuda/instructions/ptx.h"
@@ -145,7 +146,7 @@ struct TileSums<float> {
   }
 };
 
-// Products of all groups.
+// The matmuls of all groups.
 template <typename T>
 struct GroupedProducts {
   void* output;
@@ -183,7 +184,7 @@ template <typename T>
 struct GradientShape {
   using Output = float;
 
-  // None of a group without rows that keeps what is there.
+  // No tiles for a group without rows if it keeps its old values.
   __device__ __forceinline__ static int64_t rows(const GroupedProducts<T>& p, int64_t group) {
     return p.accumulate && p.groups.end(group) == p.groups.begin(group) ? 0 : p.outputs;
   }
@@ -234,14 +235,14 @@ __global__ void __launch_bounds__(kTileThreads) multiply_kernel(GroupedProducts<
   }
 }
 
-// Zeros behind the last group.
+// Writes zeros to the rows after the last group.
 template <typename T>
 __global__ void clear_kernel(T* output, int64_t columns, GroupOffsets groups) {
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at < groups.rows * columns && at >= groups.used() * columns) set(output + at, 0.0f);
 }
 
-// As many blocks as run at the same time, but no more than there may be tiles.
+// The number of blocks that run at the same time, but at most the number of possible tiles.
 Launch launch_of(int64_t tiles) {
   return grid_of(std::min<int64_t>(tiles, kBlocksOfProcessor * int64_t{gpu_properties().num_multiprocessors}), kTileThreads);
 }

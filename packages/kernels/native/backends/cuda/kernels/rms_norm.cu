@@ -23,7 +23,7 @@ Launch blocks_of_rows(int64_t columns) {
   return launch;
 }
 
-// The sum over the threads of a row, in each of them.
+// The sum over the threads of a row, the same in each thread.
 __device__ __forceinline__ float row_sum(float value, float* shared) {
   if (blockDim.x > 32) return block_reduce<Sum>(value, shared);
   for (int distance = static_cast<int>(blockDim.x) / 2; distance > 0; distance /= 2) {
@@ -40,7 +40,7 @@ struct Forward {
   RowLayout outputs, inputs;
   int64_t rows, columns;
   float epsilon;
-  const float* squares;  // null: those of these columns
+  const float* squares;  // null: the sums over these columns
   float width;
 };
 
@@ -88,7 +88,7 @@ struct Backward {
   const float* rstd;
   RowLayout input_gradients, output_gradients, inputs, addends;
   int64_t rows, columns;
-  const float* products;  // null: those of these columns
+  const float* products;  // null: the sums over these columns
   float width;
 };
 

@@ -1,4 +1,4 @@
-// router_forward and router_backward: a row is of one warp, and its logits and scores are in shared memory.
+// router_forward and router_backward: one warp per row; logits and scores are in shared memory.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/router_rows.cuh"
 
@@ -23,8 +23,8 @@ struct Rows {
         of_slots(selection + experts) {}
 };
 
-// Loads the logits of a row and computes its scores: those of a softmax over the selected experts are the
-// logits.
+// Loads the logits of a row and computes its scores. If the softmax is over the selected experts only, scores
+// are logits.
 __device__ __forceinline__ void compute_scores(const Rows& row, const float* logits, int experts, const Weighing& how) {
   const int lane = static_cast<int>(threadIdx.x);
   for (int e = lane; e < experts; e += kRowThreads) row.logits[e] = logits[e];

@@ -1,4 +1,4 @@
-// Scores and selection of one row of a router: a row is of one warp, which is a block of its own.
+// Scores and selection of one row of a router: one warp per row, one row per block.
 #pragma once
 
 #include "backends/cuda/kernels/block_reduce.h"
@@ -50,7 +50,7 @@ __device__ __forceinline__ float sum_of(const float* values, int count) {
   return warp_reduce<Sum>(sum);
 }
 
-// A position and its value, in a list in descending order; of equal values the lower position is first.
+// A position and its value, in a list in descending order; among equal values the lower position is first.
 struct Ranked {
   float value;
   int at;
@@ -61,7 +61,8 @@ struct Ranked {
   }
 };
 
-// The one that follows `before` among values of which none is NaN, of every `step`-th from `first` on.
+// Returns the value that follows `before` in descending order, among every `step`-th value from `first` on.
+// No value is NaN.
 __device__ __forceinline__ Ranked next_of(const float* values, int first, int count, int step, const Ranked& before) {
   Ranked best = {0.0f, -1};
   for (int i = first; i < count; i += step) {

@@ -1,6 +1,6 @@
-// router_statistics_forward and router_statistics_backward. A row is of one warp. In forward a warp adds the
-// rows of a part of a sequence, one after the other, in double; then the parts of each sequence are added in
-// their order.
+// router_statistics_forward and router_statistics_backward. One warp per row. In forward a warp adds the rows
+// of a part of a sequence, one after the other, in double; then the parts of each sequence are added in their
+// order.
 #include "backends/cuda/kernels/router_rows.cuh"
 #include "backends/cuda/scratch/router_statistics.h"
 #include "ops/router_statistics.h"
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kRowThreads) sum_rows_kernel(Forward f) {
     entropies += static_cast<double>(warp_reduce<Sum>(entropy_of(scores, f.experts)));
     for (int e = lane; e < f.experts; e += kRowThreads) sums[e] += static_cast<double>(scores[e]);
     __syncthreads();
-    // a softmax has the order of its logits, without the ties of what is rounded
+    // a softmax keeps the order of its logits; the logits have no ties from rounding
     float* const ranked = f.function == ScoreFunction::kSoftmax ? logits : scores;
     for (int e = lane; e < f.experts; e += kRowThreads) ranked[e] = ordered(ranked[e]);
     __syncthreads();

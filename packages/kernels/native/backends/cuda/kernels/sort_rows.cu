@@ -61,7 +61,8 @@ __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   return sum - own;
 }
 
-// One warp per digit: replaces its counts by those of all earlier tiles and writes their sum to totals.
+// One warp per digit: replaces each count by the sum of the counts of all earlier tiles, and writes the sum
+// over all tiles to totals.
 __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_digits, int64_t num_tiles) {
   const int digit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -78,7 +79,7 @@ __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_di
   if (lane == 0) totals[digit] = before;
 }
 
-// The lanes with the same digit, among those with a digit.
+// The lanes with the same digit, among the lanes that have a digit.
 __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits) {
   unsigned same = __ballot_sync(kWholeWarp, has_one);
   for (int bit = 0; bit < bits; ++bit) {
@@ -101,8 +102,8 @@ __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, 
   }
 }
 
-// A warp has a range of consecutive ids: it counts them first, then places them after those of earlier tiles
-// and warps.
+// A warp has a range of consecutive ids: it counts them first, then places them after the ids of earlier
+// tiles and warps.
 __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const int32_t* counts, const int32_t* totals,
                              Digit digit) {
   MTL_SHARED(int, next, [kWarps][kMaxDigits]);

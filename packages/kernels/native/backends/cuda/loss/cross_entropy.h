@@ -18,7 +18,7 @@ struct CrossEntropyRows {
   int64_t first_column;    // global index of column 0
   int64_t num_columns;     // excluding padding
   cudaStream_t stream;
-  // How backward treats labels: those out of range make loss and gradient NaN, ignored ones make them 0.
+  // How backward treats labels: labels out of range make loss and gradient NaN, ignored labels make them 0.
   IndexCheck check = {nullptr, "", "", INT64_MAX};
   int64_t ignored = INT64_MIN, first_row = 0;
 };

@@ -25,8 +25,8 @@ int on_device(const char* what, const Call& call) {
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// The same for work that is enqueued in a stream. Other streams are not part of a graph; nor is work that the
-// engines of ranks enqueue in the compute stream, from their own threads at any time.
+// The same for work that is enqueued in a stream. Other streams are not part of a graph. Nor is work in the
+// compute stream from the engines of ranks, whose threads enqueue at any time.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);

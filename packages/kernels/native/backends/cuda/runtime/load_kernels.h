@@ -6,8 +6,8 @@
 namespace mtl::cuda {
 
 // Loads all kernels of the library to the current device. Otherwise the driver loads each at its first launch
-// (CUDA programming guide, "Lazy Loading"), which may wait for the device; if a kernel of NCCL waits there
-// for a message that this process has yet to send, it would wait forever.
+// (CUDA programming guide, "Lazy Loading"), which may wait for the device; if an NCCL kernel on the device
+// waits for a message that this process has yet to send, both would wait forever.
 Status load_kernels();
 
 }  // namespace mtl::cuda

@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 
 // A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and boxes of it of
-// [box_rows, 1, box_columns]: at most 256 rows, and at most as many columns as fit in the bytes of `swizzle`.
+// [box_rows, 1, box_columns]: at most 256 rows, and no more columns than fit in the bytes of `swizzle`.
 struct TensorMapShape {
   const void* data;  // aligned to 16 bytes
   bool is_half;      // float16, else bfloat16

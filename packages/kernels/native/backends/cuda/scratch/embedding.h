@@ -1,4 +1,4 @@
-// How embedding_backward sorts its ids and divides them, which decides its scratch memory.
+// The sorting and division of ids in embedding_backward, which determine its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"

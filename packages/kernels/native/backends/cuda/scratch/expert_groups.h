@@ -1,4 +1,5 @@
-// How slots are sorted by expert, which decides the scratch memory of group_by_expert and drop_over_capacity.
+// The sorting of slots by expert, which determines the scratch memory of group_by_expert and
+// drop_over_capacity.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"

@@ -1,4 +1,4 @@
-// How layer_norm_backward divides its rows, which decides its scratch memory.
+// The division of rows in layer_norm_backward, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -9,7 +9,8 @@ namespace mtl::cuda {
 
 constexpr int kMaxRowThreads = 1024;
 
-// Whether each thread of a block can read its part of a row in one access. `pack`: elements in 16 bytes.
+// Tells whether each thread of a block can read its part of a row in one access. `pack`: elements in 16
+// bytes.
 inline bool fits_registers(int64_t columns, int64_t pack) { return columns <= kMaxRowThreads * pack; }
 
 struct LayerNormRows {

@@ -1,4 +1,4 @@
-// How sum_rows and sum_of_squares divide their work, which decides their scratch memory.
+// The division of work in sum_rows and sum_of_squares, which determines their scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"

@@ -1,4 +1,4 @@
-// How rms_norm_backward divides its rows, which decides its scratch memory.
+// The division of rows in rms_norm_backward, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/layer_norm.h"

@@ -1,4 +1,4 @@
-// How router_statistics_forward divides the rows of a sequence, which decides its scratch memory.
+// The division of a sequence's rows in router_statistics_forward, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
