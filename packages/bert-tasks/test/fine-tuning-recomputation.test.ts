@@ -7,7 +7,7 @@ import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configura
 import { SmallTasks } from './support/small-tasks.js';
 import { stepsOf } from './support/task-steps.js';
 
-/** Activations are most of the memory: what recomputation does to them cannot hide behind parameters. */
+/** Activations are most of the memory, so that the effect of recomputation is not hidden by parameters. */
 const sizes = { numLayers: 4, hiddenSize: 128, numAttentionHeads: 4 };
 const [sequenceLength, microBatchSize, numMicroBatches] = [256, 4, 4];
 
@@ -44,7 +44,7 @@ describe('recomputation in a fine-tuning', () => {
   let tasks: SmallTasks;
   beforeAll(() => {
     tasks = new SmallTasks();
-    // questions of more words than a sequence has room for, so that samples fill theirs
+    // questions with more words than a sequence has room for, so that samples fill their sequence
     const question = 'red blue green one two three cat dog bird says who answer '.repeat(20);
     const rows = (count: number): string =>
       Array.from(
@@ -94,7 +94,8 @@ describe('recomputation in a fine-tuning', () => {
         const predicted = await pretrainedWith(recompute);
         ranks.forEach((peaks, rank) => {
           const saved = peaks[0]! - peaks[index + 1]!;
-          // layers are those of pretraining; the heads, which differ, are small, and blocks are rounded up
+          // layers are the same as in pretraining; the heads, which differ, are small, and blocks are rounded
+          // up
           const ratio = saved / (kept[rank]! - predicted[rank]!);
           expect(Math.abs(ratio - 1), `${way}, rank ${rank}: ${ratio}`).toBeLessThan(0.1);
         });

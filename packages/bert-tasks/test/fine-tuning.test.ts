@@ -46,7 +46,7 @@ describe('fineTune', () => {
     expect(report.seeds.map(({ seed }) => seed)).toEqual([1, 2, 3]);
     const accuracies = report.seeds.map(({ epochs }) => epochs.at(-1)!.sets.dev!.accuracy!);
     expect(report.median.dev!.accuracy).toBe(accuracies.toSorted((a, b) => a - b)[1]);
-    // one of two words decides; who says the same of all is right in two cases of three
+    // one of two words decides; answering the same for all questions is right in two cases of three
     expect(report.median.dev!.accuracy).toBeGreaterThan(90);
     for (const { epochs, predictions, seed } of report.seeds) {
       expect(epochs.map(({ epoch, iteration }) => [epoch, iteration])).toEqual(

@@ -60,7 +60,7 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     if (error === undefined) expect(reason).toBeUndefined();
     else expect(`${reason?.code} ${reason?.message}`).toMatch(error);
   };
-  // what is opened once for a process, such as threads
+  // resources that are opened once for a process, such as threads
   await once();
   const before = { descriptors: openFiles(), numTensors: numLiveTensors() };
   await once();

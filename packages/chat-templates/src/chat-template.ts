@@ -18,8 +18,8 @@ interface ChatTemplateOptions {
 
 interface RenderOptions {
   /**
-   * Their fields, and those of `tools`, may have any JSON: maps where the order of keys counts, bigints, and
-   * `PythonFloat` for floats that are whole.
+   * The fields of messages, and of `tools`, may have any JSON: maps where the order of keys counts, bigints,
+   * and `PythonFloat` for floats that are whole.
    */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
@@ -36,13 +36,13 @@ export interface RenderedConversation {
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-// of private use, so that texts hardly have them; noncharacters would do as well
+// private use characters, which texts hardly contain; noncharacters would also work
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
 
 /**
- * The chat template of a tokenizer: how a conversation becomes a text. Where it marks what the assistant says
- * (`{% generation %}` ... `{% endgeneration %}`), rendering tells where that is.
+ * The chat template of a tokenizer, which turns a conversation into a text. If it marks the assistant's text
+ * (`{% generation %}` ... `{% endgeneration %}`), rendering returns the marked spans.
  */
 export class ChatTemplate {
   readonly name: string;
@@ -51,7 +51,7 @@ export class ChatTemplate {
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #toolUse: ChatTemplate | undefined;
 
-  /** @throws DataError MTL_CHAT_TEMPLATE for what is not Jinja, or needs other templates */
+  /** @throws DataError MTL_CHAT_TEMPLATE for text that is not Jinja, or that needs other templates */
   constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
     this.name = name;
     this.#toolUse = toolUse;
@@ -78,11 +78,11 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. Contents that are lists of texts (`[{"type": "text", "text": ...}]`) are one text
-   * for a template that takes no lists.
+   * Renders a conversation. Contents that are lists of texts (`[{"type": "text", "text": ...}]`) are joined
+   * to one text for a template that does not support lists.
    *
-   * @throws DataError MTL_CHAT_TEMPLATE where the template refuses the conversation, with its own words, and
-   *   where it takes more than a conversation can need
+   * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation, with its own words, and if
+   *   it uses more resources than a conversation can need
    */
   render(options: RenderOptions): RenderedConversation {
     return this.forTools(options.tools).#renderAll(options);
@@ -96,8 +96,8 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders calls whose arguments are a text of JSON with objects in their place where the template takes
-   * objects: where it writes the text in quotes, or fails with it.
+   * Renders a conversation. Arguments of calls that are JSON text are replaced by objects if the template
+   * expects objects: if it quotes the text, or fails with it.
    */
   #textOf(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
@@ -130,7 +130,7 @@ export class ChatTemplate {
     try {
       return quotedProbes(this.#textOfParts(probed));
     } catch {
-      // it takes no texts, or not this one, which shows where the arguments themselves are rendered
+      // it accepts no texts, or not this one; rendering the arguments themselves decides
       return new Set();
     }
   }

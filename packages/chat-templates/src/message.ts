@@ -1,9 +1,9 @@
 /**
- * A message as its line has it: chat templates may read any of its fields. What is inside a field is as
- * `readConversations` says.
+ * A message with all fields of its line, since chat templates may read any field. Values in fields are as
+ * `readConversations` describes.
  */
 export interface ChatMessage {
-  /** `system`, `user`, `assistant`, `tool`, or what else the chat template knows. */
+  /** `system`, `user`, `assistant`, `tool`, or another role of the chat template. */
   readonly role: string;
   readonly [field: string]: unknown;
 }
@@ -37,7 +37,7 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
   return joined;
 }
 
-/** Returns a content for people: its text, with the kind of each part that is none. */
+/** Returns a content for people: its text, with the kind of each part that is no text. */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';

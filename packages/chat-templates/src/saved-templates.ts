@@ -8,13 +8,13 @@ import { ChatTemplate } from './chat-template.js';
 const maximumBytes = 64 * 2 ** 20;
 
 /**
- * Opens the chat template of a model that was downloaded: `chat_template.jinja` or the `chat_template` of
- * tokenizer_config.json in its folder. Of several (a list there, or files in `additional_chat_templates`) it
- * is the one called `default`, and `tool_use` for conversations that have functions. `bos_token`, `eos_token`
- * and so on are what tokenizer_config.json and special_tokens_map.json call so.
+ * Opens the chat template of a downloaded model: `chat_template.jinja` or the `chat_template` of
+ * tokenizer_config.json in its folder. If there are several (a list there, or files in
+ * `additional_chat_templates`), it is the one named `default`, and `tool_use` for conversations with
+ * functions. `bos_token`, `eos_token` and so on come from tokenizer_config.json and special_tokens_map.json.
  *
- * @param specialTokens texts by such names, which come before those of the files
- * @throws DataError MTL_CHAT_TEMPLATE where the folder has none, or one that cannot be read or used
+ * @param specialTokens texts by such names, which override the files
+ * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or one that cannot be read or used
  */
 export function openChatTemplate(
   directory: string,
@@ -128,7 +128,7 @@ function savedTokens(directory: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Returns the settings of a file of JSON; none where there is no such file. */
+/** Returns the settings in a JSON file; none if the file does not exist. */
 function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
   const path = join(directory, name);
   if (!existsSync(path)) return {};

@@ -12,7 +12,7 @@ const asRead = (messages: readonly unknown[]): readonly ChatMessage[] =>
 /**
  * Renders the arguments of a call.
  *
- * @param options.also what the template writes of each message, such as of the tool's `result`
+ * @param options.also text that the template writes for each message, such as the tool's `result`
  */
 function rendered(
   call: string,

@@ -12,8 +12,8 @@ export interface TextArguments {
 }
 
 /**
- * Returns messages with other arguments in calls whose arguments are the text of an object; undefined where
- * there are none.
+ * Returns messages with other arguments in calls whose arguments are the text of an object; undefined if
+ * there are no such calls.
  */
 export function replaceTextArguments(
   messages: readonly ChatMessage[],

@@ -20,7 +20,7 @@ import type { ModelKind } from './architecture/architecture-field.js';
 import type { FlagName, Flags } from './schema/flag-schema.js';
 import type { StrategyConfiguration } from './strategies/strategies.js';
 
-/** The architecture: what GPT and BERT share, and what only some models have otherwise. */
+/** The architecture: the common part of GPT and BERT, and variants that some models have. */
 export interface ModelConfiguration extends BlockVariants, PositionVariants, ExpertVariants {
   readonly numLayers: number;
   readonly hiddenSize: number;
@@ -39,7 +39,7 @@ export interface ModelConfiguration extends BlockVariants, PositionVariants, Exp
   readonly initMethodStd: number;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
-  /** Tokens that a loaded model knows; absent: as many as the tokenizer has. */
+  /** The vocabulary size of a loaded model; absent: the tokenizer's size. */
   readonly vocabularySize?: number;
 }
 
@@ -60,12 +60,13 @@ export interface TrainingConfiguration {
   readonly numMicroBatches: number;
   readonly rampup?: BatchSizeRampup;
   /**
-   * The place in the data where the run goes on, from the checkpoint that it resumes. Absent: at the start.
+   * The position in the data where the run continues, from the checkpoint that it resumes. Absent: at the
+   * start.
    */
   readonly start?: BatchPosition;
   /**
-   * Steps of the whole training run; computed from `trainSamples` or from epochs where those were given: the
-   * steps that were taken, and those that fit into the samples that are left.
+   * Steps of the whole training run. With `trainSamples` or epochs it is computed: the steps that were taken,
+   * plus the steps that fit into the remaining samples.
    */
   readonly trainIterations: number;
   /** Given only where training is counted in samples. */
@@ -83,11 +84,11 @@ export interface TrainingConfiguration {
   readonly recompute: Recomputation;
 }
 
-/** Muon; the fields are those of @mtl/optimizer's. */
+/** Muon, with the fields of @mtl/optimizer's options. */
 export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
   /**
-   * The type of the matmuls of Newton-Schulz; undefined: what the precision of the model and the hardware
-   * suggest.
+   * The dtype of the matmuls of Newton-Schulz; undefined: chosen by the precision of the model and the
+   * hardware.
    */
   readonly dtype?: MuonOptions['dtype'];
 }
@@ -98,8 +99,8 @@ export interface OptimizerConfiguration {
     readonly unit: 'iterations' | 'samples';
   };
   /**
-   * The rates of the word embedding and the output layer, on the schedule of `learningRate`; undefined: those
-   * of all other parameters.
+   * The learning rates of the word embedding and the output layer, on the schedule of `learningRate`;
+   * undefined: the rates of all other parameters.
    */
   readonly decoupledLearningRate?: Required<
     Pick<LearningRateScheduleOptions, 'maxLearningRate' | 'minLearningRate'>
@@ -115,7 +116,7 @@ export interface OptimizerConfiguration {
   readonly lossScale: LossScalerOptions;
 }
 
-/** The reaction to steps whose loss or gradient norm is far above those of recent steps. */
+/** The reaction to steps whose loss or gradient norm is far above the values of recent steps. */
 export interface SpikeConfiguration {
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
   /** Steps that a step is compared with. */
@@ -142,7 +143,7 @@ export interface ConversationConfiguration extends ConversationFiles {
   readonly patience?: number;
 }
 
-/** The samples of an epoch of conversations, which only those who have read them know. */
+/** The numbers of samples in an epoch of conversations, known only after the conversations are read. */
 export interface ConversationSamples {
   readonly numTrain: number;
   /** 0 where nothing is evaluated. */
@@ -191,7 +192,7 @@ export interface CheckpointConfiguration extends AdapterPlaces {
   /** Absent: keep all. */
   readonly keepLast?: number;
   readonly load?: string;
-  /** Absent: the newest whole one. */
+  /** Absent: the newest complete one. */
   readonly checkpointStep?: number;
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
@@ -213,7 +214,7 @@ export interface LoggingConfiguration {
   readonly logInterval: number;
   /** True where the configuration is printed, and console lines on a terminal too. */
   readonly isVerbose: boolean;
-  /** True where steps are compared with what a plan predicts. */
+  /** True if steps are compared with the prediction of a plan. */
   readonly comparesWithPlan: boolean;
   /** True where the model writes a short sample at each evaluation. */
   readonly samplesAtEvaluations: boolean;
@@ -246,6 +247,6 @@ export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly flags: Flags;
   readonly sources: ReadonlyMap<FlagName, string>;
   readonly preset: string;
-  /** Messages about what was asked for and has no effect. */
+  /** Messages about requests that have no effect. */
   readonly notices: readonly string[];
 }

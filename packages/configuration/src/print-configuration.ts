@@ -4,13 +4,13 @@ import { modelOfFlag } from './schema/model-of-flag.js';
 import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {
-  /** Every flag (default), or only those that a preset, a file or the command line set. */
+  /** Every flag (default), or only flags that a preset, a file or the command line set. */
   readonly all?: boolean;
 }
 
 /**
- * Returns the configuration as text, for the start of a run: flags by group with their values and where these
- * come from, what follows from them, and what was given without effect.
+ * Returns the configuration as text, for the start of a run: flags by group with their values and sources,
+ * derived values, and flags without effect.
  */
 export function printConfiguration(
   configuration: PretrainingConfiguration,
@@ -68,7 +68,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
     ],
     ['micro-batches per step', String(training.numMicroBatches)],
     ['steps', String(training.trainIterations)],
-    // a fraction of the steps need not be a whole one: 0.05 of 12
+    // a fraction of the steps need not be an integer: 0.05 of 12
     [
       'warm-up',
       `${Number((learningRate.warmupSteps ?? 0).toPrecision(6))} of ${learningRate.decaySteps} ${learningRate.unit}`,

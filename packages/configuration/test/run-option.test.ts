@@ -42,7 +42,7 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-/** Returns what a checkpoint of a run with these flags holds, as a later run reads it. */
+/** Returns the contents of a checkpoint of a run with these flags, as a later run reads it. */
 async function savedOf(...words: string[]) {
   const directory = temporaryDirectory();
   const configuration = configured(...words);
@@ -130,7 +130,7 @@ describe('an option of a run that is declared once', () => {
 });
 
 /**
- * Returns the lines with errors in a file of this folder, where the declarations are those of the mock above.
+ * Returns the lines with type errors in a file of this folder, checked against the mock declarations above.
  */
 function typeErrors(text: string): ReadonlyArray<readonly [line: number, message: string]> {
   const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));

@@ -17,9 +17,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const interesting = new URL('../fixtures/fuzz/', import.meta.url);
 
-/**
- * Runs what a user would; whatever happens must be a result or a coded error. Returns the code, or 'works'.
- */
+/** Runs a user's operation; the outcome must be a result or a coded error. Returns the code, or 'works'. */
 async function outcome(run: () => unknown): Promise<string> {
   try {
     await run();

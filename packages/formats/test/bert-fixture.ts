@@ -44,7 +44,7 @@ export function batchOfFixture(batch: FixtureBatch): MaskedTokenBatch {
   };
 }
 
-/** The model of a Hugging Face directory with storage of its own. */
+/** The model of a Hugging Face directory, with newly allocated storage. */
 export async function loadBert(
   directory: string,
   options: { dtype?: DType; sentenceOrderHead?: boolean; mainGradients?: boolean } = {},

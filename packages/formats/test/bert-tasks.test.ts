@@ -160,13 +160,14 @@ describe.each(tasks)('%s', (name, task) => {
         index % sequenceLength >= batch.lengths[Math.floor(index / sequenceLength) % numRows]!;
       if (!isPadding) expect(Math.abs(logits[index]! - value), `logit ${index}`).toBeLessThan(1e-4);
     });
-    // relative, as the design bounds what is compared with PyTorch in float32
+    // relative, since the design bounds the relative error against PyTorch in float32
     expect(Math.abs(loss / expected.loss - 1)).toBeLessThan(1e-5);
     const gradients = await gradientsOf(name, stage);
     for (const { name: parameter, mainGradient } of stage.parameters) {
       const [actual, exact] = [mainGradient.toArray(), gradients.get(parameter)!];
       const difference = Math.hypot(...actual.map((value, index) => value - exact[index]!));
-      // every parameter's gradient within 1e-5 of its norm; that of keys' biases is a sum that ends near zero
+      // every parameter's gradient within 1e-5 of its norm; the gradient of keys' biases is a sum close to
+      // zero
       expect(difference, parameter).toBeLessThan(1e-5 * Math.hypot(...exact) + 1e-7);
     }
     dispose();
@@ -200,7 +201,7 @@ describe.each(tasks)('%s', (name, task) => {
     const [ours, wanted] = [directory, theirs].map(
       (path) => JSON.parse(readFileSync(join(path, 'config.json'), 'utf8')) as Record<string, unknown>,
     );
-    // all of config.json, labels included, is what transformers writes
+    // all of config.json, labels included, equals the output of transformers
     for (const [key, value] of Object.entries(ours!))
       if (key !== 'torch_dtype') expect(value, key).toEqual(wanted![key]);
     for (const key of ['architectures', 'id2label', 'label2id']) expect(ours![key]).toEqual(wanted![key]);

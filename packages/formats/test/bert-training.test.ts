@@ -50,7 +50,7 @@ async function preLayerNormBert(): Promise<{ stage: BertStage; dispose: () => vo
   return { stage, dispose: () => storage.dispose() };
 }
 
-/** The mean of each kind of loss; takes the loss out of the stage. */
+/** The mean of each kind of loss; disposes of the losses. */
 function means(losses: readonly StageLoss[]): number[] {
   return losses.map(({ losses: values, weights, dispose }) => {
     const factors = weights.toArray();

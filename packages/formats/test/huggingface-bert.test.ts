@@ -32,7 +32,7 @@ afterEach(() => {
   expect(numLiveTensors()).toBe(live);
 });
 
-/** The tensors of a directory, those of 32 bits as floats. */
+/** The tensors of a directory; 32-bit tensors as floats. */
 async function floatsOf(path: string): Promise<Map<string, Float32Array>> {
   const weights = await SafetensorsDirectory.open(path);
   const all = new Map<string, Float32Array>();
@@ -73,7 +73,7 @@ describe.each(bertNames)('%s', (name) => {
     );
     expect(tokens).not.toEqual(batch.tokens);
     expect(stage.predict({ ...batch, tokens })).toEqual(stage.predict(batch));
-    // and where it is not told of padding, it does
+    // without padding information, the result changes
     const full = { ...batch, tokens, lengths: lengths.map(() => batch.sequenceLength) };
     expect(stage.predict(full)).not.toEqual(stage.predict(batch));
     dispose();

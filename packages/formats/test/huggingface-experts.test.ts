@@ -38,7 +38,7 @@ async function parametersOf(directory: string): Promise<Readonly<Record<string, 
   return Object.fromEntries(values);
 }
 
-/** A copy of a fixture whose config.json or tensors are changed; undefined takes a field or tensor out. */
+/** A copy of a fixture with a changed config.json or changed tensors; undefined removes a field or tensor. */
 async function changed(
   name: ExpertFixture,
   { config = {}, rename }: { readonly config?: Fields; rename?(name: string): string | undefined },
@@ -110,7 +110,7 @@ it.each<[ExpertFixture, Fields, Partial<GptModelConfiguration>]>([
   ['huggingface-qwen3-moe', { norm_topk_prob: undefined }, { moeRouterPreSoftmax: true }],
   // transformers' default
   ['huggingface-mixtral', { num_experts_per_tok: undefined }, { moeRouterTopk: 2 }],
-  // every second layer from the first on: the other phase than that of decoder_sparse_step
+  // every second layer from the first on, unlike decoder_sparse_step, which starts with the second
   ['huggingface-qwen3-moe', { mlp_only_layers: [1, 40] }, { moeLayerFreq: 2 }],
   ['huggingface-qwen2-moe', { decoder_sparse_step: 1, mlp_only_layers: [0, 2] }, { moeLayerFreq: [0, 1, 0] }],
 ])('reads %s with %j', async (name, change, expected) => {

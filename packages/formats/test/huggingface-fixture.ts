@@ -42,7 +42,7 @@ export async function readExpected(name: FixtureName): Promise<Expected> {
   return JSON.parse(await readFile(`${fixtureDirectory(name)}/expected.json`, 'utf8')) as Expected;
 }
 
-/** The model of a Hugging Face directory with storage of its own. */
+/** The model of a Hugging Face directory, with newly allocated storage. */
 export async function loadModel(directory: string, { dtype = 'float32' }: { dtype?: DType } = {}) {
   const source = await readHuggingFaceGpt({ directory, makeVocabularySizeDivisibleBy: 16 });
   const stage = new GptStage({ model: source.configuration, device: 'cpu', dtype, seed: 1 });

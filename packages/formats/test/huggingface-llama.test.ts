@@ -57,9 +57,7 @@ async function saved(
   return { directory, model: source.configuration };
 }
 
-/**
- * transformers 5 calls the experts of a Qwen3-MoE as those of a Mixtral; earlier versions read `num_experts`.
- */
+/** transformers 5 gives the experts of a Qwen3-MoE a Mixtral's field; earlier versions read `num_experts`. */
 function withOlderName(config: Fields): Fields {
   if (config.model_type !== 'qwen3_moe') return config;
   const { num_local_experts, ...others } = config;
@@ -188,7 +186,7 @@ it('reads the configuration of a Llama', async () => {
   });
 });
 
-/** Reads a fixture whose config.json is changed; undefined takes a field out. */
+/** Reads a fixture with a changed config.json; undefined removes a field. */
 async function readChanged(name: FixtureName, change: Fields) {
   const config = await configOf(fixtureDirectory(name));
   await cp(fixtureDirectory(name), scratch, { recursive: true });

@@ -206,7 +206,7 @@ it('reads the state of AdamW, which the biases of experts do not have', async ()
   await found.close();
 });
 
-/** A checkpoint with other args; undefined takes one out. */
+/** A checkpoint with other args; undefined removes one. */
 async function withArguments(changes: Readonly<Record<string, PickleValue | undefined>>): Promise<string> {
   const path = await written(model);
   const file = await TorchFile.open(join(path, 'common.pt'));

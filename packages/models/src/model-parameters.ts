@@ -8,7 +8,7 @@ import { type MatmulCost, sumOfCosts } from './blocks/matmul-cost.js';
 import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { GptStage } from './gpt/gpt-stage.js';
 
-/** Returns all parameters of a GPT, adapters included, without storage, which takes no memory. */
+/** Returns all parameters of a GPT, adapters included. They have no storage, so this takes no memory. */
 export const gptParameters = (
   model: GptModelConfiguration,
   layers: LayerFactoryOptions = {},
@@ -29,8 +29,8 @@ export const numParameters = (model: GptModelConfiguration): number =>
   );
 
 /**
- * Returns the number of trained parameters of a GPT that a token uses: of the routed experts of a layer as
- * many as it is sent to.
+ * Returns the number of trained parameters of a GPT that a token uses: it counts only the routed experts that
+ * a token is sent to.
  */
 export function numActiveParameters(model: GptModelConfiguration): number {
   const { numExperts, moeRouterTopk: topK = 2 } = model;
@@ -42,8 +42,8 @@ export function numActiveParameters(model: GptModelConfiguration): number {
 }
 
 /**
- * Returns the elements of the matrices of all layers that a GPT holds, those of all experts included. Of any
- * sizes: it makes nothing as large as they are.
+ * Returns the number of elements of all layers' matrices in a GPT, all experts included. It allocates nothing
+ * of the model's size, so any size works.
  */
 export function numLayerWeights(model: GptModelConfiguration): number {
   const numWithExperts = numLayersWithExperts(model);
@@ -54,7 +54,7 @@ export function numLayerWeights(model: GptModelConfiguration): number {
       .reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
   const dense = (numLayers - numWithExperts) * weightsOf({ numExperts: undefined });
   if (numWithExperts === 0) return dense;
-  // what an expert adds is the same for all
+  // each expert adds the same number
   const [one, two] = [1, 2].map((count) =>
     weightsOf({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
   ) as [number, number];
@@ -79,10 +79,10 @@ export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCo
   return costs;
 }
 
-/** Returns the cost of the matmuls of all layers of a GPT: of experts those that a token uses. */
+/** Returns the cost of the matmuls of all layers of a GPT; it counts only the experts that a token uses. */
 export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));
 
-/** Returns all parameters of a BERT, without storage, which takes no memory. */
+/** Returns all parameters of a BERT. They have no storage, so this takes no memory. */
 const bertParameters = (model: BertModelConfiguration): readonly Parameter[] =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
@@ -103,7 +103,8 @@ export const bertMatmuls = (model: BertModelConfiguration): MatmulCost =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).matmuls;
 
 /**
- * Returns all parameters of a GPT, adapters included, or of a BERT, without storage, which takes no memory.
+ * Returns all parameters of a GPT, adapters included, or of a BERT. They have no storage, so this takes no
+ * memory.
  */
 export const modelParameters = ({
   kind,

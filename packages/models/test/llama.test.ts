@@ -83,7 +83,7 @@ describe('the parameters of a Llama', () => {
 
 type Model = NonNullable<StepOptions['model']>;
 
-/** Runs a step of a model whose parameters are set before. */
+/** Runs a step of a model after `set` has set its parameters. */
 function stepOf(model: Model, set: (stage: GptStage) => void) {
   const built = buildGpt({ model });
   set(built.stage);

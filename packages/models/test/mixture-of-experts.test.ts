@@ -43,7 +43,10 @@ interface BalanceOptions {
   readonly group?: ProcessGroup;
 }
 
-/** Returns the values of balancing losses of weights of 1, their gradient of the logits, and what ran. */
+/**
+ * Returns the values of balancing losses with weight 1, their gradient with respect to the logits, and the
+ * operations that ran.
+ */
 function balances(model: ExpertVariants, { numSequences = 1, load, group }: BalanceOptions = {}) {
   const specification = expertsSpecificationOf({ ...smallGpt, numExperts: 4, ...model });
   const names = lossesOf(specification);
@@ -261,7 +264,7 @@ describe('a GPT with experts', () => {
     const stage = open({ ...sparseGpt, moeExpertCapacityFactor: 0.5 });
     const numRows = smallBatch().labels.length;
     const [load] = stage.expertLoads;
-    // scores of a quarter each, of which the first two experts are chosen
+    // all scores are a quarter; ties go to the first two experts
     const router = named(stage, '0.mlp.router.weight');
     router.data.write(new Float32Array(router.size));
     stage.evaluate({ microBatch: 1, batch: smallBatch(), lossFactors: { lm_loss: 1 } });
@@ -373,7 +376,7 @@ describe('a GPT with experts', () => {
     const [without, plain, gated] = [sparseGpt, shared, { ...shared, moeSharedExpertGate: true }].map(
       (model) => open(model),
     );
-    // a gate of logits 0 halves, so that with twice the weights it is none
+    // a gate whose logits are 0 halves the output, so with doubled weights the gate changes nothing
     named(gated!, '0.mlp.shared_experts.gate_weight').data.zero();
     named(gated!, '1.mlp.shared_experts.gate_weight').data.zero();
     for (const layer of [0, 1]) {

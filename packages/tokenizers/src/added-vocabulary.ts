@@ -9,9 +9,7 @@ export interface AddedToken {
   readonly rstrip: boolean;
 }
 
-/**
- * Added tokens with the ids that the tokenizers library gives them: what files say about ids is not asked.
- */
+/** Added tokens with the ids that the tokenizers library assigns; ids in the files are ignored. */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
   readonly #modelTokens: readonly string[];
@@ -33,9 +31,7 @@ export class AddedVocabulary {
     this.#next = of.numEntries;
   }
 
-  /**
-   * Adds tokens in order. One that is there already takes the properties of the new one, and stays special.
-   */
+  /** Adds tokens in order. An existing token gets the properties of the new one, and stays special. */
   add(tokens: readonly AddedToken[]): void {
     for (const token of tokens) {
       const known = this.#tokens.get(token.content);

@@ -61,7 +61,7 @@ describe('BytePairEncoder', async () => {
     );
   });
 
-  // In time that is quadratic in the length it would take a minute.
+  // with quadratic time in the length it would take a minute
   it('encodes a word of 200,000 letters', { timeout: 30_000 }, () => {
     const encoder = new BytePairEncoder(gpt2);
     const ids = encoder.encode('a'.repeat(200_000));

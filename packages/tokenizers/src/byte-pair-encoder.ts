@@ -4,9 +4,9 @@ import { rememberWords } from './remember-words.js';
 const radix = 2 ** 32;
 
 /**
- * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, as GPT-2's: of
- * all neighbours that make a token together, those with the lowest id are merged first, the leftmost first
- * among equals. n log n in the length of a word.
+ * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, like GPT-2's.
+ * Among all neighbours that form a token, the pair with the lowest id is merged first; ties go to the
+ * leftmost. n log n in the length of a word.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
@@ -33,10 +33,10 @@ export class BytePairEncoder {
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
-    // A linked list of pieces, each known by the position of its first byte.
+    // a linked list of pieces; a piece is identified by the position of its first byte
     const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
     const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
-    // The id that a piece and the one after it make; -1 for none.
+    // the id of a piece merged with the next one; -1 for none
     const merged = new Int32Array(size).fill(-1);
     const heap: number[] = [];
     const look = (position: number): void => {

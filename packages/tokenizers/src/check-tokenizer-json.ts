@@ -11,7 +11,7 @@ type ModelType = (typeof modelTypes)[number];
 // Ranks of merges and positions in a word share a number of 53 bits.
 const maximumMerges = 1 << 21;
 
-/** A tokenizer.json whose parts that we rely on were checked. */
+/** A tokenizer.json whose used parts are checked. */
 export interface TokenizerJson {
   readonly model: {
     readonly type: ModelType;
@@ -25,7 +25,7 @@ export interface TokenizerJson {
     readonly max_input_chars_per_word?: number;
     /** True if unknown characters of a word that are neighbours become one token; always in Unigram. */
     readonly fuse_unk?: boolean | null;
-    /** True if the tokens of its bytes stand for an unknown character. */
+    /** True if the tokens of its bytes replace an unknown character. */
     readonly byte_fallback?: boolean | null;
     /** True if a word that is a token is not built from merges. */
     readonly ignore_merges?: boolean | null;
@@ -46,10 +46,10 @@ const isId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < maximumId;
 
 /**
- * Checks the structure of a parsed tokenizer.json, but for its merges, which `readMerges` checks; throws
- * `MTL_DATA_TOKENIZER` naming what is wrong.
+ * Checks the structure of a parsed tokenizer.json, except its merges, which `readMerges` checks; throws
+ * `MTL_DATA_TOKENIZER` naming the problem.
  *
- * @returns the file, and the ids of its model's tokens; of equal tokens of Unigram the last one counts
+ * @returns the file, and the ids of its model's tokens; for equal tokens of Unigram the last one counts
  */
 export function checkTokenizerJson(
   json: unknown,
@@ -59,7 +59,7 @@ export function checkTokenizerJson(
   if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
-  // Old files leave the type out; the parts tell.
+  // old files leave the type out, so it is derived from the parts
   const type = modelTypes.find((known) => known === (model.type ?? untypedModel(model)));
   if (type === undefined)
     return fail(`has a model of type ${JSON.stringify(model.type)}`, modelTypes.join(', '));
@@ -94,7 +94,7 @@ export function checkTokenizerJson(
   return { json: checked, modelIds };
 }
 
-/** The type of a model whose file does not say it. */
+/** Returns the type of a model whose file does not state it. */
 function untypedModel(model: Record<string, unknown>): ModelType {
   if (Array.isArray(model.merges)) return 'BPE';
   if (Array.isArray(model.vocab)) return 'Unigram';

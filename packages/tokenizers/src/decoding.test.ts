@@ -113,7 +113,7 @@ it('decodes sequences of a dataset, whatever the type of its elements', async ()
   for (const [name, tokenizer] of Object.entries(all)) {
     const text = name === 'null' ? '7 0 59999' : texts[0]!;
     const ids = Array.from(tokenizer.encode(text));
-    // what a dataset gives of each dtype
+    // arrays as a dataset returns them for each dtype
     const sequences = [
       BigInt64Array.from(ids, BigInt),
       Uint16Array.from(ids),

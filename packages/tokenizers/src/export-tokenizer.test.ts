@@ -8,7 +8,7 @@ import { createTokenizer, exportTokenizer, type Tokenizer, trainByteLevelBpe } f
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Writes files into a directory of their own, and loads the tokenizer.json among them. */
+/** Writes files into a new directory, and loads the tokenizer.json among them. */
 async function written(name: string, files: Readonly<Record<string, string>>): Promise<Tokenizer> {
   mkdirSync(join(directory, name));
   for (const [file, contents] of Object.entries(files)) writeFileSync(join(directory, name, file), contents);

@@ -16,14 +16,14 @@ import { tokenizerClassOf } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
- * Returns the files by which Hugging Face's libraries load the same tokenizer, name to text, as far as it
- * does not consist of such files: `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
- * tokenizer_config.json, `ByteLevelTokenizer` a tokenizer.json and its tokenizer_config.json, and a
+ * Returns the files with which Hugging Face's libraries load the same tokenizer, name to text, except files
+ * that the tokenizer already has. `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
+ * tokenizer_config.json; `ByteLevelTokenizer` becomes a tokenizer.json and its tokenizer_config.json. A
  * `HuggingFaceTokenizer` without a tokenizer_config.json gets one, without which the transformers library
- * knows neither its special tokens nor a length. Undefined for the others. A text that spells out
- * `<|endoftext|>` is that token to them.
+ * knows neither its special tokens nor a length. Undefined for other tokenizers. These libraries treat text
+ * that spells `<|endoftext|>` as that token.
  *
- * `maxLength`: tokens that the model takes, as `model_max_length`. Default: left out
+ * `maxLength`: the model's maximum number of tokens, as `model_max_length`. Default: left out
  *
  * @throws DataError MTL_DATA_TOKENIZER when the files of a tokenizer cannot be used
  */
@@ -113,7 +113,7 @@ function settingsOf(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // transformers would add a token that is none
+  // transformers would add a token that the vocabulary lacks
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = tokenizerClassOf(settings)?.name ?? 'PreTrainedTokenizerFast';
@@ -123,8 +123,8 @@ function settingsOf(
 }
 
 /**
- * Returns a vocabulary of byte strings whose ids are the ranks of its merges, and the end of a text after
- * them.
+ * Returns a vocabulary of byte strings whose ids are the ranks of its merges, followed by the end-of-text
+ * token.
  */
 function bytePairs(tokens: readonly string[], { splitsWords }: { splitsWords: boolean }): ByteLevelBpe {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));

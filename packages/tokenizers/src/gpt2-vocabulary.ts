@@ -4,8 +4,8 @@ import { readJsonFile, readTextFile } from './tokenizer-files.js';
 export const endOfText = '<|endoftext|>';
 
 /**
- * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is that of their merges. They are
- * byte strings: a character U+0000 to U+00FF for each byte.
+ * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is the order of their merges. They
+ * are byte strings: a character U+0000 to U+00FF for each byte.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
   // Loaded on demand: the vocabulary takes 50 ms to import.
@@ -24,8 +24,8 @@ export const gpt2WordPattern = new RegExp(
 );
 
 /**
- * The printable stand-ins of bytes in byte-level BPE vocabularies (GPT-2): bytes that print in Latin-1 stand
- * for themselves, the others are moved to U+0100 and on.
+ * The printable stand-ins of bytes in byte-level BPE vocabularies (GPT-2): bytes that are printable in
+ * Latin-1 keep their character, the others are moved to U+0100 and on.
  */
 export const byteAlphabet: readonly string[] = makeByteAlphabet();
 
@@ -94,7 +94,7 @@ export function readGpt2Files(files: {
   readonly vocabFile: string;
   readonly mergeFile: string;
 }): ByteLevelBpe {
-  // Its contents are checked with the whole tokenizer.
+  // the contents are checked together with the tokenizer
   const vocab = readJsonFile(files.vocabFile) as Readonly<Record<string, number>>;
   const lines = readTextFile(files.mergeFile).split(/\r?\n/);
   const merges = lines.filter((line, i) => line !== '' && !(i === 0 && line.startsWith('#version')));

@@ -108,7 +108,7 @@ function withAddedTokens(
   return ids;
 }
 
-/** Makes what a checked tokenizer.json describes; its components are checked meanwhile. */
+/** Makes the parts that a checked tokenizer.json describes, and checks its components. */
 function makeParts(
   json: TokenizerJson,
   {
@@ -131,7 +131,7 @@ function makeParts(
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = [...modelTokens];
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
-  // The tokenizers library gives back what it looks for in normalized texts.
+  // for a normalized added token, the tokenizers library returns the normalized text
   for (const token of json.added_tokens) {
     const content = isNormalized(token) ? normalize(token.content) : token.content;
     if (content === '') {

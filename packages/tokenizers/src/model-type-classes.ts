@@ -129,7 +129,7 @@ export const classesByModelType: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** Types whose class AutoTokenizer takes whatever tokenizer_config.json names. */
+/** Types whose class AutoTokenizer uses regardless of tokenizer_config.json. */
 export const typesWithWrongClass: ReadonlySet<string> = new Set(
   (
     'arctic camembertv2-base chameleon chatlm cohere_asr deepseek_ocr deepseek_ocr2 deepseek_v2 ' +

@@ -1,9 +1,9 @@
-// Texts repeat their short words; long ones rarely come again.
+// texts repeat short words; long ones rarely repeat
 const maximumWords = 1 << 16;
 const maximumLength = 64;
 
 /**
- * Makes a function of a word compute short words once. It forgets all of them when 65,536 are kept, so that
+ * Caches the results of a function for short words. The cache is cleared when it holds 65,536 words, so that
  * memory is bounded.
  */
 export function rememberWords<T>(compute: (word: string) => T): (word: string) => T {
@@ -14,7 +14,7 @@ export function rememberWords<T>(compute: (word: string) => T): (word: string) =
     if (found !== undefined) return found;
     const computed = compute(word);
     if (known.size >= maximumWords) known.clear();
-    // a copy: a word cut out of a text keeps the whole text in memory
+    // a copy: a word sliced from a text keeps the whole text in memory
     known.set(Buffer.from(word, 'utf16le').toString('utf16le'), computed);
     return computed;
   };

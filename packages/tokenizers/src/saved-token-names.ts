@@ -40,7 +40,7 @@ const former = 'additional_special_tokens';
 
 /** Special tokens of tokenizer_config.json and special_tokens_map.json. */
 export interface NamedTokens {
-  /** By name: `bos_token` and so on, then those of one model alone. */
+  /** Tokens by name: `bos_token` and so on, then model-specific ones. */
   readonly tokens: ReadonlyMap<string, StatedToken>;
   /** Others, without names. */
   readonly extra: readonly StatedToken[];
@@ -53,7 +53,7 @@ interface NamingFiles {
   readonly config: Settings;
   /** Left out where tokenizer_config.json has an `added_tokens_decoder`, as in the transformers library. */
   readonly specialTokensMap: Settings | undefined;
-  /** Names that the files lack; null says that no other file gives the name a token. */
+  /** Default tokens of names that the files lack; null if the name has no default token. */
   readonly defaults: Readonly<Record<string, string | null>>;
   readonly configPath: string;
   readonly mapPath: string;
@@ -61,10 +61,10 @@ interface NamingFiles {
 
 /**
  * Finds the special tokens of files as AutoTokenizer of transformers 5 does. `additional_special_tokens` is
- * the former name of `extra_special_tokens`, and counts where that has none. What special_tokens_map.json
- * names takes the place of what tokenizer_config.json names.
+ * the former name of `extra_special_tokens`, and counts if the latter is absent. special_tokens_map.json
+ * overrides tokenizer_config.json.
  *
- * @throws DataError MTL_DATA_TOKENIZER for a token that is none
+ * @throws DataError MTL_DATA_TOKENIZER for an invalid token
  */
 export function namedTokens(files: NamingFiles): NamedTokens {
   const { config, specialTokensMap = {}, defaults, configPath, mapPath } = files;
@@ -119,7 +119,7 @@ export class TokenReader {
   readonly #path: string;
   readonly #special: boolean;
 
-  /** @param of.special true if objects are special tokens, whatever they say */
+  /** @param of.special true if objects are special tokens, regardless of their fields */
   constructor(settings: Settings, of: { readonly path: string; readonly special?: boolean }) {
     this.#settings = settings;
     this.#path = of.path;
@@ -130,7 +130,7 @@ export class TokenReader {
     return this.#settings[name] !== undefined;
   }
 
-  /** Returns the token of a name; undefined where there is none. */
+  /** Returns the token of a name; undefined if it has none. */
   token(name: string): StatedToken | undefined {
     const value = this.#settings[name] ?? undefined;
     return value === undefined ? undefined : this.#read(value, name);

@@ -8,7 +8,7 @@ import { classesByModelType, typesWithWrongClass } from './model-type-classes.js
 interface Case {
   readonly name: string;
   readonly base: string;
-  /** Parts of tokenizer.json, in place of those of the base. */
+  /** Parts of tokenizer.json that replace the parts of the base. */
   readonly parts: object;
   /** The files next to it. */
   readonly files: Readonly<Record<string, object>>;
@@ -60,7 +60,7 @@ describe('tokens kept next to a tokenizer.json', () => {
         encoded: encoded.map(([text]) => [text, tokenizer.encode(text)]),
       }).toEqual({ name, length, special, encoded });
     }
-    // what tokenizer.json has there is not what the class makes
+    // tokenizer.json differs there from the output of the class
     expect(ignored).toEqual(['random 35']);
   });
 

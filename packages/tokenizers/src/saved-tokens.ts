@@ -65,11 +65,11 @@ export interface CompleteTokenizer {
 
 /**
  * Adds the tokens of the files next to a tokenizer.json to it, as AutoTokenizer of transformers 5 does, and
- * takes the components of the class that loads it. Files that are undefined are not there; `modelIds` are
- * ids of the model's tokens, `modelTokens` the tokens at the places of their ids.
+ * uses the components of the class that loads it. Undefined files do not exist; `modelIds` are ids of the
+ * model's tokens, `modelTokens` the tokens indexed by id.
  *
- * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for settings
- *   that change ids and are not known
+ * @throws DataError MTL_DATA_TOKENIZER where files contradict each other or the vocabulary, and for unknown
+ *   settings that change ids
  */
 export function withSavedTokens(
   json: TokenizerJson,
@@ -128,7 +128,7 @@ export function tokensNextTo(path: string): ReadonlySet<string> {
   return new Set([...Object.keys(saved.addedTokens), ...tokens.map(contentOf)]);
 }
 
-/** Finds the special tokens of the files; `defaults` are those of names that they lack. */
+/** Finds the special tokens of the files; `defaults` are used for names that the files lack. */
 function namedIn(
   files: SavedFiles & { readonly configPath: string },
   defaults: Readonly<Record<string, string | null>>,
@@ -241,7 +241,7 @@ function paddingOf({ padding }: TokenizerJson): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the tokens that files give ids, by id: those of `added_tokens_decoder`, or else of the older files.
+ * Returns the tokens that files give ids, by id, from `added_tokens_decoder`, or else from the older files.
  */
 function keptTokens(
   json: TokenizerJson,
@@ -290,8 +290,8 @@ function specialTokensAgain(
 }
 
 /**
- * Refuses files whose ids are not those that the tokens get: the tokenizers library numbers added tokens
- * itself, behind the vocabulary.
+ * Rejects files whose ids differ from the ids that tokens get: the tokenizers library numbers added tokens
+ * after the vocabulary, regardless of the files.
  */
 function checkIds(
   vocabulary: AddedVocabulary,

@@ -24,7 +24,7 @@ export interface TokenizerClass {
    * is not taken.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
-  /** Tells how every special token is added once more: by its text alone, or with its properties. */
+  /** How every special token is added once more: only its text, or with its properties. */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassParts;
 }
@@ -234,7 +234,7 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
   } satisfies Record<string, Omit<TokenizerClass, 'name'>>),
 );
 
-/** Classes that take tokenizer.json as it is; so does a name that the transformers library does not know. */
+/** Classes that use tokenizer.json unchanged, as do names that the transformers library does not know. */
 const generalClasses: readonly string[] = [
   ...['TokenizersBackend', 'PythonBackend', 'PreTrainedTokenizer', 'MistralCommonBackend'],
 ];

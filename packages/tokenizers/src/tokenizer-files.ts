@@ -57,7 +57,7 @@ export function tokenizerError(
 /** Throws the error of a tokenizer file. */
 export type Fail = (what: string, expected?: string) => never;
 
-/** Returns a function that throws `MTL_DATA_TOKENIZER` with what is wrong with a file. */
+/** Returns a function that throws `MTL_DATA_TOKENIZER` with the problem of a file. */
 export const failOf =
   (path: string): Fail =>
   (what, expected) => {

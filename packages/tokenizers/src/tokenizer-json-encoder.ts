@@ -19,9 +19,9 @@ export function isNormalized({ normalized, special }: TokenizerJson['added_token
 }
 
 /**
- * Encodes texts as the tokenizers library: added tokens are found first, in the text and in what the
- * normalizer makes of it, and what is between them is normalized, split into words and encoded word by word.
- * Undefined ids stand for text that has no token.
+ * Encodes texts as the tokenizers library. It finds added tokens first, in the text and in the normalized
+ * text; the parts between them are normalized, split into words and encoded word by word. Undefined ids stand
+ * for text without a token.
  */
 export function tokenizerJsonEncoder({
   normalizer,
@@ -74,13 +74,13 @@ interface AddedToken {
   readonly content: string;
   /** Only where no letter, digit, mark or underscore touches it. */
   readonly single_word?: boolean;
-  /** Takes the white space before it. */
+  /** True if the token includes the white space before it. */
   readonly lstrip?: boolean;
-  /** Takes the white space after it. */
+  /** True if the token includes the white space after it. */
   readonly rstrip?: boolean;
 }
 
-/** A part of a text: an added token, or what is between them. */
+/** A part of a text: an added token, or the text between added tokens. */
 interface TextPart {
   readonly text: string;
   /** The id of the added token; undefined for text between them. */

@@ -11,7 +11,7 @@ export interface Tokenizer {
   readonly eod: number;
   /** The padding token, if there is one. */
   readonly padId?: number | undefined;
-  /** Special tokens that begin a text of its own, such as a prompt; absent where texts begin with none. */
+  /** Special tokens at the start of a separate text, such as a prompt; absent if texts begin without one. */
   readonly startIds?: readonly number[] | undefined;
   /** Ids by token, special ones included, where a tokenizer has a list of tokens: masking needs it. */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
@@ -36,7 +36,7 @@ export interface Tokenizer {
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
-   * Returns the text of ids, such as those of `IndexedDataset.sequence`; ids of special tokens are spelt out.
+   * Returns the text of ids, such as the ids of `IndexedDataset.sequence`; special tokens are spelt out.
    *
    * @param ids whole numbers; bigint in datasets of int64
    */
@@ -79,9 +79,9 @@ export type TokenizerOptions =
       readonly type: 'HuggingFaceTokenizer';
       /** A `tokenizer.json`, or a directory that holds one. */
       readonly tokenizerModel: string;
-      /** The token that ends a document, when the files do not say. */
+      /** The token that ends a document, if the files do not name it. */
       readonly eodToken?: string | undefined;
-      /** A chat template in Jinja, instead of the one next to the file. */
+      /** A chat template in Jinja that replaces the one next to the file. */
       readonly chatTemplate?: string | undefined;
     }
   | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
@@ -89,8 +89,8 @@ export type TokenizerOptions =
   | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
 
 /**
- * Refuses ids that a tokenizer does not have, such as those of another one, instead of leaving them out of a
- * text, and gives them as numbers.
+ * Rejects ids that a tokenizer does not have, such as another tokenizer's ids, instead of leaving them out of
+ * a text, and returns them as numbers.
  *
  * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
  */

@@ -9,11 +9,11 @@ interface WordPiece {
 }
 
 /**
- * Splits words as BERT's WordPiece does (Wu 2016): the longest token from the front, again and again; one
- * unknown token for a word that cannot be split or is too long. Linear in the length of a word, times that of
- * the longest token.
+ * Splits words as BERT's WordPiece does (Wu 2016): repeatedly the longest token from the front; one unknown
+ * token for a word that cannot be split or is too long. The time is linear in the length of a word, times the
+ * length of the longest token.
  *
- * @param tokens those of the model; added tokens are none
+ * @param tokens the tokens of the model, without added tokens
  */
 export function wordPieceSplitter(
   model: TokenizerJson['model'],
@@ -50,7 +50,7 @@ export interface EncodedText {
   readonly ids: readonly number[];
   /** For each token the index of its first UTF-16 unit in the text. */
   readonly starts: readonly number[];
-  /** For each token the index behind its last UTF-16 unit. */
+  /** For each token the index after its last UTF-16 unit. */
   readonly ends: readonly number[];
 }
 
@@ -62,10 +62,10 @@ const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
 const maximumCachedCharacters = 1 << 16;
 
 /**
- * Returns an encoder that tells offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined
- * for another pipeline. Its ids are those of the library. Every step of this pipeline works on one character
- * (code point) at a time until words are split, so each normalized character knows the one it came from;
- * marks that the normalizer drops belong to no token.
+ * Returns an encoder with offsets, for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
+ * another pipeline. Its ids equal the library's. Every step of this pipeline works on one character (code
+ * point) at a time until words are split, so each normalized character knows its original character; marks
+ * that the normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,
@@ -80,7 +80,7 @@ export function wordPieceOffsets(
     model.type === 'WordPiece' &&
     typeOf(json.normalizer) === 'BertNormalizer' &&
     typeOf(json.pre_tokenizer) === 'BertPreTokenizer';
-  // Tokens that take the white space around them, or only stand as whole words, are none of BERT's.
+  // BERT has no tokens that include the white space around them, or that only match whole words.
   const isPlain = added.every((token) => {
     const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;
     return special === true && lstrip !== true && rstrip !== true && word !== true;
@@ -133,7 +133,7 @@ interface Word {
 
 const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
 
-/** Splits a word into its tokens, and adds them with their places to those of the text. */
+/** Splits a word into its tokens, and appends them and their positions to the tokens of the text. */
 function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, number>) {
   const split = wordPieceSplitter(model, ids);
   return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {

@@ -13,9 +13,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const interesting = new URL('../fixtures/fuzz/', import.meta.url);
 const probe = 'low lower lowest, naïve 你好 😀 <|endoftext|> [CLS]';
 
-/**
- * Runs what a user would; whatever happens must be a result or a coded error. Returns the code, or 'works'.
- */
+/** Runs a user's operation; the outcome must be a result or a coded error. Returns the code, or 'works'. */
 async function outcome(run: () => unknown): Promise<string> {
   try {
     await run();
@@ -55,8 +53,8 @@ describe('mutated tokenizer.json files', () => {
         writeFileSync(path, mutateJson(json, random));
         const before = process.cpuUsage();
         const code = await outcome(() => useTokenizer(path));
-        // A tokenizer this small answers in milliseconds of processor time, whatever else the machine does;
-        // seconds would be a loop gone wild.
+        // A tokenizer this small answers in milliseconds of processor time, on a busy machine too; seconds
+        // would mean an endless loop.
         const { user, system } = process.cpuUsage(before);
         expect((user + system) / 1000).toBeLessThan(5000);
         codes.set(code, (codes.get(code) ?? 0) + 1);

@@ -7,7 +7,7 @@ import type { SpanExample } from './read-squad-file.js';
 /** A model's output for one window. */
 interface SpanLogits {
   readonly window: SpanWindow;
-  /** `[S]`: how much each position looks like the start of the answer; position 0 says that there is none. */
+  /** `[S]`: the score of each position as the start of the answer; position 0 means no answer. */
   readonly start: ArrayLike<number>;
   /** `[S]`: how much each position looks like its end. */
   readonly end: ArrayLike<number>;
@@ -40,7 +40,7 @@ interface SpanCandidate {
 interface BestSpans {
   /** At most `nBest`, best first, every text once; empty where no position may start an answer. */
   readonly candidates: readonly SpanCandidate[];
-  /** The smallest sum of the logits of position 0 over the windows: what "no answer" scores. */
+  /** The smallest sum of the logits of position 0 over the windows: the score of "no answer". */
   readonly noAnswerScore: number;
   /**
    * Probability of "no answer" against the best candidate (two-way softmax of their scores): above a half

@@ -8,7 +8,7 @@ import type { SpanAnswer, SpanExample } from './read-squad-file.js';
 /** Questions on contexts, and how to split them into windows. */
 interface EncodeSpansOptions {
   readonly examples: readonly SpanExample[];
-  /** BERT's WordPiece: one that tells offsets. */
+  /** A BERT WordPiece tokenizer that returns offsets. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
   /** Tokens from the start of a window to the start of the next one (128). */
@@ -25,7 +25,7 @@ export interface SpanWindow {
   readonly offset: number;
   /** float64: index in the context of each token's first UTF-16 unit. */
   readonly starts: Float64Array;
-  /** float64: index in the context behind each token's last UTF-16 unit. */
+  /** float64: index in the context after each token's last UTF-16 unit. */
   readonly ends: Float64Array;
   /** uint8: 1 where no other window of the example shows more context around the token (Devlin 2018). */
   readonly hasMaximumContext: Uint8Array;
@@ -40,9 +40,10 @@ interface EncodedSpans {
 
 /**
  * Encodes questions about contexts. Samples are windows: `[CLS] question [SEP] part of the context [SEP]`,
- * example after example, with the positions of the first answer (0, `[CLS]`, where the window does not hold
- * all of it, or there is none). An answer that starts or ends inside a token takes the whole token. Throws
- * `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
+ * example after example, with the positions of the first answer. These are 0, `[CLS]`, if the window does not
+ * hold the complete answer, or there is none. An answer that starts or ends inside a token includes the whole
+ * token. Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`,
+ * `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;

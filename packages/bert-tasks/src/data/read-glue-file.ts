@@ -1,7 +1,7 @@
 import { nearestName } from '@mtl/errors';
 import { readTaskText, taskError } from './task-files.js';
 
-/** Two texts and what they are to each other. */
+/** Two texts and the label of their relation. */
 export interface SentencePairExample {
   /** Names the example in a predictions file: MNLI's `index`, QQP's `id`. */
   readonly id: string;
@@ -14,8 +14,8 @@ export interface SentencePairExample {
 }
 
 /**
- * GLUE's sentence-pair tasks that can be read: their labels, the first one with the index 0, their columns,
- * and what their predictions are called in a submission (MNLI's matched set first).
+ * GLUE's supported sentence-pair tasks: their labels, the first one with the index 0, their columns, and the
+ * names of their predictions in a submission (MNLI's matched set first).
  */
 export const glueTasks = {
   MNLI: {
@@ -133,7 +133,7 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
   const { task, path, names } = options;
   const { label } = glueTasks[task].columns;
-  // Columns that only stand in files with labels.
+  // Columns that are only in files with labels.
   const sign = names.find((name) => /^label\d*$|^qid[12]$/.test(name)) ?? nearestName(label, names);
   if (sign === undefined) return undefined;
   throw taskError({

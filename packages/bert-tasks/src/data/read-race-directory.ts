@@ -23,9 +23,10 @@ const letters = ['A', 'B', 'C', 'D'];
 const levels = ['high', 'middle'] as const;
 
 /**
- * Reads one part of RACE (`RACE/train`, `RACE/dev`, `RACE/test`): `high/` and `middle/` (or one of them), in
- * each `*.txt` with one JSON passage; also one such folder alone. Passages come in the order of their
- * numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and question.
+ * Reads one part of RACE (`RACE/train`, `RACE/dev`, `RACE/test`), which has folders `high/` and `middle/` (or
+ * one of these), or a single such folder. Each `*.txt` has one JSON passage. Passages come in the order of
+ * their numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and
+ * question.
  */
 export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
   const names = list(directory);

@@ -24,9 +24,8 @@ export interface SpanExamples {
 }
 
 /**
- * Reads a file of SQuAD 1.1 or 2.0 (2.0 is one whose questions say `is_impossible`). Throws
- * `MTL_DATA_TASK_FILE`, and `MTL_DATA_TASK_ANSWER` for an answer that does not stand at its `answer_start`,
- * with the place in the file.
+ * Reads a file of SQuAD 1.1 or 2.0 (in 2.0, questions have `is_impossible`). Throws `MTL_DATA_TASK_FILE`, and
+ * `MTL_DATA_TASK_ANSWER` for an answer that is not at its `answer_start`, with the place in the file.
  */
 export function readSquadFile(path: string): SpanExamples {
   const examples: SpanExample[] = [];
@@ -103,7 +102,7 @@ function readAnswer(options: {
 
 const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
 
-/** Makes the function from an index in code points to one in UTF-16 units; undefined behind the end. */
+/** Returns a function from an index in code points to one in UTF-16 units; undefined past the end. */
 function unitsOfCodePoints(text: string): (codePoint: number) => number | undefined {
   const units: number[] = [];
   let unit = 0;

@@ -48,8 +48,7 @@ interface SquadResults {
   /** SQuAD 2.0: by question id, the larger the less likely an answer. Needed for the best thresholds. */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
-   * A question whose probability is above it counts as predicted unanswerable (1, the official default:
-   * none).
+   * A question with a higher probability counts as predicted unanswerable (1, the official default: none).
    */
   readonly noAnswerThreshold?: number;
 }
@@ -83,10 +82,10 @@ interface QuestionScore {
 }
 
 /**
- * Returns exact match and F1 by the rules of the official evaluations, best over the ground truths of a
- * question (Rajpurkar 2016, 2018): version 1.1 counts a missing prediction as wrong; version 2.0 looks only
- * at questions with a prediction, takes an answer that normalisation empties for none, and searches the best
- * threshold of the no-answer probabilities.
+ * Returns exact match and F1 by the rules of the official evaluations, as the best over the ground truths of
+ * a question (Rajpurkar 2016, 2018). Version 1.1 counts a missing prediction as wrong. Version 2.0 considers
+ * only questions with a prediction, treats an answer that is empty after normalisation as no answer, and
+ * searches the best threshold of the no-answer probabilities.
  */
 export function squadMetrics(options: SquadResults): SquadMetrics {
   const { examples, predictions, noAnswerProbabilities } = options;
@@ -208,14 +207,14 @@ export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');
 }
 
-/** Returns 1 when both are the same after normalisation, else 0. */
+/** Returns 1 if both are the same after normalisation, else 0. */
 export function exactMatch(prediction: string, truth: string): number {
   return normalizeAnswer(prediction) === normalizeAnswer(truth) ? 1 : 0;
 }
 
 /**
- * Returns the harmonic mean of precision and recall over the words of both (as bags), after normalisation.
- * Where one has no words, SQuAD 2.0 gives 1 when the other has none either, else 0; SQuAD 1.1 always 0.
+ * Returns the harmonic mean of precision and recall over the words of both (as bags), after normalisation. If
+ * one has no words, SQuAD 2.0 gives 1 if the other has none either, else 0; SQuAD 1.1 always 0.
  */
 export function answerF1(
   prediction: string,

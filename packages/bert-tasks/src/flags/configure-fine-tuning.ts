@@ -27,15 +27,13 @@ import {
 import { fineTuningPreset } from './fine-tuning-presets.js';
 
 /**
- * Returns the fine-tuning that options describe, checked.
+ * Returns the checked configuration of the fine-tuning run that options describe.
  *
- * ```ts
- * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
- * ```
+ * ```ts configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] }); ```
  *
- * @throws ConfigurationError `MTL_OPTION` for an option that there is not, with the nearest one;
- *   `MTL_FLAG_VALUE` for a value of another type or out of range; those of `fineTuningConfiguration`; each in
- *   the words of options
+ * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
+ *   value of another type or out of range; the codes of `fineTuningConfiguration`; each in the words of
+ *   options
  */
 export function configureFineTuning(options: FineTuningOptions): FineTuningConfiguration {
   checkOptions(options, { of: 'a fine-tuning', checks: fineTuningOptionChecks });
@@ -63,7 +61,7 @@ export function configureFineTuning(options: FineTuningOptions): FineTuningConfi
   }
 }
 
-/** Names options in place of the flags that they stand for: `--clip-grad` → `clipGrad`. */
+/** Replaces names of flags by names of options: `--clip-grad` → `clipGrad`. */
 const inWordsOfFineTuning = (error: unknown): unknown =>
   rewordError(error, (text) =>
     text.replace(/(?<![\w-])--([a-z][a-z0-9-]*)/g, (written: string, name: string) =>
@@ -79,10 +77,10 @@ const fineTuningOptionChecks = {
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning that options describe whose values are known to be right one by one, as those of a
- * command line are.
+ * Returns the fine-tuning configuration for options whose single values are already checked, as a command
+ * line's are.
  *
- * @param how.isRestart whether a launcher has started it again: then it goes on. Default: false
+ * @param how.isRestart whether a launcher has restarted the job, which then resumes. Default: false
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, in the words of flags
  */
 export function fineTuningConfiguration(
@@ -124,7 +122,7 @@ export function fineTuningConfiguration(
       saveHuggingFace: options.saveHf,
       saveInterval: options.saveInterval,
       keepLast: options.keepLast,
-      // what a launcher starts again goes on
+      // a run that a launcher restarts is resumed
       resume: options.resume === true || (how.isRestart === true && save !== undefined),
     },
     logInterval: options.logInterval,

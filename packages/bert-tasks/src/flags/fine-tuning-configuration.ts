@@ -32,7 +32,7 @@ export interface StartConfiguration {
   readonly load: string | undefined;
   readonly checkpointStep: number | undefined;
   readonly loadHuggingFace: string | undefined;
-  /** Take architecture and tokenizer of the model that is named, and initial weights. */
+  /** Take architecture and tokenizer of the named model, and its weights as initial weights. */
   readonly initialWeights: boolean;
   readonly scratch: ScratchConfiguration | undefined;
   /** In place of the tokenizer that came with the model; needed for `scratch`. */
@@ -69,10 +69,7 @@ export interface FineTuningConfiguration {
   /** Dropout of hidden states and of attention; undefined: as the model was trained. */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
-  /**
-   * The device, and how processes share the run, as a training run's flags: what they mean depends on the
-   * model.
-   */
+  /** The device and the layout, as a training run's flags; their meaning depends on the model. */
   readonly parallel: ParallelFlags;
   /** The activations that are computed again instead of being kept; likewise. */
   readonly recompute: RecomputeFlags;
@@ -87,7 +84,7 @@ export interface FineTuningConfiguration {
     readonly saveInterval: number | undefined;
     /** Checkpoints that stay. */
     readonly keepLast: number;
-    /** Go on from what is in `save`. */
+    /** Resume from the checkpoints in `save`. */
     readonly resume: boolean;
   };
   /** Steps between lines of progress. */

@@ -147,7 +147,7 @@ const withDefaults = {
   }),
 };
 
-/** The flags of devices, layout, recomputation and services, which mean what they do in pretraining. */
+/** The flags of devices, layout, recomputation and services, with the same meaning as in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
@@ -160,8 +160,8 @@ const asInPretraining = {
 };
 
 /**
- * The flags of a fine-tuning, by which its options, help and checks are made; those that pretraining has too
- * are its own.
+ * The flags of fine-tuning, from which its options, help and checks are made. Flags that pretraining has too
+ * are declared separately.
  */
 export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
 
@@ -174,7 +174,7 @@ export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
   readonly seeds?: readonly number[] | undefined;
 };
 
-/** Options of which none that has a default is left out. */
+/** Fine-tuning options with a value for every option that has a default. */
 export type CompleteFineTuningOptions = FineTuningOptions & {
   readonly [Name in keyof OptionsOf<typeof withDefaults>]-?: NonNullable<
     OptionsOf<typeof withDefaults>[Name]
@@ -186,14 +186,14 @@ export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (k
 
 /** A flag that is missing. */
 interface MissingFlag {
-  /** With what may take its place: `--load (or --load-hf)`. */
+  /** The flag and its alternative: `--load (or --load-hf)`. */
   readonly name: string;
   /** The flag as it is written: `--load DIR`. */
   readonly usage: string;
 }
 
 /**
- * Names the flags that a fine-tuning run lacks: those of files to train and to evaluate on, and of a model.
+ * Returns the flags that a fine-tuning run lacks: for files to train and to evaluate on, and for a model.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
  */

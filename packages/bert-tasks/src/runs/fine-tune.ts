@@ -73,12 +73,12 @@ import { fineTuningTasks, type OpenedTask, type TaskMetrics } from './tasks.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
-  /** Default: those of the configuration. */
+  /** Default: the seeds of the configuration. */
   readonly seeds?: readonly number[] | undefined;
   /** The processes of the job, this one among them. Default: this process alone. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
-  /** The job of the run. Default: a job of its own. */
+  /** The job of the run. Default: a new job. */
   readonly job?: Job;
   /** Progress and messages, on rank 0. */
   readonly onMessage: (text: string) => void;
@@ -121,10 +121,10 @@ export interface FineTuningReport {
  * Fine-tunes a BERT for a task, with one seed after the other. Every process of a job calls it, and gets the
  * same report.
  *
- * @throws those of `openBertStart`, of `fineTuningLayout`, of the readers of @mtl/data, and
- *   ConfigurationError MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*,
- *   MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError
- *   MTL_STOP_SIGNAL where a signal has ended a run in this process
+ * @throws as `openBertStart`, `fineTuningLayout` and the readers of @mtl/data; ConfigurationError MTL_OPTION,
+ *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS,
+ *   MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL where a signal has ended a
+ *   run in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
@@ -146,7 +146,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const processes = new TrainingProcesses({ world, parallel, ends: [placement[0]!, placement.at(-1)!] });
   const job = options.job ?? { id: undefined, restartCount: 0 };
   const saveDirectory = new SaveDirectory({
-    // goes on where it was stopped
+    // resumes where it was stopped
     checkpoint: { save: checkpoint.save, load: checkpoint.save },
     job,
     processes,
@@ -183,7 +183,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // the first rank looks into the folder: others may have it on storage of their own
+  // the first rank looks into the folder, since others may have separate storage
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -337,8 +337,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens the file of metrics in the folder of a seed, and the one that a flag names: where there are several
- * seeds, one for each, such as `metrics.seed-2.jsonl`.
+ * Opens the file of metrics in the folder of a seed, and the one that a flag names; with several seeds, one
+ * for each, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -358,7 +358,7 @@ async function openMetrics(
   });
 }
 
-/** Says how many sequences have no room left: longer ones were truncated. */
+/** Returns a message about sequences without room left: longer ones were truncated. */
 function fullSequences({ train }: OpenedTask): string {
   const { offsets, sequenceLength } = train.description;
   let numFull = 0;
@@ -431,7 +431,7 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
   }
 }
 
-/** Returns what the folder of a seed has. @throws ConfigurationError MTL_FINE_TUNING_FOLDER */
+/** Returns the names in the folder of a seed. @throws ConfigurationError MTL_FINE_TUNING_FOLDER */
 function namesIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory);
@@ -472,7 +472,11 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
   );
 }
 
-/** Refuses results of other sets, which no checkpoint may be left to tell of. @throws as `checkSameRun` */
+/**
+ * Rejects results of other sets, since the checkpoints that would show it may be gone.
+ *
+ * @throws as `checkSameRun`
+ */
 function checkSameSets({ task, data }: FineTuningConfiguration, directory: string): void {
   const path = resultPath(directory);
   const last = readSeedResult(path)?.epochs.at(-1);
@@ -492,7 +496,7 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   return result?.isDone === true ? result : undefined;
 }
 
-/** Returns what is to be told of a seed whose results are of other data; none where it keeps no record. */
+/** Returns notes about a finished seed whose results are from other data; empty if it keeps no record. */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,
   { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
@@ -505,7 +509,7 @@ function notesOfDoneSeed(
   return notesOfTaskData(fingerprints(), { start, path });
 }
 
-/** Tells of every so many steps in a line each. */
+/** Returns a reporter that prints a line at regular intervals of steps. */
 function stepReporter(options: {
   readonly stepsPerEpoch: number;
   readonly epochs: number;
@@ -537,8 +541,8 @@ function stepReporter(options: {
 }
 
 /**
- * Returns the services that a fine-tuning's run of a seed reports to: a run of its own there, called as
- * --save is unless a flag names it, and after its seed where there are several.
+ * Returns the services that the fine-tuning of a seed reports to. It is a separate run there, with the name
+ * of --save unless a flag names it, followed by the seed if there are several.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

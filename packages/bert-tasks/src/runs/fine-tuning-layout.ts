@@ -25,10 +25,10 @@ export interface FineTuningLayout {
 }
 
 /**
- * Returns the layout and the recomputation that the flags ask for, by the rules of pretraining.
+ * Returns the layout and the recomputation that the flags request, by the rules of pretraining.
  *
- * @throws ConfigurationError those of `parallelConfiguration`, `recomputeConfiguration` and schedules,
- *   MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
+ * @throws ConfigurationError with the codes of `parallelConfiguration`, `recomputeConfiguration` and
+ *   schedules, MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
  */
 export function fineTuningLayout(
   configuration: Pick<

@@ -29,7 +29,7 @@ export interface SeedResult {
   readonly isDone: boolean;
 }
 
-/** Returns the results of a seed that an interrupted run left behind; undefined where there are none. */
+/** Returns the results of a seed from an interrupted run; undefined if there are none. */
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {

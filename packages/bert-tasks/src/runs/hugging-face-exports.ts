@@ -29,8 +29,7 @@ export interface HuggingFaceExportsOptions {
 }
 
 /**
- * Fine-tuned models as directories of the transformers library: what --save-hf asks for. Only the first rank
- * has one.
+ * Fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank has one.
  */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;
@@ -68,9 +67,9 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Writes the weights of a seed, from its last checkpoint where there are any.
+   * Writes the weights of a seed, from its last checkpoint if it has one.
    *
-   * @param weights of a process that holds the whole model; unused where there are checkpoints
+   * @param weights of a process that holds the whole model; unused if there are checkpoints
    */
   async write(seed: number, weights?: () => readonly LogicalTensor[]): Promise<void> {
     const { configuration, model, start, onMessage } = this.#options;
@@ -106,8 +105,8 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Tells if the run that is resumed has written it before. That there is a model says nothing: it may be
-   * another run's.
+   * Returns whether the resumed run has written the model before. A model in the directory is not enough: it
+   * may be from another run.
    */
   #isThere(seed: number): boolean {
     const { save, resume } = this.#options.configuration.checkpoint;
@@ -129,7 +128,7 @@ export class HuggingFaceExports {
   }
 }
 
-/** Returns the file in which the first rank notes what it has written of a seed. */
+/** Returns the file in which the first rank records the export of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
 /** Returns one note from whatever directory the run is resumed with. */

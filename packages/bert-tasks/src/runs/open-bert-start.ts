@@ -104,14 +104,14 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // flags come first: these files need not say all
+    // flags come first: these files may lack settings
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),
   };
 }
 
-/** Returns the shape of the original BERT, as large as the flags say. */
+/** Returns the shape of the original BERT, in the size that the flags give. */
 function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
   return {

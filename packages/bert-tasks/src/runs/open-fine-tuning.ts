@@ -68,7 +68,7 @@ export interface OpenFineTuningOptions {
   readonly onEpoch: (result: EpochResult) => void;
 }
 
-/** The fine-tuning of one seed, and what its model was found to be able to do. */
+/** The fine-tuning of one seed, and the evaluations of its model. */
 export interface OpenedFineTuning {
   readonly training: Training<TaskTokenBatch, FineTuningConfiguration>;
   readonly evaluations: TaskEvaluations;
@@ -77,8 +77,8 @@ export interface OpenedFineTuning {
 type TaskPart = ModelPart<TaskTokenBatch, BertTaskStage>;
 
 /**
- * Opens the fine-tuning of one seed: the model with its weights, or what the seed has saved before, and the
- * record in its folder, which is owned from here on. Every process calls it.
+ * Opens the fine-tuning of one seed: the model with its weights, or with the seed's saved state, and the
+ * record in its folder, which this run owns from here on. Every process calls it.
  */
 export async function openFineTuning(options: OpenFineTuningOptions): Promise<OpenedFineTuning> {
   const { configuration, seed, layout, processes, job, task, threads, onMessage } = options;
@@ -111,7 +111,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // as many at a time as in a step, which is a number that the schedule fits
+        // the same number at a time as in a step, since the schedule fits that number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
@@ -184,8 +184,7 @@ function partOfTask(options: OpenFineTuningOptions): TaskPart {
 }
 
 /**
- * Loads the weights that the start has; the head of a task, and what else it has not got, keep their initial
- * values.
+ * Loads the weights of the start; the head of a task, and other missing weights, keep their initial values.
  */
 async function loadStart(
   optimizer: ModelOptimizer,
@@ -195,7 +194,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counts the whole model, on whichever ranks its parts are
+  // counts the whole model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + sizeOf(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -219,7 +218,7 @@ async function resume(
     ...loaded,
     processes,
     onMessage,
-    // nothing to load but what a restart finds
+    // nothing to load except the checkpoint of a restart
     checkpoint: { finetune: false, loadOptimizer: true, loadRng: true },
     huggingFace: undefined,
     parameterNames: bertTaskParameters(model, bertTask).map(({ name }) => name),
@@ -251,7 +250,7 @@ function optimizerOfTask(
   }
 }
 
-/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+/** Returns notes about data that differ from the data of a resumed checkpoint. */
 function notesOfData(
   { fingerprints }: OpenFineTuningOptions,
   loaded: Checkpoint | undefined,
@@ -262,7 +261,7 @@ function notesOfData(
   return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
-/** Returns what is to be told of the files of a task that are not those of an earlier start. */
+/** Returns notes about task files that differ from the files of an earlier start. */
 export function notesOfTaskData(
   [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },
@@ -303,7 +302,7 @@ function startLog(
   });
 }
 
-/** Returns checksums of the files of a task, the training data first; all of them are read whole. */
+/** Returns checksums of the files of a task, the training data first; it reads all files completely. */
 export const fingerprintsOfTask = ({
   train,
   valid,
@@ -353,7 +352,7 @@ function trainerOf(
         maxLearningRate: optimizer.learningRate,
         minLearningRate: optimizer.minLearningRate,
         decayStyle: optimizer.decayStyle,
-        // part of a step would make the first one, whose rate is 0, all of warm-up
+        // with part of a step, warm-up would consist of the first step, whose rate is 0
         warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
         decaySteps: trainIterations,
       }),
@@ -386,7 +385,7 @@ async function savedConfiguration(
 ): Promise<JsonObject> {
   const tokenizer = await saveTokenizer(directory, start.tokenizer);
   const saved = { [savedModelKeys.bert]: model, fineTuning: resumable(configuration), ...tokenizer };
-  // JSON leaves out what is undefined
+  // JSON leaves out undefined values
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 

@@ -24,9 +24,9 @@ interface TaskEvaluationsOptions {
   readonly directory: string | undefined;
   readonly task: OpenedTask;
   readonly processes: TrainingProcesses;
-  /** The options with which a set goes through the model. */
+  /** The options for passing a set through the model. */
   readonly evaluate: Omit<EvaluateTaskSetOptions, 'set' | 'processes'>;
-  /** True where the seed continues from what is in its folder. */
+  /** True if the seed continues from the state in its folder. */
   readonly resume: boolean;
   readonly onEpoch: (result: EpochResult) => void;
 }
@@ -40,7 +40,7 @@ export class TaskEvaluations {
   #epochs: readonly EpochResult[];
   #predictions: readonly string[] = [];
 
-  /** @param options.iteration that the seed goes on from: later epochs of an earlier start do not count */
+  /** @param options.iteration the iteration to resume from: later epochs of an earlier start do not count */
   constructor(options: TaskEvaluationsOptions & { readonly iteration: number }) {
     this.#options = options;
     this.#epochs = (leftBehind(options)?.epochs ?? []).filter(
@@ -52,7 +52,7 @@ export class TaskEvaluations {
     return { seed: this.#options.seed, epochs: this.#epochs, predictions: this.#predictions, isDone };
   }
 
-  /** Scores the sets with labels after an epoch; what it returns is their mean loss. */
+  /** Scores the sets with labels after an epoch, and returns their mean loss. */
   async afterEpoch(at: { readonly epoch: number; readonly iteration: number }): Promise<EvaluatedLoss> {
     const { task, onEpoch } = this.#options;
     const sets: Record<string, SetResult> = {};
@@ -100,7 +100,7 @@ export class TaskEvaluations {
   }
 }
 
-/** Returns what the first rank finds, on all ranks: others may have storage of their own. */
+/** Returns the first rank's result on all ranks, since other ranks may have separate storage. */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;
   return processes.agree(processes.isFirst ? readSeedResult(resultPath(directory)) : undefined);
@@ -132,8 +132,8 @@ interface PartOfSet {
 }
 
 /**
- * Predicts all examples of a set, a contiguous part of them on the ranks of each share. Every process calls
- * it, and gets the same.
+ * Predicts all examples of a set; the ranks of each share compute a contiguous part. Every process calls it,
+ * and gets the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -165,7 +165,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   for (let from = samples.from; from < samples.to; from += size) {
     const ranges = rangesOf({ from, to: Math.min(from + size, samples.to) }, microBatchSize);
     const before = results.length;
-    // the schedule wants all of its micro-batches: the first sample stands in for those that are missing
+    // the schedule needs all its micro-batches: the first sample replaces missing ones
     const filled = Array.from(
       { length: numMicroBatches },
       (_, index) => ranges[index] ?? { from, to: from + 1 },
@@ -173,7 +173,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
     pipeline.evaluate({
       batches: filled.map((range) => batchOf(options, range)),
       lossFactors: { task_loss: 1 },
-      // in the order of the schedule, which need not be that of the samples
+      // in the order of the schedule, which may differ from the order of the samples
       onLoss: (loss, microBatch) => {
         const range = ranges[microBatch];
         if (range === undefined || loss.name !== 'task_loss') return;
@@ -198,7 +198,7 @@ async function evaluatePart(options: EvaluateTaskSetOptions, own: IndexRange): P
   };
 }
 
-/** Pieces of a range of at most `size`. */
+/** Splits a range into ranges of at most `size`. */
 function rangesOf({ from, to }: IndexRange, size: number): IndexRange[] {
   return Array.from({ length: Math.ceil((to - from) / size) }, (_, index) => {
     const first = from + index * size;
@@ -214,7 +214,7 @@ function batchOf({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRang
   return isCut ? withoutPadding(finished) : finished;
 }
 
-/** Returns the logits of each sample: one row, or those of its start and of its end one behind the other. */
+/** Returns the logits of each sample: one row, or the start logits followed by the end logits. */
 function logitsOfSamples({ logits }: TaskLoss, numSamples: number): Float32Array[] {
   const values = logits.read<'float32'>();
   const [numRows, width] = logits.shape as [number, number];
@@ -250,8 +250,8 @@ export interface TaskBatches extends AsyncIterator<TaskTokenBatch, undefined> {
 }
 
 /**
- * Returns this rank's micro-batches, epoch after epoch, each in another order. Samples are
- * numbered by their place in the training run, so that dropout does not repeat itself every epoch.
+ * Returns this rank's micro-batches, epoch after epoch, each in another order. Samples are numbered by their
+ * position in the training run, so that dropout masks differ between epochs.
  */
 export function taskBatches(options: TaskBatchesOptions): TaskBatches {
   const { dataset, globalBatchSize, isCut, ...sampler } = options;
@@ -277,8 +277,8 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
 }
 
 /**
- * Returns a micro-batch cut to its longest row, so that a head with a logit for every token computes none for
- * padding (layers never do). Tokens lie sequence first: nothing is copied.
+ * Returns a micro-batch truncated to its longest row, so that a head with a logit for every token computes
+ * none for padding (layers never do). Tokens are sequence first, so nothing is copied.
  */
 function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
   const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);

@@ -39,8 +39,8 @@ export type TaskMetrics = Readonly<Record<string, number>>;
 
 /**
  * Examples that a model is evaluated on. An example has one sample, or several next to each other (the
- * windows of a question); its prediction is made from the logits of all of them, and is JSON, so that ranks
- * can tell each other.
+ * windows of a question). Its prediction is made from the logits of all its samples, and is JSON, so that
+ * ranks can send it to each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   /** The file's name without its ending: `dev_matched`. */
@@ -119,7 +119,7 @@ function setName(path: string): string {
   return basename(path).replace(/\.(tsv|json)$/, '');
 }
 
-/** Returns the examples, all of which must have labels. @throws DataError MTL_DATA_TASK_UNLABELLED */
+/** Returns the examples; every one must have a label. @throws DataError MTL_DATA_TASK_UNLABELLED */
 function labelledExamples<Example>(
   examples: readonly Example[],
   { path, hasLabel }: { readonly path: string; readonly hasLabel: (example: Example) => boolean },
@@ -252,10 +252,10 @@ function raceSetName(path: string): string {
   return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
 }
 
-/** The best answer to a question, and how likely there is none. */
+/** The best answer to a question, and the probability of no answer. */
 type SpanPrediction = [text: string, noAnswerProbability: number];
 
-/** Opens SQuAD, 1.1 or 2.0 as its files say. */
+/** Opens SQuAD; its files decide between 1.1 and 2.0. */
 function openSquadTask({ data, tokenizer, sequenceLength, spans }: OpenTaskOptions): OpenedTask {
   const { documentStride, maximumQueryLength, maximumAnswerLength } = spans;
   const encode = ({ examples }: SpanExamples) =>

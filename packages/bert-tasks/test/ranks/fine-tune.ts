@@ -3,7 +3,7 @@ import { forgetStopSignal, rememberStopSignal } from '@mtl/trainer/internal';
 import { type FineTuneOptions, type FineTuningReport, fineTune } from '../../src/runs/fine-tune.js';
 
 export interface FineTuneArgument extends Pick<FineTuneOptions, 'configuration' | 'seeds'> {
-  /** The --save of all ranks but the first: storage of their own. */
+  /** The --save of all ranks but the first, which have separate storage. */
   readonly saveElsewhere?: string;
   /** A rank that gets a signal which the steps of its run do not see. */
   readonly signalOnRank?: number;

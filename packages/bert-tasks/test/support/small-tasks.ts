@@ -8,10 +8,7 @@ import type {
 
 const words = ['red', 'blue', 'green', 'one', 'two', 'three', 'cat', 'dog', 'bird', 'says', 'who', 'answer'];
 
-/**
- * Files of every task, so simple that a model of a few thousand parameters learns something of them in
- * seconds.
- */
+/** Files of every task, simple enough for a model of a few thousand parameters to learn from in seconds. */
 export class SmallTasks {
   readonly directory = mkdtempSync(join(tmpdir(), 'mtl-fine-tuning-'));
 
@@ -23,7 +20,7 @@ export class SmallTasks {
     this.write('vocab.txt', `${['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', '_', ...words].join('\n')}\n`);
     const qqp = (count: number): string =>
       Array.from({ length: count }, (_, index) => {
-        // questions vary in length; the word that decides stands in the second question
+        // questions vary in length; the deciding word is in the second question
         const label = Number(index % 3 !== 0);
         const tail = words.slice(3, 4 + ((index * 7) % 5)).join(' ');
         return `${index}\t0\t0\tred ${tail}\t${label === 1 ? 'cat cat cat' : 'dog dog dog'}\t${label}\n`;

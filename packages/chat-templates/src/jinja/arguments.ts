@@ -2,10 +2,9 @@ import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, typeName, type Value } from './values.js';
 
 /**
- * Returns the arguments of a call in the order of the function's parameters; undefined for those that are not
- * given.
+ * Returns the arguments of a call in the order of the function's parameters; undefined for missing ones.
  *
- * @param required so many of the parameters must be given
+ * @param required the number of parameters that must be given
  */
 export function boundArguments(
   callee: string,

@@ -22,7 +22,7 @@ import {
   valueOr,
 } from './values.js';
 
-// what would change a value; Jinja's sandbox keeps it from templates
+// methods that would change a value; Jinja's sandbox hides them from templates
 const changing = {
   dict: ['clear', 'pop', 'popitem', 'setdefault', 'update'],
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
@@ -179,7 +179,7 @@ function item(value: Value, key: Value, runtime: Runtime): Value | undefined {
   return at >= 0 && at < value.count ? value.at(at) : undefined;
 }
 
-/** Runs a look-up; returns undefined for keys that are not hashable: Jinja takes them for missing. */
+/** Runs a look-up; returns undefined for keys that are not hashable, which Jinja treats as missing. */
 function hashable<T>(look: () => T): T | undefined {
   try {
     return keyed(look);

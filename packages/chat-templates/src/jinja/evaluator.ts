@@ -45,7 +45,7 @@ export class Evaluator implements Runtime {
     return test(value, args, this);
   }
 
-  /** Applies a filter to what precedes it, or to the text of a block. */
+  /** Applies a filter to the expression before it, or to the text of a block. */
   filter({ of, name, args }: FilterNode, scope: Scope, text?: string): Value {
     const value =
       of === undefined ? text! : of.kind === 'filter' ? this.filter(of, scope, text) : this.value(of, scope);
@@ -173,7 +173,7 @@ export class Evaluator implements Runtime {
   }
 }
 
-/** Names and their values: what an inner scope does not have, those around it may. */
+/** Names and their values; names that a scope lacks are looked up in the scopes around it. */
 export class Scope {
   readonly #around: Scope | undefined;
   readonly #values: Map<string, Value>;

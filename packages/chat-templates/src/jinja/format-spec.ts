@@ -85,7 +85,7 @@ function floatFormat(value: number, how: Spec, runtime: Runtime): string {
   } else if (type === undefined && precision === undefined) text = floatText(magnitude);
   else if (type === undefined) {
     text = magnitudeText(magnitude, { type: 'g', precision, keepsZeros }, runtime);
-    // without a type a float has a digit behind its point
+    // without a type, a float has a digit after its decimal point
     if (/^\d+$/.test(text)) {
       text =
         text.length >= Math.max(precision ?? 0, 1) ? exponentOf(magnitude, precision!, runtime) : `${text}.0`;
@@ -125,7 +125,7 @@ function aligned(sign: string, text: string, how: Spec, runtime: Runtime): strin
   }
 }
 
-/** Zeros before a number whose digits are in groups are in groups, too. */
+/** Groups the padding zeros of a number whose digits are grouped. */
 function zeroGrouped(text: string, { width, grouping }: Spec, sign: string): string {
   const [, whole, rest] = /^([\d,_]*)(.*)$/.exec(text)!;
   let digits = whole!.replaceAll(grouping!, '');

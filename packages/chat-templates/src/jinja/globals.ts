@@ -95,7 +95,7 @@ function namespace(args: CallArguments, runtime: Runtime): Namespace {
   return new Namespace(new Map(attributes));
 }
 
-/** Goes through values again and again. */
+/** Returns its values in turn, repeatedly. */
 class Cycler extends PythonObject {
   readonly typeName = 'Cycler';
   readonly #items: readonly Value[];

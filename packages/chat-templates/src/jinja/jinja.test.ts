@@ -43,7 +43,7 @@ function outcomeOf(template: string, context: string, { error }: Outcome): Outco
   }
 }
 
-// what a template does with what is not there and refuses itself has the words of Python's Jinja
+// errors for missing values and the template's own errors have the words of Python's Jinja
 const isWorded = ({ error }: Outcome) =>
   ['UndefinedError', 'TemplateError', 'TemplateRuntimeError', 'SecurityError', 'OverflowError'].includes(
     error ?? '',

@@ -15,7 +15,7 @@ type TokenType =
 
 interface Token {
   readonly type: TokenType;
-  /** The text that it stands for: of a string without quotes and escapes, of a number without `_`. */
+  /** The token's text: of a string without quotes and escapes, of a number without `_`. */
   readonly text: string;
   readonly line: number;
 }
@@ -56,7 +56,7 @@ const closing: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 
 /**
  * Returns the tokens of a template, with `trim_blocks` and `lstrip_blocks` as the transformers library sets
- * them: the line break behind a block goes, and so does the white space of its line before it.
+ * them: the line break after a block is removed, and so is the white space before it on its line.
  *
  * @throws TemplateError with the line
  */
@@ -94,7 +94,7 @@ class Lexer {
     this.#at = end;
   }
 
-  /** Adds the text up to a tag, whose sign decides about the white space before it. */
+  /** Adds the text up to a tag; the tag's sign decides whether the white space before it stays. */
   #data(end: number, sign: string): void {
     let text = this.#source.slice(this.#at, end);
     const startsLine = this.#at === 0 || this.#source[this.#at - 1] === '\n';
@@ -120,7 +120,7 @@ class Lexer {
     const kind = source[start + 1]!;
     const after = source[start + 2];
     const sign = after === '-' || after === '+' ? after : '';
-    // the white space before a variable stays, unless it says otherwise
+    // the white space before a variable stays, unless its sign removes it
     this.#data(start, kind === '{' && sign === '' ? '+' : sign);
     if (kind === '#') {
       this.#comment(start + 2 + sign.length);
@@ -215,7 +215,7 @@ const simple: Readonly<Record<string, string>> = {
 };
 const escapes = /\\(?:([0-7]{1,3})|x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|(.))/gsu;
 
-/** Returns the characters that a string of Python's source stands for. */
+/** Returns the value of a string in Python's source, with its escapes resolved. */
 function unescaped(text: string, line: number): string {
   if (!text.includes('\\')) return text;
   return text.replace(escapes, (whole, octal, byte, short, long, other: string | undefined) => {
@@ -290,7 +290,7 @@ export class TokenStream {
     throw new TemplateError(message, line);
   }
 
-  /** Parses what is inside something else. */
+  /** Parses a nested construct. */
   nested<T>(parse: () => T): T {
     this.#nesting += 1;
     if (this.#nesting > maximumNesting) this.fail('is nested too deeply');
@@ -314,6 +314,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** Returns a token in messages: what it says, or else what it is. */
+/** Returns the name of a token for messages: its text, or else its type. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

@@ -8,7 +8,7 @@ import { isText, plain, typeName, Undefined } from './values.js';
 
 const both = { start: true, end: true };
 
-/** Digits of other scripts, which are ten in a row from their zero on, as those of ASCII. */
+/** Converts digits of other scripts to ASCII; each script has ten consecutive digits from its zero on. */
 const withAsciiDigits = (text: string): string =>
   text.replace(/(?![0-9])\p{Nd}/gu, (digit) => {
     const code = digit.codePointAt(0)!;
@@ -66,7 +66,7 @@ const int: Filter = (value, args, { budget }) => {
   if (value instanceof Undefined) throw new TemplateError(value.message);
   if (typeof value === 'bigint') return value;
   if (typeof value === 'boolean') return BigInt(value);
-  // what has no int, but a default
+  // NaN gives the default, infinity an error
   if (typeof value === 'number') return Number.isNaN(value) ? fallback : truncated(value);
   if (!isText(value)) return fallback;
   const text = withAsciiDigits(plain(value));

@@ -112,7 +112,7 @@ export function isLess(left: Value, right: Value, runtime: Runtime, operator = '
   return index < other.length && isLess(one[index]!, other[index]!, runtime, operator);
 }
 
-/** Returns the order of code points, where that of UTF-16 units is another one. */
+/** Compares texts by code points; the order of UTF-16 units can differ. */
 function compareTexts(left: string, right: string): number {
   let at = 0;
   while (at < left.length && left[at] === right[at]) at += 1;
@@ -344,7 +344,7 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function quotientOf(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // 66 bits or more of the quotient, the last of which tells whether there is a rest
+  // 66 bits or more of the quotient; the last one tells whether there is a remainder
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);
@@ -390,8 +390,8 @@ function floats(operator: ArithmeticOperator, left: number, right: number): numb
 }
 
 /**
- * Computes a power: exactly where the exponent is a small integer; the last digit of other powers is that of
- * the engine.
+ * Computes a power: exactly for small integer exponents; for other exponents the last digit depends on the
+ * engine.
  */
 function floatPower(base: number, exponent: number): number {
   if (!Number.isFinite(base) || base === 0 || !Number.isInteger(exponent) || Math.abs(exponent) > 64) {
@@ -416,11 +416,11 @@ export function signed(value: Value, kind: 'negative' | 'positive'): Value {
   return kind === 'negative' ? -number : number;
 }
 
-/** Returns whether both are the same object, as `is` of Python says of what templates have. */
+/** Returns whether both are the same object, as Python's `is` for the values of templates. */
 export function isIdentical(left: Value, right: Value): boolean {
   if (typeof left === 'object' && left !== null) return left === right;
   return typeof left === typeof right && Object.is(left, right);
 }
 
-/** Returns the name of a value among those that are equal to it. */
+/** Returns a key that is the same for equal values. */
 export const keyOf = (value: Value): string => keyed(() => hashKey(value));

@@ -10,7 +10,7 @@ const constants = new Map<string, Value>([
 ]);
 const noArguments: Arguments = { positional: [], named: [] };
 
-/** Parses expressions, from those that bind least to those that bind most. */
+/** Parses expressions, in order of increasing precedence. */
 export class ExpressionParser {
   readonly #tokens: TokenStream;
   /** Gets every name that is read. */
@@ -243,7 +243,7 @@ export class ExpressionParser {
     return text;
   }
 
-  /** Parses a filter behind its `|`. */
+  /** Parses a filter after its `|`. */
   filter(of: Expression | undefined): FilterNode {
     const name = this.#dottedName();
     const args = this.#tokens.isOperator('(') ? this.#arguments() : noArguments;

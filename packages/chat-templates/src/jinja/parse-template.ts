@@ -5,14 +5,14 @@ import { ExpressionParser } from './parse-expression.js';
 /** A template as it is rendered. */
 export interface ParsedTemplate {
   readonly body: readonly Statement[];
-  /** True if it marks what the assistant says. */
+  /** True if it marks the assistant's text. */
   readonly hasGeneration: boolean;
 }
 
 /**
  * Parses a template.
  *
- * @throws TemplateError with the line, also for what needs other templates (`include`, `import`, `extends`)
+ * @throws TemplateError with the line, also for a template that needs others (`include`, `import`, `extends`)
  */
 export function parseTemplate(text: string): ParsedTemplate {
   return new TemplateParser(new TokenStream(tokenize(text))).parse();
@@ -40,7 +40,7 @@ class TemplateParser {
     return { body: this.#statements([]), hasGeneration: this.#hasGeneration };
   }
 
-  /** Statements up to one of these tags, whose name is then the current token. */
+  /** Parses statements up to one of these tags, whose name is then the current token. */
   #statements(ends: readonly string[]): readonly Statement[] {
     const tokens = this.#tokens;
     const body: Statement[] = [];
@@ -64,7 +64,7 @@ class TemplateParser {
     }
   }
 
-  /** Parses what is between the tag that is being parsed and one of these. */
+  /** Parses the body between the current tag and one of these. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');
@@ -159,7 +159,7 @@ class TemplateParser {
     return { kind: 'setBlock', target, filter, body: this.#bodyUpTo('endset') } as const;
   }
 
-  /** Parses a filter and those behind it. */
+  /** Parses a filter and the filters after it. */
   #filters(first: FilterNode): FilterNode {
     let filter = first;
     while (this.#tokens.skip('operator', '|')) filter = this.#expressions.filter(filter);

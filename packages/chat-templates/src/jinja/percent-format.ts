@@ -62,7 +62,7 @@ export function formatPercent(format: string | Markup, value: Value, runtime: Ru
     parts.push(converted(isHtml ? asHtml(one, runtime) : one, how, runtime));
   }
   parts.push(source.slice(at));
-  // what a mapping or a list has more than the format is no error, as in Python
+  // unused values of a mapping or a list are no error, as in Python
   const mayRemain = isNamed || value instanceof Dict || isList(value) || value instanceof Undefined;
   if (used < values.length && !mayRemain) {
     throw new TemplateError('not all arguments converted during string formatting');
@@ -188,10 +188,10 @@ function padded(
   return flags.includes('0') ? sign + '0'.repeat(room) + text : ' '.repeat(room) + sign + text;
 }
 
-/** Digits behind the decimal point that a float may be asked for. */
+/** Maximum number of requested digits after a float's decimal point. */
 const maximumPrecision = 10_000;
 
-/** Returns the numerator and the denominator whose quotient a float is, exactly. */
+/** Returns the numerator and the denominator whose quotient is exactly the float. */
 export function fraction(value: number): { readonly numerator: bigint; readonly denominator: bigint } {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, Math.abs(value));
@@ -217,7 +217,7 @@ export function scaledInteger(value: number, power: number): bigint {
   return isUp ? whole + 1n : whole;
 }
 
-/** Returns the magnitude of a finite float with so many digits behind the decimal point. */
+/** Returns the magnitude of a finite float with `precision` digits after the decimal point. */
 export function fixedText(value: number, precision: number, { budget }: Runtime): string {
   budget.characters(precision + 400);
   const digits = scaledInteger(value, precision)
@@ -227,7 +227,7 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
   return precision === 0 ? digits : `${digits.slice(0, point)}.${digits.slice(point)}`;
 }
 
-/** Digits of a magnitude, one of them before the decimal point, and the power of ten behind them. */
+/** Returns the digits of a magnitude, with one before the decimal point, and the exponent of ten. */
 function scientific(
   value: number,
   precision: number,
@@ -256,7 +256,9 @@ function exponentialText(value: number, precision: number, { budget }: Runtime):
   return `${withPoint(digits, 1)}${exponentText(exponent)}`;
 }
 
-/** Returns the magnitude of a finite float with so many digits in all, written the shorter way (`%g`). */
+/**
+ * Returns the magnitude of a finite float with `precision` significant digits, in the shorter form (`%g`).
+ */
 function generalText(
   value: number,
   options: { readonly precision: number; readonly keepsZeros: boolean },

@@ -77,7 +77,7 @@ export function joined(texts: readonly string[], { budget }: Runtime): string {
 }
 
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-// all but ASCII's space of what separates, and of what Unicode calls other
+// separators except ASCII's space, and Unicode's category "other"
 const unprintable = /[\\\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 
 function quoted(text: string, { budget }: Runtime): string {
@@ -114,7 +114,7 @@ export function lengthOf(text: string, { budget }: Runtime): number {
 }
 
 const notSpace = new RegExp(`[^${whitespace}]`);
-/** Returns the end of the white space at the start of a text; its length where there is nothing else. */
+/** Returns the end of the white space at the start of a text; its length if it is all white space. */
 export const startOfText = (text: string): number => {
   const at = text.search(notSpace);
   return at < 0 ? text.length : at;

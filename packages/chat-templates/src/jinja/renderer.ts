@@ -21,13 +21,13 @@ import {
 interface RendererOptions {
   /** Variables of the template. */
   readonly context: ReadonlyMap<string, Value>;
-  /** Lists and dicts that have no text of their own. */
+  /** Lists and dicts that must not be printed as text. */
   readonly hasNoText: (value: object) => boolean;
-  /** Put around what the assistant says. */
+  /** Marks around the assistant's text. */
   readonly marks: { readonly start: string; readonly end: string };
 }
 
-/** The end of a body: that of its statements, or a statement of the loop around it. */
+/** How a body ends: after its last statement, or by a statement of the loop around it. */
 type Ending = 'end' | 'break' | 'continue';
 
 /** Renders a template once. */
@@ -352,7 +352,7 @@ class Macro extends PythonObject {
   readonly #routine: Routine;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param render renders the body; what a parameter has no argument for is undefined */
+  /** @param render renders the body; parameters without an argument are undefined */
   constructor(name: string | undefined, routine: Routine, render: (args: MacroArguments) => string) {
     super();
     this.#name = name;
@@ -418,12 +418,12 @@ class Macro extends PythonObject {
 export class Template {
   readonly #parsed: ParsedTemplate;
 
-  /** @throws TemplateError for what is not Jinja, with the line */
+  /** @throws TemplateError for text that is not Jinja, with the line */
   constructor(text: string) {
     this.#parsed = parseTemplate(text);
   }
 
-  /** True if it marks what the assistant says (`{% generation %}`). */
+  /** True if it marks the assistant's text (`{% generation %}`). */
   get hasGeneration(): boolean {
     return this.#parsed.hasGeneration;
   }
@@ -431,7 +431,8 @@ export class Template {
   /**
    * Renders a template.
    *
-   * @throws TemplateError where it refuses its variables, does what Python refuses, or takes too much
+   * @throws TemplateError if it refuses its variables, does something that Python rejects, or exceeds its
+   *   budget
    */
   render(options: RendererOptions): string {
     return new Renderer(options).render(this.#parsed.body);

@@ -3,7 +3,7 @@ import type { CallArguments, Value } from './values.js';
 /** State that the functions of a template share while it is rendered. */
 export interface Runtime {
   readonly budget: Budget;
-  /** True if a list or dict has no text of its own: what it is printed as would be learnt. */
+  /** True if a list or dict must not be printed: its printed form would be learnt as text. */
   readonly hasNoText: (value: object) => boolean;
   /** `value.name` */
   readonly attribute: (value: Value, name: string) => Value;
@@ -21,9 +21,9 @@ const maximumCharacters = 2 ** 28;
 const maximumDepth = 1000;
 
 /**
- * Limits what one rendering takes. Templates come with downloaded models: whatever they do ends, at the same
- * place everywhere, before the memory of the process does. A conversation of a thousand turns takes less than
- * a tenth of it.
+ * Limits the resources of one rendering. Templates come with downloaded models: every rendering ends, at the
+ * same point on every machine, before the process runs out of memory. A conversation of a thousand turns uses
+ * less than a tenth of the budget.
  */
 export class Budget {
   #steps = 0;
@@ -68,7 +68,7 @@ const tooMuch = (limit: number, what: string): TemplateError =>
  * The error of a template, or of its variables, in the words of Python's Jinja where there are any.
  */
 export class TemplateError extends Error {
-  /** The line of the template, from 1; undefined for what the template itself refuses (`raise_exception`). */
+  /** The line of the template, from 1; undefined for the template's own refusals (`raise_exception`). */
   line: number | undefined;
 
   constructor(message: string, line?: number) {
@@ -77,5 +77,5 @@ export class TemplateError extends Error {
   }
 }
 
-/** The template's own refusal of what it is given. */
+/** The template's own refusal of its input. */
 export class RaisedError extends TemplateError {}

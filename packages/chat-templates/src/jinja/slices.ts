@@ -57,7 +57,7 @@ interface Slice {
   readonly by: bigint;
 }
 
-/** Returns the begin, the end and the step of a slice of so many elements. */
+/** Returns the start, the end and the step of a slice of `length` elements. */
 function rangeOf(length: number, { start, stop, by }: Slice) {
   const isBackward = by < 0n;
   const [least, most] = isBackward ? [-1, length - 1] : [0, length];

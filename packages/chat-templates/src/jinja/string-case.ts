@@ -1,6 +1,6 @@
 import { whitespace } from './lexer.js';
 
-// letters of two, whose titlecase is a character of its own
+// digraphs whose titlecase is a separate character
 const titles = new Map<string, string>(
   ['Ǆǅǆ', 'Ǉǈǉ', 'Ǌǋǌ', 'Ǳǲǳ'].flatMap((letters) => {
     const [upper, title, lower] = Array.from(letters) as [string, string, string];
@@ -8,7 +8,7 @@ const titles = new Map<string, string>(
   }),
 );
 const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
-// what has an iota below, or is followed by one
+// letters with a subscript iota, or followed by one
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
 /** Returns a character at the start of a word of a title. */
@@ -21,7 +21,7 @@ function titleOf(character: string): string {
   return others.length === 0 ? first : first + lowered(others, first);
 }
 
-/** Returns the rest of a letter that has several capitals; what goes on top of a letter stays. */
+/** Returns the rest of a letter with several capitals in lower case; marks on top of a letter stay. */
 const lowered = (others: readonly string[], first: string): string =>
   // a letter that only has its capital in parts begins with a mark
   first === 'ʼ'
@@ -48,7 +48,7 @@ const tail = (before: string, text: string): string =>
 
 const cased = /[\p{Lowercase}\p{Uppercase}\p{Lt}]/u;
 
-/** Computes `text.title()`: a word begins behind what has no case. */
+/** Computes `text.title()`: a word begins after a character without case. */
 export function titled(characters: readonly string[]): string {
   let result = '';
   let word = '';
@@ -92,7 +92,7 @@ export const folded = (characters: readonly string[]): string =>
     .join('');
 
 const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
-/** Digits that `int` takes, and others that only look like them. */
+/** Digits that `int` accepts, and others that only look like digits. */
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
@@ -108,9 +108,7 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/**
- * Returns whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for what is no such name.
- */
+/** Returns whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

@@ -38,7 +38,7 @@ export function stringMethod(
   });
 }
 
-// those whose arguments become part of the text
+// methods whose arguments become part of the text
 const escaping = new Set(['join', 'replace', 'center', 'ljust', 'rjust', 'format', 'format_map']);
 
 /** Returns texts that are given to a text that counts as HTML. */

@@ -10,7 +10,7 @@ const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 /**
  * Computes `text.split(separator, most)`; null separates at white space.
  *
- * @param most pieces are split off so many times; below 0: all
+ * @param most the maximum number of splits; below 0: all
  */
 export function split(
   text: string,
@@ -29,7 +29,7 @@ export function split(
   }
   const rest = text.slice(at);
   if (separator !== null) return [...parts, rest];
-  // what remains keeps the white space in it and behind it
+  // the rest keeps the white space inside and after it
   return rest === '' ? parts : [...parts, rest];
 }
 
@@ -69,7 +69,7 @@ export function rsplit(
 function rsplitSpace(text: string, most: number, runtime: Runtime): readonly string[] {
   const words = split(text, null, -1, runtime);
   if (most < 0 || words.length <= most) return words;
-  // what remains at the start keeps the white space in it and before it
+  // the rest at the start keeps the white space inside and before it
   let end = text.length;
   const kept = most === 0 ? [] : words.slice(-most);
   for (const word of [...kept].reverse()) end = text.lastIndexOf(word, end - 1);
@@ -101,9 +101,7 @@ export function partition(
   return [text.slice(0, at), separator, text.slice(at + separator.length)];
 }
 
-/**
- * Computes `text.strip(characters)` at the start, the end or both; null takes white space.
- */
+/** Computes `text.strip(characters)` at the start, the end or both; null strips white space. */
 export function strip(
   text: string,
   characters: string | null,

@@ -25,7 +25,7 @@ import {
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
-/** Returns a filter that changes a text; what counts as HTML remains HTML. */
+/** Returns a filter that changes a text; HTML text stays HTML. */
 const changing =
   (name: string, change: (text: string, runtime: Runtime) => string): Filter =>
   (value, args, runtime) => {
@@ -165,7 +165,7 @@ const characterReferences: Readonly<Record<string, string>> = {
   nbsp: '\xa0',
 };
 
-/** Returns a text without what is between two others, these included. */
+/** Returns a text without the parts from one delimiter to another, including the delimiters. */
 function without(text: string, open: string, close: string): string {
   const parts: string[] = [];
   let at = 0;
@@ -263,7 +263,7 @@ interface WrapOptions {
 const spaces = '[\\t\\n\\v\\f\\r ]';
 const atSpaces = new RegExp(`(${spaces}+)`);
 const isSpace = new RegExp(`^${spaces}*$`);
-// words with hyphens may be broken behind them, and dashes between words are words
+// words with hyphens may be broken after the hyphens, and dashes between words count as words
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
@@ -282,7 +282,7 @@ function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly str
   return lines;
 }
 
-/** Takes the chunks of one line off the end. */
+/** Removes the chunks of one line from the end of the list and joins them. */
 function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolean): string {
   const line: (readonly string[])[] = [];
   let length = 0;
@@ -306,7 +306,7 @@ function lineOf(chunks: (readonly string[])[], how: WrapOptions, isLater: boolea
   return line.flat().join('');
 }
 
-/** Returns the place to break a word that is too long: behind a hyphen where it has one. */
+/** Returns the position to break a word that is too long: after a hyphen if it has one. */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);

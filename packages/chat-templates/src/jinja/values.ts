@@ -16,7 +16,7 @@ export type Value =
   | Dict
   | PythonObject;
 
-/** A str that counts as HTML (`| safe`): what is joined to it is escaped, as Python's markupsafe does. */
+/** A str that counts as HTML (`| safe`): text joined to it is escaped, as in Python's markupsafe. */
 export class Markup {
   readonly text: string;
   constructor(text: string) {
@@ -38,7 +38,7 @@ export interface CallArguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** A value that has a behaviour of its own. */
+/** A value with special behaviour. */
 export abstract class PythonObject {
   /** As Python calls its type in messages. */
   abstract readonly typeName: string;
@@ -151,9 +151,7 @@ export class Namespace extends PythonObject {
     `<Namespace ${reprOf(Dict.of([...this.attributes]))}>`;
 }
 
-/**
- * A dict: keys that Python takes for equal (1, 1.0 and True) are one key, in the order of their first use.
- */
+/** A dict: keys that are equal in Python (1, 1.0 and True) are one key, in the order of their first use. */
 export class Dict {
   readonly #entries: ReadonlyMap<string, readonly [Value, Value]>;
 
@@ -196,7 +194,7 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * Returns a text that two values share where Python's `==` and `hash` take them for the same key.
+ * Returns a text that is the same for two values if they are the same key by Python's `==` and `hash`.
  *
  * @throws UnhashableError for lists and dicts
  */
@@ -236,7 +234,7 @@ export const isList = (value: Value): value is readonly Value[] => Array.isArray
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
-/** Returns a value, or another one where there is none: `??` would take None for nothing. */
+/** Returns a value, or another one if it is undefined: `??` would also replace None. */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
@@ -276,7 +274,7 @@ export function typeName(value: Value): string {
 }
 
 /**
- * Returns a value of JavaScript as a template has it: a whole number is an int, another one and a
+ * Converts a JavaScript value to a template's value: a whole number is an int, another one and a
  * `PythonFloat` a float, a bigint an int, an object or a map a dict; undefined is None.
  *
  * @throws TypeError for functions and symbols

@@ -3,7 +3,7 @@ const maximumDigits = 4300;
 /** Lists and objects inside each other. */
 const maximumDepth = 500;
 
-/** A value of JSON that says what Python's `json.loads` would make of it; see `parseJson`. */
+/** A value of JSON as Python's `json.loads` distinguishes it; see `parseJson`. */
 export type JsonValue =
   | null
   | boolean
@@ -15,9 +15,9 @@ export type JsonValue =
   | ReadonlyMap<string, JsonValue>;
 
 /**
- * Parses JSON without a loss: an object is a map in the order of the text, whatever its keys; an integer
- * beyond 2^53 is a bigint; a number that is spelt as a float but is whole (`2.0`, `1e3`) is a `PythonFloat`.
- * NaN and Infinity are numbers, as for Python's `json.loads`.
+ * Parses JSON without loss: an object is a map in the order of the text, for any keys; an integer beyond 2^53
+ * is a bigint; a number that is spelt as a float but is whole (`2.0`, `1e3`) is a `PythonFloat`. NaN and
+ * Infinity are numbers, as for Python's `json.loads`.
  *
  * @throws SyntaxError with the place
  */
@@ -150,7 +150,7 @@ class JsonParser {
       const next = this.#text[this.#at];
       if (next === '"') break;
       if (next === '\\') text += this.#escape();
-      // Python takes the control characters beyond ASCII
+      // Python accepts the control characters beyond ASCII
       else if (next !== undefined && next >= '\x7f') {
         text += next;
         this.#at += 1;
@@ -174,7 +174,7 @@ class JsonParser {
   }
 }
 
-/** A number that Python would hold as a float: printed with a decimal point even when whole. */
+/** A float of Python: printed with a decimal point even if it is whole. */
 export class PythonFloat {
   readonly value: number;
   constructor(value: number) {

@@ -7,7 +7,7 @@ export const modelKinds = ['gpt', 'bert'] as const;
 
 export type ModelKind = (typeof modelKinds)[number];
 
-/** Values of the architecture by the keys of a model's configuration; those that are known so far. */
+/** Values of the architecture that are known so far, by the keys of a model's configuration. */
 export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly kind?: ModelKind | undefined;
   readonly hiddenSize?: number | undefined;
@@ -33,9 +33,9 @@ export interface ArchitectureField {
   /** The only kind of model that has it. Absent: all have it. */
   readonly kind?: ModelKind;
   /**
-   * The part of a model that depends on it. `weights`: which weights there are, or what is computed with
-   * them; a model that is loaded must have the same value. `learning`: how the model learns; a resumed run
-   * reports another value. `initial-weights`: the weights of a new model. `padding`: rows that no token has.
+   * The part of a model that depends on the field. `weights`: the set of weights, or the computation with
+   * them; a loaded model must have the same value. `learning`: how the model learns; a resumed run reports
+   * another value. `initial-weights`: the weights of a new model. `padding`: rows that no token has.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
   /** Its key in the configuration of a model, with which checkpoints save it. */
@@ -45,7 +45,7 @@ export interface ArchitectureField {
   /** Makes that value from the flag's, where they differ in another way, and the flag's from it. */
   readonly asModel?: (flag: unknown) => unknown;
   readonly asFlag?: (model: unknown) => unknown;
-  /** The schema of that value. Absent: that of the flag. */
+  /** The schema of the saved value. Absent: the schema of the flag. */
   readonly saved?: z.ZodType;
   /**
    * The key of the flag's own value in the configuration of a run. Absent: `key`, with the model's value.
@@ -56,11 +56,11 @@ export interface ArchitectureField {
   /** True where it is a count that shapes of weights have. */
   readonly isSize?: true;
   /**
-   * The value where neither a flag nor a saved model gives one. Absent: the default of the flag, which
-   * therefore must be what models compute that do not have the property.
+   * Returns the value if neither a flag nor a saved model gives one. Absent: the default of the flag, which
+   * must then match the computation of models without the property.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
-  /** True where the configuration of a run leaves it open, so that the kind of model decides. */
+  /** True if the configuration of a run leaves the field out, so that the kind of model decides. */
   readonly isLeftOpen?: true;
   /**
    * True where models may lack it: the configuration of a run and of a model then has no value by its key,
@@ -68,14 +68,15 @@ export interface ArchitectureField {
    */
   readonly isOptional?: true;
   /**
-   * Tells whether nothing in a model depends on it, so that its flag cannot be given with the model's others.
+   * Returns whether nothing in a model depends on the field, so that its flag cannot be combined with the
+   * model's other flags.
    */
   readonly isUnused?: (known: KnownValues) => boolean;
   /** A value of a loaded model that the flag cannot have. */
   readonly withoutFlag?: unknown;
   /**
-   * The code of the error about a model whose value a Hugging Face directory cannot record. Which properties
-   * those directories state, @mtl/formats knows (`huggingFaceProperties`). Default:
+   * The code of the error about a model whose value a Hugging Face directory cannot record. @mtl/formats
+   * knows which properties such a directory records (`huggingFaceProperties`). Default:
    * MTL_HUGGING_FACE_ARCHITECTURE.
    */
   readonly huggingFaceCode?: `MTL_${string}`;

@@ -34,9 +34,9 @@ const hasNoWeights = (known: KnownValues): boolean =>
   isNotYarn(known) || known.yarnAttentionFactor !== undefined;
 
 /**
- * Rotary positions for longer sequences than those of pretraining in the table of the architecture: Llama 3.1
- * by the names of transformers, YaRN by Megatron-LM's and with its defaults. No flag has a default in its
- * schema: configurations of other models have none of these keys.
+ * Architecture fields of rotary positions for sequences longer than in pretraining: Llama 3.1 by the names of
+ * transformers, YaRN by Megatron-LM's names and with its defaults. No flag has a default in its schema:
+ * configurations of other models have none of these keys.
  */
 export const rotaryScalingFields = {
   'rope-scaling-original-max-position-embeddings': {
@@ -145,9 +145,9 @@ function windowText(text: unknown): unknown {
 }
 
 /**
- * The architecture, by flag, in the order of help. Flags, help, range checks, the configuration of a run,
- * what checkpoints save, what a resumed run compares, and what a Hugging Face directory fixes all follow from
- * this table.
+ * The architecture, by flag, in the order of help. This table determines the flags, help, range checks, the
+ * configuration of a run, the fields that checkpoints save, the fields that a resumed run compares, and the
+ * fields that a Hugging Face directory fixes.
  */
 export const architectureFields = {
   'num-layers': {

@@ -27,7 +27,8 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
 const unused = { key: 'dummyTracks' };
 
 /**
- * Returns the keys of a model's configuration that its stage reads when it is built, which takes no memory.
+ * Returns the keys of a model's configuration that its stage reads during construction, which allocates no
+ * memory.
  */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();

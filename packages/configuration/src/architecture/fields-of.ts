@@ -18,7 +18,7 @@ const entries = Object.entries(architectureFields) as ReadonlyArray<
   readonly [ArchitectureFlag, ArchitectureField]
 >;
 
-/** Returns the schemas of the flags that a BERT alone has, those of experts, or all others. */
+/** Returns the schemas of flags for BERT only, for experts, or for all other fields. */
 export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;
 export function schemasOfArchitecture(of: 'experts'): FlagsOf<ExpertFlag>;
 export function schemasOfArchitecture(

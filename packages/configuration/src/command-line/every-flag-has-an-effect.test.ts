@@ -4,7 +4,7 @@ import { type FlagName, factsOf, flagNames, schemaOf } from '../schema/flag-sche
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import { parseFlags } from './parse-flags.js';
 
-/** Flags whose value no field of a configuration depends on, and why. */
+/** Flags that do not affect any field of a configuration, with the reason. */
 const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'distributed-backend': 'is read where a process joins its job, before there is a configuration',
   'dry-run': 'is read by the program, which then runs nothing',
@@ -74,7 +74,7 @@ const particular: Readonly<Partial<Record<FlagName, readonly unknown[]>>> = {
   'lora-targets': [['c_attn']],
 };
 
-/** Returns values to try. One value must do what the flag is for. */
+/** Returns values to try. At least one value must have the effect of the flag. */
 function valuesOf(name: FlagName): readonly unknown[] {
   const schema = z.toJSONSchema(schemaOf(name), { unrepresentable: 'any' });
   const choices = (of: unknown): readonly unknown[] =>
@@ -129,7 +129,7 @@ const plain = runs.map(([model, worldSize, line]) => {
   return { flags, worldSize, text: configurationText(flags, worldSize) };
 });
 
-/** Tells whether another value of a flag changes a field of one of the runs. */
+/** Returns whether another value of a flag changes a field of one of the runs. */
 function hasEffect(name: FlagName): boolean {
   const values = valuesOf(name);
   return plain.some(({ flags, worldSize, text }) =>

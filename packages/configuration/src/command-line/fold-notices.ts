@@ -4,11 +4,11 @@ const phrase = ' has no effect';
 const mostColumns = 240;
 
 /**
- * Returns notices for the start of a run: those that flags have no effect as one line that names all of the
- * flags, with their reasons, or where they would make it too long, with where the reasons are. The others
- * stay as they are.
+ * Returns notices for the start of a run. Notices about flags without effect become one line, which names all
+ * these flags with their reasons. If the line would be too long, it names the flag that shows the reasons.
+ * Other notices do not change.
  *
- * @param toldBy the flag that shows every reason on a line of its own; undefined where there is none
+ * @param toldBy the flag that shows every reason on a separate line; undefined where there is none
  */
 export function foldNotices(notices: readonly string[], toldBy?: string): readonly string[] {
   const idle = notices.filter((notice) => notice.includes(phrase));

@@ -24,10 +24,10 @@ import {
 } from './resolve-flags.js';
 import { type UnusableFlag, unusableFlagsError } from './unusable-flags.js';
 
-/** Flags of the program itself, in addition to those of the schema. */
+/** Flags of the program in addition to the flags of the schema. */
 const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
-/** A command line that was read: the values of all flags, and what it asks of the program. */
+/** A command line that was read: the values of all flags, and requests to the program such as --help. */
 export interface ParsedFlags extends ResolvedFlags {
   /** True where --help was given: print `formatHelp` and end; nothing else was read. */
   readonly help: boolean;
@@ -52,21 +52,20 @@ const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused
 
 /**
  * Reads a command line, the file it names with --config and the preset it names with --preset: flags override
- * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. Where it names --load
- * or --load-hf, `withLoadedFlags` adds what is there, above the preset.
+ * the file, the file overrides the preset, the preset overrides Megatron-LM's defaults. If it names --load or
+ * --load-hf, `withLoadedFlags` adds the loaded values, which override the preset.
  *
- * A flag that is repeated on the command line counts as it was given last, with a notice. Accepted are
- * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values where a flag takes them,
- * underscores for dashes, and the other names of `flagAliases`.
+ * If a flag is repeated on the command line, the last value counts, with a notice. Accepted are `--flag
+ * value`, `--flag=value`, `--switch`, `--no-switch`, several values if a flag takes them, underscores for
+ * dashes, and the other names of `flagAliases`.
  *
  * `model`: the model that the program trains (default: gpt)
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
  * @throws ConfigurationError `MTL_OPTION` for an argument or an option of another type; for all unknown and
- *   unsupported flags together: `MTL_FLAG_UNKNOWN` with the
- *   nearest name, `MTL_FLAG_UNSUPPORTED`; for the first other thing wrong: `MTL_FLAG_MODEL`,
- *   `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and
- *   those of `readConfigFile` and `checkModulesOfFile`.
+ *   unsupported flags together: `MTL_FLAG_UNKNOWN` with the nearest name, `MTL_FLAG_UNSUPPORTED`; for the
+ *   first other problem: `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`,
+ *   `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and the codes of `readConfigFile` and `checkModulesOfFile`.
  */
 export function parseFlags(argv: readonly string[], options: ParseFlagsOptions = {}): ParsedFlags {
   checkArgument(argv, { name: 'argv', check: wordsOption });
@@ -98,7 +97,7 @@ export function parseFlags(argv: readonly string[], options: ParseFlagsOptions =
 }
 
 /**
- * Returns the flags of a command line with what its --load or --load-hf knows.
+ * Returns the flags of a command line with the values that its --load or --load-hf gives.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
  */
@@ -115,11 +114,11 @@ interface CommandLine {
   config?: string;
 }
 
-/** One argument that begins with `--`, and what follows it up to the next. */
+/** One argument that begins with `--`, and the arguments after it up to the next flag. */
 interface WrittenFlag {
   /** With dashes, whatever was written. */
   readonly name: string;
-  /** The text behind `=`. */
+  /** The text after `=`. */
   readonly attached: string | undefined;
   readonly following: readonly string[];
 }

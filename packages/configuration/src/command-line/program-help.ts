@@ -12,13 +12,13 @@ export interface FormatHelpOptions {
   readonly program: string;
   /** Columns of the terminal. Default: 100, which is also the most. */
   readonly columns?: number | undefined;
-  /** One line about what it does. */
+  /** One line about the program. */
   readonly description: string;
   /** The model that it trains; its flags are shown. Default: gpt. */
   readonly model?: ModelKind;
 }
 
-/** The columns of a terminal that help uses at most, and those that it needs. */
+/** The most columns of a terminal that help uses, and the fewest that it needs. */
 const mostColumns = 100;
 const leastColumns = 60;
 const flagColumn = 2;
@@ -44,7 +44,7 @@ const checks: OptionChecks<FormatHelpOptions> = {
 };
 
 /**
- * Returns all flags by group, with what they take, what they mean and their default.
+ * Returns all flags by group, with their values, meaning and default.
  *
  * @throws ConfigurationError `MTL_OPTION`
  */
@@ -106,11 +106,11 @@ function wrap(text: string, columns: number): readonly string[] {
 export interface FlagOfProgram {
   /** Without dashes. */
   readonly name: string;
-  /** A text about what it does. */
+  /** A text about the flag's function. */
   readonly text: string;
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
-  /** Values that it takes by name; a flag may take others, too. */
+  /** Named values of the flag; it may take others, too. */
   readonly names: readonly string[];
 }
 

@@ -35,11 +35,11 @@ export interface LoadedFlags {
   readonly fixed: readonly FlagName[];
   /** Values of fixed flags that a run may choose all the same. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
-  /** The tokenizer that `values` describes: its options say more than flags can. */
+  /** The tokenizer that `values` describes; its options have details that flags cannot express. */
   readonly tokenizer?: TokenizerOptions;
   /** Tokens that the model knows. */
   readonly vocabularySize: number;
-  /** The step where training goes on; absent where it begins anew. */
+  /** The step where training resumes; absent for a new run. */
   readonly start?: BatchPosition;
 }
 
@@ -47,8 +47,8 @@ export interface LoadedFlags {
 export interface ResolvedFlags {
   readonly values: Flags;
   /**
-   * The source that each value comes from: `command line` or `options`, a file's name, `checkpoint PATH`,
-   * `Hugging Face directory PATH`, `preset NAME` or `default` (Megatron-LM's, where it has the flag).
+   * The source of each value: `command line` or `options`, a file's name, `checkpoint PATH`, `Hugging Face
+   * directory PATH`, `preset NAME` or `default` (Megatron-LM's, if it has the flag).
    */
   readonly sources: ReadonlyMap<FlagName, string>;
   /** Flags of the command line and of --config. */
@@ -57,9 +57,9 @@ export interface ResolvedFlags {
   readonly preset: string;
   /** The model that they describe. */
   readonly model: ModelKind;
-  /** The flags of what --load or --load-hf names, where it was read. */
+  /** The flags from --load or --load-hf, if it was read. */
   readonly loaded?: Pick<LoadedFlags, 'source' | 'vocabularySize' | 'start'>;
-  /** The tokenizer of the loaded model, where it is the one in force. */
+  /** The tokenizer of the loaded model, if the run uses it. */
   readonly loadedTokenizer?: TokenizerOptions;
 }
 
@@ -69,15 +69,15 @@ export type GivenBy = 'command line' | 'options';
 export interface ResolveFlagsOptions {
   /** Values of the command line or of a program's options, the strongest source. */
   readonly given: ReadonlyMap<FlagName, unknown>;
-  /** The one of the two. Default: the command line. */
+  /** `command line` or `options`. Default: the command line. */
   readonly givenBy?: GivenBy;
   /** --config */
   readonly file?: ConfigFile;
-  /** The flags of what --load or --load-hf names. */
+  /** The flags from --load or --load-hf. */
   readonly loaded?: LoadedFlags;
   /**
-   * `none` leaves only the defaults of the flags. Default: the smallest one of the model for a command line
-   * without --config and without a model, data or checkpoint of its own, otherwise `none`.
+   * `none` leaves only the defaults of the flags. Default: the smallest preset of the model for a command
+   * line without --config and without flags for a model, data or checkpoint; otherwise `none`.
    */
   readonly preset?: string;
   /** Default: gpt. */
@@ -166,7 +166,7 @@ export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   };
 }
 
-/** The default preset is for those who ask for nothing of their own. */
+/** Returns the default preset if the user gives no model, data or checkpoint. */
 function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions): string {
   const isOwn = file !== undefined || [...given.keys()].some((name) => flagsOfOwnModels.has(name));
   return isOwn ? 'none' : presetsOf(model).whenNothingIsAsked;
@@ -212,7 +212,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces old names of Megatron-LM's that mean a switch as well by what they mean. */
+/** Replaces old values of Megatron-LM that imply a switch by the value and the switch that they mean. */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -279,7 +279,7 @@ function refuseContradictions(
   );
 }
 
-/** Tells whether a flag whose value is from this source has it from the defaults or from a preset alone. */
+/** Returns whether a value with this source comes from a default or a preset. */
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 

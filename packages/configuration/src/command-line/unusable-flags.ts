@@ -13,8 +13,8 @@ export interface UnusableFlag {
 }
 
 /**
- * Makes one error for all flags of one source that cannot be used, so that a user corrects all of them at
- * once. Its code is that of the first flag.
+ * Makes one error for all unusable flags of one source, so that a user corrects all of them at once. Its code
+ * is the code of the first flag.
  *
  * @param where the source: `on the command line`, `in run.yaml`
  */

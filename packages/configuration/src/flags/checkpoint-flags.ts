@@ -1,6 +1,6 @@
 import { count, naturalNumber, openToggle, text, toggle } from './flag-kinds.js';
 
-/** The flags of what is loaded before training and saved by it. */
+/** The flags for loading before training and for saving during training. */
 export const checkpointFlags = {
   save: text('Folder to save checkpoints to, at the end and on SIGTERM, SIGINT or SIGHUP.', {
     placeholder: 'DIR',

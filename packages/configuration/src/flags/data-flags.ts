@@ -50,7 +50,7 @@ export const dataFlags = {
   'reset-attention-mask': toggle('No attention across an end-of-document token.'),
 };
 
-/** Fine-tuning on conversations: what is learnt from, and for how long. */
+/** Fine-tuning on conversations: the data and the number of epochs. */
 export const conversationFlags = {
   'train-data': texts(
     'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',

@@ -3,9 +3,9 @@ import type { MuonOptions } from '@mtl/optimizer';
 import * as z from 'zod';
 
 /**
- * The values of a run that are compared when it is resumed, and that are not those of their flags: they
- * follow from several flags, or have no effect. A part of its configuration, which is derived from flags and
- * cannot be named where they are declared.
+ * The values of a run that are compared on resume and that differ from their flags: they follow from several
+ * flags, or have no effect. They are part of its configuration, which is derived from flags; the module that
+ * declares flags cannot import it.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -37,15 +37,15 @@ export interface FlagFacts {
   readonly default?: unknown;
   /** In words, a default that depends on other flags. */
   readonly defaultText?: string;
-  /** Words of errors for the values that it takes. Default: made from its range. */
+  /** Words of errors for the flag's valid values. Default: made from its range. */
   readonly expected?: string;
-  /** Choices of other programs that it does not take, and what to do instead. */
+  /** Choices of other programs that the flag does not take, and the replacement. */
   readonly otherChoices?: Readonly<Record<string, string>>;
   /** A value in the spelling that is kept; undefined: it means the same as leaving the flag out. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * The compared value, where another value changes how a model learns, so that a resumed run reports it.
-   * `true`: the flag's own value; else the one in force. Absent: nothing is, as for places, reports and
+   * The compared value, if another value changes how a model learns, so that a resumed run reports it.
+   * `true`: the flag's value; else the value in force. Absent: no comparison, as for paths, reports and
    * layouts, and for the schedule, which a resumed run refuses to change.
    */
   readonly learning?: Learning | undefined;
@@ -90,7 +90,7 @@ export const naturalNumber: (description: string, options?: FlagOptions<number>)
   z.int().min(0),
 );
 
-/** 0 to 2^32 - 1: what NumPy's generator, which orders the samples, accepts. */
+/** 0 to 2^32 - 1: the range of NumPy's generator, which orders the samples. */
 export const seedNumber: (description: string, options?: FlagOptions<number>) => z.ZodNumber = numeric(
   'integer',
   z
@@ -134,7 +134,7 @@ export function text(description: string, options: FlagOptions<string> = {}): z.
   return withFacts(z.string().min(1), { description, kind: 'text', placeholder: 'TEXT', ...options });
 }
 
-/** Makes a flag that takes any text of a pattern; `placeholder` is an example of it. */
+/** Makes a flag that takes any text that matches a pattern; `placeholder` is an example. */
 export function patternedText(
   description: string,
   {
@@ -169,7 +169,7 @@ export function toggle(
   });
 }
 
-/** Makes a switch whose value, where it is not given, follows from others. */
+/** Makes a switch whose default follows from other flags. */
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
@@ -224,7 +224,7 @@ export function countList(
   });
 }
 
-/** Makes a flag that takes as many counts as `placeholders` has words. */
+/** Makes a flag that takes one count for each word of `placeholders`. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
     description,
@@ -233,13 +233,13 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
   });
 }
 
-/** Tells whether a flag takes all that follows it up to the next flag. */
+/** Returns whether a flag takes all arguments up to the next flag. */
 export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
- * Makes a flag of training on another command, which has help and a default of its own; type, range and
- * spelling stay what they are.
+ * Makes a training flag for another command, with other help and another default; type, range and spelling
+ * stay the same.
  */
 export function redescribed<Schema extends z.ZodType>(
   flag: Schema,

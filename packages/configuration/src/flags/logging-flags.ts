@@ -28,7 +28,7 @@ export const trackingFlags = {
   }),
 };
 
-/** The flags of what is reported while training. */
+/** The flags for reports during training. */
 export const loggingFlags = {
   'log-interval': count('Steps per console line; on a terminal one line of progress takes their place.', {
     default: 100,

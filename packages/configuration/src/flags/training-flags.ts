@@ -12,10 +12,7 @@ import {
   toggle,
 } from './flag-kinds.js';
 
-/**
- * The flags of which activations are computed again instead of being kept: of a pretraining and of a
- * fine-tuning.
- */
+/** The flags that choose which activations are recomputed, for pretraining and fine-tuning. */
 export const recomputeFlags = {
   'recompute-granularity': choice(
     ['full', 'selective'],
@@ -70,7 +67,7 @@ export const trainingFlags = {
   ...recomputeFlags,
 };
 
-/** Steps whose loss or gradient norm is far above those of recent steps. */
+/** Steps whose loss or gradient norm is far above the values of recent steps. */
 export const spikeFlags = {
   'loss-spike-policy': choice(
     ['ignore', 'report', 'skip', 'roll-back'],

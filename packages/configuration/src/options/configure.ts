@@ -13,12 +13,12 @@ import { ofRun, runOptionChecks } from './option-checks.js';
 import { flagsOfTopic, inWordsOfOptions, optionTopics, type RunOptions } from './run-options.js';
 
 /**
- * Returns the flags that options stand for, laid over preset and defaults: what `parseFlags` makes of a
- * command line.
+ * Returns the flags that options stand for, on top of preset and defaults: the same result as `parseFlags` of
+ * a command line.
  *
- * @throws ConfigurationError `MTL_OPTION` for a topic or an option that there is not, with the nearest one,
- *   and for a topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range;
- *   `MTL_FLAG_MODEL` for one that the other kind of model has; `MTL_PRESET`; each in the words of options
+ * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest one, and for a
+ *   topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range; `MTL_FLAG_MODEL`
+ *   for an option of the other kind of model; `MTL_PRESET`; each in the words of options
  */
 export function flagsOfOptions(options: RunOptions): ParsedFlags {
   checkOptions(options, { ...ofRun, checks: runOptionChecks });
@@ -48,7 +48,7 @@ function givenIn(options: RunOptions): ReadonlyMap<FlagName, unknown> {
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
-      // also undefined, which takes the value of a preset away: numExperts 0
+      // also undefined, which removes the value of a preset: numExperts 0
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }
@@ -56,13 +56,12 @@ function givenIn(options: RunOptions): ReadonlyMap<FlagName, unknown> {
 }
 
 /**
- * Returns the configuration of a training run that options describe: every value in force, checked.
+ * Returns the checked configuration of a training run that options describe.
  *
- * ```ts
- * configure({ preset: 'char-10m', optimizer: { lr: 1e-3 }, training: { trainIters: 100 } });
- * ```
+ * ```ts configure({ preset: 'char-10m', optimizer: { lr: 1e-3 }, training: { trainIters: 100 } }); ```
  *
- * @throws ConfigurationError those of `flagsOfOptions` and `validateConfiguration`, in the words of options
+ * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`, in the words of
+ *   options
  */
 export function configure(
   options: RunOptions = {},

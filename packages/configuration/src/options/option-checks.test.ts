@@ -9,7 +9,7 @@ import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
-/** Tells for each option of a run which values it takes, by the schema of its flag. */
+/** Checks for each option of a run whether a value is valid, by the schema of its flag. */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
   optionTopics.flatMap((topic) => [
     [topic, takes.emptyObject] as const,

@@ -25,9 +25,9 @@ import {
 } from './run-options.js';
 
 /**
- * Makes the check of the option that a flag stands for, from the flag's schema.
+ * Makes the check of a flag's option from the flag's schema.
  *
- * @param reword puts what an error tells of other flags into the words of options
+ * @param reword replaces names of flags in an error by names of options
  */
 function checkOfFlag(
   name: string,
@@ -55,7 +55,7 @@ export function checksOfFlags(
   );
 }
 
-/** Values of flags by their names: what a program has for flags that nothing else gives. */
+/** Values of flags by their names: a program's values for flags that have no other source. */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
     flagNames.map((name) => [name, checkOfFlag(name, { schema: schemaOf(name), reword: (error) => error })]),

@@ -42,9 +42,9 @@ export type ModelOptions = TopicOptions<'model'> & {
 };
 
 /**
- * A training run in TypeScript: what command lines write as flags, by topic, each option with the name of
- * Megatron-LM's flag in camel case: `{ optimizer: { lr: 1e-3, clipGrad: 1 } }`. Meaning, range and default
- * of each are those of the flag (`gpt-train --help`); `configure` checks them.
+ * A training run in TypeScript: the flags of a command line, by topic. Each option has the name of
+ * Megatron-LM's flag in camel case: `{ optimizer: { lr: 1e-3, clipGrad: 1 } }`. It also has the flag's
+ * meaning, range and default (`gpt-train --help`); `configure` checks them.
  */
 export type RunOptions = {
   readonly [Topic in Exclude<OptionTopic, 'model'>]?: TopicOptions<Topic> | undefined;
@@ -63,7 +63,7 @@ interface OptionName {
   readonly key: string;
 }
 
-/** The option that a flag is of, by its name; none of what only command lines have. */
+/** The option of each flag, by the flag's name; flags that only command lines have are missing. */
 const optionOfFlag = new Map<string, OptionName>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: camelCase(name) }]),
@@ -104,15 +104,15 @@ const inOptions = (text: string): string =>
   });
 
 /**
- * Returns an error for those who wrote options: where it names flags, it names the options that stand for
- * them instead (`--clip-grad -1` → `optimizer.clipGrad -1`). Class and code stay the same.
+ * Returns an error for users of options: names of flags are replaced by names of options (`--clip-grad -1` →
+ * `optimizer.clipGrad -1`). Class and code stay the same.
  */
 export const inWordsOfOptions = (error: unknown): unknown => rewordError(error, inOptions);
 
 const flagsOption = objectOption('values of flags by their names');
 
 /**
- * Returns the options that values of flags stand for; what only command lines have, as --dry-run, is left
+ * Returns the options for values of flags; flags that only command lines have, such as --dry-run, are left
  * out.
  *
  * @throws ConfigurationError `MTL_OPTION`

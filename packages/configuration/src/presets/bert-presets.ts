@@ -2,9 +2,9 @@ import type { Flags } from '../schema/flag-schema.js';
 import { presetTable } from './preset-table.js';
 
 /**
- * The recipe that BERT's presets share (Shoeybi 2019, section 5.1): batch 1,024, 2 million steps, of which
- * 10,000 are warm-up to 1e-4 (a share of 0.005, so that runs of fewer steps keep the shape), then a line
- * down; weight decay 0.01, clipping at 1, dropout 0.1; 3 % of the documents held out. The paper gives no
+ * The recipe that BERT's presets share (Shoeybi 2019, section 5.1): batch 1,024 and 2 million steps. 10,000
+ * steps are warm-up to 1e-4 (a share of 0.005, so that shorter runs keep the shape), then the rate decays
+ * linearly; weight decay 0.01, clipping at 1, dropout 0.1; 3 % of the documents held out. The paper gives no
  * betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const bertRecipe: Flags = {
@@ -26,8 +26,8 @@ const bertRecipe: Flags = {
 
 /**
  * The recipe that the smallest models share: the bundled corpus, with a WordPiece vocabulary of 4,096 trained
- * on it, in short samples; narrow, and with layer norm after sublayers, which learns faster in shallow models
- * (docs/studies/layer-norm-placement.md). float32, so that every machine gives the same losses.
+ * on it, in short samples; small hidden size, and layer norm after sublayers, which learns faster in shallow
+ * models (docs/studies/layer-norm-placement.md). float32, so that every machine gives the same losses.
  */
 const onBundledCorpus: Flags = {
   'num-layers': 4,
@@ -48,9 +48,9 @@ const onBundledCorpus: Flags = {
 };
 
 const presets = {
-  // The model that trains when nothing is asked for: a BERT of 1.4 million parameters with the rotary
-  // positions of a RoFormer, and Muon for its matrices. How it was chosen: docs/studies/default-presets.md. A
-  // masked-language loss of 5.9 is that of the frequencies of words alone.
+  // The default model: a BERT of 1.4 million parameters with the rotary positions of a RoFormer, and Muon for
+  // its matrices. docs/studies/default-presets.md has the reasons. A masked-language loss of 5.9 corresponds
+  // to predicting word frequencies only.
   'bert-default': {
     ...onBundledCorpus,
     'position-embedding-type': 'rope',

@@ -43,8 +43,8 @@ const onBundledCorpus: Flags = {
 };
 
 /**
- * Llama 3 and Qwen3 share these: blocks with RMSNorm, SwiGLU and rotary positions, without biases. Tokens are
- * those of their own tokenizers, which the user names; without one a dataset has ids of this vocabulary.
+ * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. The
+ * user names the model's own tokenizer; without it, a dataset must have ids of this vocabulary.
  */
 const publishedBlocks: Flags = {
   'tokenizer-type': 'NullTokenizer',
@@ -66,9 +66,9 @@ const publishedBlocks: Flags = {
 };
 
 /**
- * Pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps, of which
- * 8,000 are warm-up, a cosine down to a hundredth, batches of 16 million tokens (which its runs end with) in
- * samples of 8,192. Llama 3.1 is trained on longer ones afterwards: --use-rope-scaling.
+ * Pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps with 8,000
+ * steps of warm-up, a cosine down to a hundredth, batches of 16 million tokens (the size at the end of its
+ * runs) in samples of 8,192. Llama 3.1 is trained on longer ones afterwards: --use-rope-scaling.
  */
 const llama3: Flags = {
   ...publishedBlocks,
@@ -84,7 +84,7 @@ const llama3: Flags = {
 
 /**
  * Qwen3's dense models (Yang et al. 2025, table 1): samples of 4,096 tokens. The report gives no learning
- * rates or batches: these are Llama 3's, in as many tokens.
+ * rates or batches: these are Llama 3's, with the same number of tokens.
  */
 const qwen3: Flags = {
   ...publishedBlocks,
@@ -141,10 +141,9 @@ const llamaAndQwenPresets = {
 };
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, of which a token uses two. Neither recipe
- * nor data are published: learning rates and batches are those of Llama 3's presets, and the coefficient of
- * the balancing loss is that of Megatron-LM's example, of the loss that does not depend on how the batch is
- * split.
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. Neither recipe nor
+ * data are published. Learning rates and batches are from Llama 3's presets. The balancing loss has the
+ * coefficient of Megatron-LM's example; its type does not depend on how the batch is split.
  */
 const mixtral: Flags = {
   ...publishedBlocks,
@@ -219,9 +218,9 @@ const presets = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // Experts in every layer, of which a token takes two of eight: by its sizes as many FLOPs a token as the
-  // model above, and twice as many parameters. After its 1,000 steps it is ahead, with a validation loss of
-  // 4.032 against 4.066, and takes 20 % more processor time; after schedules of 250 steps it is not (4.787
+  // Experts in every layer; a token uses two of eight. By its sizes it has the same FLOPs per token as the
+  // model above, and twice the parameters. After its 1,000 steps its validation loss is lower, 4.032 against
+  // 4.066, and it takes 20 % more processor time; after schedules of 250 steps its loss is not lower (4.787
   // against 4.780). One seed each.
   'moe-3m': {
     ...onBundledCorpus,

@@ -21,7 +21,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
   return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
 }
 
-/** Presets of published models have no data of their own. */
+/** Presets of published models do not name data. */
 const dataOf = (name: string): string[] =>
   /^(llama3|qwen3|mixtral)-/.test(name) ? ['--data-path', 'prefix'] : [];
 
@@ -40,8 +40,9 @@ describe('presets', () => {
   });
 
   /**
-   * Millions: the exact sums of Hugging Face's GPT-2 models, what Shoeybi 2019, table 1 rounds to, and for a
-   * BERT, with its heads, Devlin 2018 and Shoeybi 2019, table 4, which count as roughly as this.
+   * Millions of parameters: exact sums of Hugging Face's GPT-2 models, rounded numbers of Shoeybi 2019, table
+   * 1, and for a BERT, with its heads, the numbers of Devlin 2018 and Shoeybi 2019, table 4. Each row has the
+   * precision of its source.
    */
   it.each([
     ['gpt', 'gpt2-124m', 50_257, 124.44, 0.005],
@@ -95,7 +96,7 @@ describe('presets', () => {
     expect(Math.round(count / 1e8) / 10).toBe(billions);
   });
 
-  /** By the shapes of their weights: 46.7 and 30.5 billion, of which a token uses 12.9 and 3.3. */
+  /** By the shapes of their weights: 46.7 and 30.5 billion parameters; a token uses 12.9 and 3.3 billion. */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
     ['qwen3-30b-a3b', 30_532_122_624, 3.3],

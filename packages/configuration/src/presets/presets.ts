@@ -8,8 +8,8 @@ import { type GptPresetName, gptPresets } from './gpt-presets.js';
 export type PresetName = GptPresetName | BertPresetName | 'none';
 
 /**
- * The presets of a model by name, from the smallest to the largest, and the one for a command line that asks
- * for no model, data or checkpoint of its own.
+ * The presets of a model by name, from the smallest to the largest, and the preset for a command line that
+ * gives no model, data or checkpoint.
  */
 export interface PresetsOfModel {
   readonly presets: Readonly<Record<string, Flags>>;

@@ -20,7 +20,7 @@ export interface KindOfModel {
   readonly model: TransformerConfiguration;
 }
 
-/** Flags that decide which weights a model has and what it computes with them, in the order of help. */
+/** Flags that decide a model's weights and its computation, in the order of help. */
 const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
@@ -44,12 +44,13 @@ interface DifferingFlags {
   readonly one: string;
   readonly other: string;
   /**
-   * The change of flags that makes the other model the one: `pass --num-layers 2, leave out --window-size`.
+   * The change of flags that turns the other model into this one: `pass --num-layers 2, leave out
+   * --window-size`.
    */
   readonly toGetOne: string;
 }
 
-/** Compares what decides the weights of two models of a kind; undefined where they are the same. */
+/** Compares the flags that decide the weights of two models of a kind; undefined if they are the same. */
 export function differingFlags(
   kind: ModelKind,
   models: { readonly one: TransformerConfiguration; readonly other: TransformerConfiguration },
@@ -84,7 +85,7 @@ interface CheckSameArchitectureOptions {
 }
 
 /**
- * Refuses a checkpoint of another model than the one to be trained, in the words of its flags.
+ * Rejects a checkpoint whose model differs from the model to train, in the words of its flags.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL
  */
@@ -104,7 +105,8 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 }
 
 /**
- * Refuses a model whose architecture no Hugging Face directory can record: before a run that writes one.
+ * Rejects a model whose architecture a Hugging Face directory cannot record. It is called before a run that
+ * writes one.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
@@ -171,7 +173,7 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   );
 }
 
-/** Properties that say the same as others in another way, which they take the place of. */
+/** Properties that are alternative notations of the same value: each replaces the listed ones. */
 const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
   mscale: ['yarnAttentionFactor'],
   mscaleAllDim: ['yarnAttentionFactor'],
@@ -179,8 +181,8 @@ const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns a loaded `model` with the rotary positions that a run asks for, whose flags describe the model
- * `asked`: what the run states of them, and not the defaults of its flags.
+ * Returns a loaded `model` with the rotary positions that a run requests. `asked` is the model of the run's
+ * flags; only values that the run states are used, not the defaults of its flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -206,8 +208,8 @@ interface FlagsOfHuggingFaceOptions extends KindOfModel {
 }
 
 /**
- * Returns what a Hugging Face directory gives for the flags of a run, and which of them it fixes: another
- * value is refused (`withLoadedFlags`).
+ * Returns the flags that a Hugging Face directory gives a run, and which flags it fixes: another value is
+ * rejected (`withLoadedFlags`).
  */
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
   const { directory, kind, model, tokenizer } = options;

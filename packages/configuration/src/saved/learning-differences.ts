@@ -15,7 +15,7 @@ export interface LearningDifference {
   readonly now: string;
 }
 
-/** The fields of the architecture state what depends on them. */
+/** Fields of the architecture that decide learning. */
 const learningFields = new Map<FlagName, ArchitectureField>(
   fieldsOf().filter(([, { decides }]) => decides === 'learning'),
 );
@@ -45,7 +45,7 @@ const namesOf = (topic: 'model' | 'optimizer'): readonly string[] =>
 const first = ['seed', ...namesOf('model'), ...namesOf('optimizer'), 'global-batch-size', 'seq-length'];
 const placeOf = (flag: FlagName): number => (first.includes(flag) ? first.indexOf(flag) : first.length);
 
-/** The values that are compared, as the declarations of flags and of the architecture say. */
+/** The values that are compared, according to the declarations of flags and of the architecture. */
 const learningSettings = [...flagNames]
   .sort((one, other) => placeOf(one) - placeOf(other))
   .flatMap((flag) => {
@@ -53,17 +53,15 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/**
- * Flags of the schedule, and of the weights that a run begins with; not the folder that a run goes on from.
- */
+/** Flags of the schedule and of a run's initial weights; not the folder from which a run resumes. */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
   ...flagsOfStart.filter((name) => name !== 'load'),
 ]);
 
 /**
- * Returns whether runs with other values of a flag learn differently, so that no rounding is needed to
- * explain other losses. False for layouts, reports and what is not a flag.
+ * Returns whether runs with other values of a flag learn differently, so that rounding is not the only
+ * explanation for other losses. False for layouts, reports and names that are no flag.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;
@@ -72,9 +70,8 @@ export function decidesLearning(name: string): boolean {
 }
 
 /**
- * Returns the settings that decide how a model learns, and that a run has otherwise than the one whose
- * checkpoint it resumes. What the checkpoint does not record is no difference, nor is what only one of the
- * two runs has.
+ * Returns the settings that decide how a model learns and that differ between a run and the checkpoint that
+ * it resumes. Settings that only one of them has are no difference.
  */
 export function learningDifferences(
   before: Partial<Settings>,

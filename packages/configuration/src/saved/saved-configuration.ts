@@ -30,7 +30,7 @@ export function configurationJson(configuration: PretrainingConfiguration): Conf
   const { flags: given, ...resolved } = others;
   // a preset need not name them, and saved flags have no preset below them
   const named = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
-  // what conversations decided they decide again
+  // values that the conversations decided are decided again on resume
   const isDecided = (name: string): boolean =>
     resolved.data.conversations !== undefined &&
     (name === 'eval-interval' || name === 'eval-iters') &&
@@ -51,7 +51,7 @@ export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const sa
   string
 >;
 
-/** Returns the keys of the sizes of a model that checkpoints save; older ones lack what did not exist yet. */
+/** Returns the keys of the sizes of a model that checkpoints save; older checkpoints lack newer keys. */
 export function savedSizesOf(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
   const sizes = fieldsOf(kind).filter(([, { isSize }]) => isSize);
   const keysOf = (isRequired: boolean): string[] =>
@@ -59,10 +59,7 @@ export function savedSizesOf(kind: ModelKind): { readonly required: string[]; re
   return { required: [...keysOf(true), 'vocabularySize'], others: keysOf(false) };
 }
 
-/**
- * Returns the schema of what a checkpoint must save of a model of a kind; older ones lack what did not exist
- * yet.
- */
+/** Returns the schema of a saved model of a kind; older checkpoints lack newer keys. */
 function savedModelSchema(kind: ModelKind): z.ZodType {
   const values = fieldsOf(kind).map(([, field]) => {
     const { key, flag, isNegated, isSize, isRequired, withoutFlag, saved } = field;
@@ -89,7 +86,10 @@ interface SavedRun extends AdaptedConfiguration {
   /** Absent in checkpoints of fine-tuning. */
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
-  /** CPU threads of rank 0: a resumed run repeats its results with as many. Absent in older checkpoints. */
+  /**
+   * CPU threads of rank 0: a resumed run needs the same number to repeat its results. Absent in older
+   * checkpoints.
+   */
   readonly threads?: number;
   /** Absent where no training run has written it. */
   readonly trainedOn?: TrainedOn;
@@ -105,7 +105,7 @@ export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends 
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** The schema of what is saved of a run, as far as it is read again. */
+/** The schema of the saved parts of a run that are read again. */
 const savedRun = z.looseObject({
   flags: z.record(z.string(), z.unknown()).optional(),
   resolved: z.looseObject({}).optional(),
@@ -134,7 +134,7 @@ export interface SaveConfigurationOptions {
 }
 
 /**
- * Copies the tokenizer's files next to the checkpoints, and returns what each checkpoint is to remember.
+ * Copies the tokenizer's files next to the checkpoints, and returns the configuration for each checkpoint.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
@@ -149,7 +149,7 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...(huggingFace === undefined ? {} : { huggingFace }),
     ...adaptersOf(configuration),
   };
-  // what is undefined JSON leaves out
+  // JSON leaves undefined values out
   return JSON.parse(JSON.stringify(saved)) as JsonObject;
 }
 
@@ -162,8 +162,8 @@ export interface CheckpointPlace {
 }
 
 /**
- * Reads what the checkpoint of a model of this kind saves, with the tokenizer's files where they were copied
- * to.
+ * Reads the saved configuration from a checkpoint of a model of this kind, with the paths of the copied
+ * tokenizer files.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part cannot be read
  */
@@ -192,7 +192,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
 }
 
 /**
- * Reads what a checkpoint saves, whatever the kind of its model.
+ * Reads the saved configuration from a checkpoint of a model of any kind.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part cannot be read
  */

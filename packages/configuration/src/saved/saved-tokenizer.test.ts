@@ -32,7 +32,7 @@ it('puts the files of a tokenizer back when the directory was deleted, also one 
     const folder = join(directory, 'tokenizer');
     expect(readdirSync(folder).sort()).toEqual(['tokenizer.json', 'tokenizer_config.json']);
     expect(readFileSync(join(folder, 'tokenizer.json'), 'utf8')).toBe('{"model":1}');
-    // what is there stays as it is
+    // an existing file stays as it is
     writeFileSync(join(folder, 'tokenizer.json'), 'changed');
     rmSync(join(folder, 'tokenizer_config.json'));
     await restore();

@@ -49,10 +49,10 @@ export interface TokenizerFile {
 }
 
 /**
- * Returns the files that a tokenizer is made of; none for one that is built in. A chat template that options
- * name takes the place of all that are next to the files.
+ * Returns the files of a tokenizer; none for a built-in one. A chat template that options name replaces all
+ * templates next to the files.
  *
- * @throws CheckpointError those of `tokenizerFilesIn`
+ * @throws CheckpointError with the codes of `tokenizerFilesIn`
  */
 export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const template = templateFiles(options);
@@ -91,7 +91,7 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
   }
 }
 
-/** Returns the chat template that options name in place of the one next to the files. */
+/** Returns the chat template that options name instead of the template next to the files. */
 function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const path = 'chatTemplate' in options ? options.chatTemplate : undefined;
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
@@ -135,7 +135,7 @@ export interface SavedTokenizer {
 }
 
 /**
- * Copies a tokenizer's files next to the checkpoints, and returns what each of these is to remember.
+ * Copies a tokenizer's files next to the checkpoints, and returns the description for each checkpoint.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be copied
  */
@@ -150,10 +150,10 @@ export async function saveTokenizer(
 }
 
 /**
- * Keeps a tokenizer's files in memory, for as long as a run may have to write them again.
+ * Keeps a tokenizer's files in memory, since a run may have to write them again.
  *
- * @returns writes those that are missing next to the checkpoints of `directory`, which may have been deleted
- *   @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
+ * @returns a function that writes missing files next to the checkpoints of `directory`, which may have been
+ *   deleted @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
  * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be read
  */
 export async function keepTokenizer(
@@ -197,7 +197,7 @@ async function copyFiles(directory: string, options: TokenizerOptions): Promise<
   });
 }
 
-/** Makes a file appear whole, by one rename, in a folder that need not exist yet. */
+/** Writes a file atomically, by one rename, in a folder that need not exist yet. */
 async function replace(target: string, write: (path: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.saving-${process.pid}`;
   await mkdir(dirname(target), { recursive: true });

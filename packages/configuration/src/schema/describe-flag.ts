@@ -6,11 +6,11 @@ import { type FlagName, schemaOf } from './flag-schema.js';
 export interface FlagDescription {
   /** The placeholder of its value; empty for a switch. */
   readonly placeholder: string;
-  /** A text about what it does, its choices where they are many, and its default. */
+  /** A text about the flag's function, its choices if they are many, and its default. */
   readonly text: string;
   /** True where the flag takes a list of values. */
   readonly takesSeveral: boolean;
-  /** The names that the flag takes; none where it takes other values, too. */
+  /** The names that the flag takes; empty if it takes other values, too. */
   readonly choices: readonly string[];
 }
 

@@ -64,7 +64,7 @@ export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicatio
 /** `parallelFlags` for models with heads of tasks. */
 export const parallelFlagsOfTasks = { ...deviceFlags, ...strategyFlagsOfTasks, ...communicationFlags };
 
-/** The flags of what a run begins with, saves and leaves. */
+/** The flags for the weights to start from, for checkpoints and for exports. */
 export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
 
 /** The architecture: GPT-2 with Megatron-LM's names. */
@@ -92,8 +92,8 @@ export const flagGroups = [
 ] as const;
 
 /**
- * The one schema: command line, YAML and JSON files, presets, help and range checks all follow from it.
- * Checks that involve several flags are in `validateConfiguration`.
+ * The one schema for the command line, YAML and JSON files, presets, help and range checks. Checks that
+ * involve several flags are in `validateConfiguration`.
  */
 export const flagSchema = z
   .strictObject({
@@ -150,7 +150,7 @@ export function factsOf(name: FlagName): FlagFacts {
   return flagFacts.get(schemaOf(name))!;
 }
 
-/** The defaults of all flags that have one of their own. */
+/** The defaults of all flags that have one. */
 export const defaultFlags: Flags = Object.freeze(
   Object.fromEntries(
     flagNames
@@ -171,7 +171,7 @@ export function configFileJsonSchema(): object {
 /** The flag that another name of Megatron-LM's means. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The value that it means, of a switch; undefined: it takes the flag's own. */
+  /** The value that the alias means, of a switch; undefined: it takes the flag's value. */
   readonly value?: string;
 }
 
@@ -201,7 +201,7 @@ export const tokenizerFlagNames = [
 ] as const satisfies readonly FlagName[];
 
 /**
- * Flags of which one means a model or data of the user's own: no preset applies unless it is named. Batch,
+ * Flags for a user's own model or data: if one is given, no preset applies unless it is named. Batch,
  * precision, parallel, schedule, length and logging flags adjust the default preset.
  */
 export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([

@@ -7,7 +7,7 @@ import { type FlagName, schemaOf } from './flag-schema.js';
 /** A value as a command line or file gives it, before it is known to be right. */
 export interface GivenValue {
   readonly name: string;
-  /** The schema of the value. Default: that of the flag of this name of a training run. */
+  /** The schema of the value. Default: the schema of the training flag with this name. */
   readonly schema?: z.ZodType;
   /** Texts of the command line; anything YAML or JSON can hold from a file. */
   readonly value: unknown;
@@ -23,9 +23,9 @@ export interface GivenValue {
 const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 
 /**
- * Turns a given value into one of the flag's type; undefined where it means the same as leaving the flag out.
+ * Converts a given value to the flag's type; undefined if it means the same as leaving the flag out.
  *
- * @throws ConfigurationError `MTL_FLAG_VALUE` with what would have been right.
+ * @throws ConfigurationError `MTL_FLAG_VALUE` with the expected values.
  */
 export function readFlagValue(given: GivenValue): unknown {
   const { name, isTyped = false } = given;
@@ -54,14 +54,16 @@ const wordsOf = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(va
 const spelled = (given: GivenValue): unknown =>
   typeof given.value === 'object' ? given.value : canonical(given, given.value);
 
-/** Writes a value of a program so that a text is no number. */
+/** Formats a value of a program so that a string does not look like a number. */
 function typedText(value: unknown): string {
   if (!Array.isArray(value) || value.length === 0 || value.length > 8) return describeValue(value);
   return `[${value.map(describeValue).join(', ')}]`;
 }
 
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? schemaOf(name as FlagName);
-/** The range of flags in words is made from their JSON Schema, which takes long to make. */
+/**
+ * JSON Schemas of flags, from which the ranges in words are made. They are cached since making one is slow.
+ */
 const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
 
 function jsonSchemaIn(given: GivenValue): JsonSchemaOfFlag {
@@ -73,7 +75,7 @@ function jsonSchemaIn(given: GivenValue): JsonSchemaOfFlag {
 
 const factsIn = (given: GivenValue): FlagFacts => flagFacts.get(schemaIn(given))!;
 
-/** Returns the words for what a flag accepts, made from its schema. */
+/** Returns a description of a flag's valid values, made from its schema. */
 function expectedValue(given: GivenValue): string {
   const { kind, placeholder, expected } = factsIn(given);
   if (expected !== undefined) return expected;
@@ -110,8 +112,8 @@ interface JsonSchemaOfFlag {
 }
 
 /**
- * Reads numbers and switches from text, and a text or list from what YAML takes for a number or a single
- * value.
+ * Reads numbers and switches from text, and a text or list from a value that YAML parses as a number or a
+ * single value.
  */
 function converted(given: GivenValue): unknown {
   const { value } = given;
@@ -168,7 +170,7 @@ const asKnownCoefficients =
 const asBalanced =
   'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
-/** Choices of other programs that are not here, and what to do instead. */
+/** Choices of other programs that are not supported, and the replacement. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
   'optimizer sgd': asMuonOrAdam,

@@ -30,7 +30,7 @@ const checkpointToRead = {
   }),
 };
 
-/** The flags of what a conversion reads and writes, by names that training has. */
+/** The flags for a conversion's input and output, with the names of training flags. */
 export const conversionFlags = {
   ...checkpointToRead,
   'save-hf': redescribed(checkpointFlags['save-hf'], {

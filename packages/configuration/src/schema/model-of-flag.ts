@@ -16,7 +16,7 @@ const gptFlags = new Set<FlagName>([
   ...(Object.keys(conversationFlags) as FlagName[]),
 ]);
 
-/** Returns the only model that a flag belongs to; undefined for those of all models. */
+/** Returns the only model that has a flag; undefined for flags of all models. */
 export function modelOfFlag(name: FlagName): ModelKind | undefined {
   if (kindsOfFields.has(name)) return kindsOfFields.get(name);
   if (Object.hasOwn(bertFlags, name)) return 'bert';
@@ -27,13 +27,15 @@ export interface CheckModelOfFlagsOptions {
   /** The model that is to be trained. */
   readonly model: ModelKind;
   readonly values: ReadonlyMap<FlagName, unknown>;
-  /** The place where they stand: `on the command line`, `in run.yaml`. */
+  /** The source of the flags: `on the command line`, `in run.yaml`. */
   readonly where: string;
-  /** A file that holds all flags holds the defaults of the other model's as well, which say nothing. */
+  /**
+   * True for a file with all flags, which also has the defaults of the other model's flags; they are ignored.
+   */
   readonly allowDefaults?: boolean;
 }
 
-/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another model than the one to be trained */
+/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another model than the one to train */
 export function checkModelOfFlags({ model, values, where, allowDefaults }: CheckModelOfFlagsOptions): void {
   for (const [name, value] of values) {
     const other = modelOfFlag(name);

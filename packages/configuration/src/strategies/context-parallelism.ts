@@ -12,7 +12,7 @@ import {
 } from './strategy.js';
 import type { tensorParallelFlags } from './tensor-parallelism.js';
 
-/** Absent in runs whose sequences are not divided. */
+/** Absent in runs without context parallelism. */
 export interface ContextParallelConfiguration {
   readonly contextParallelSize?: number;
   /** One word for all layers, or one for each. */
@@ -52,8 +52,8 @@ type Call = StrategyCall<typeof contextParallelFlags>;
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
- * Sequences divided over processes, attention included (Liu et al. 2023; Llama Team 2024): each process has
- * two of 2 n equal chunks, so that causal attention is the same work for all.
+ * Sequences sharded over processes, attention included (Liu et al. 2023; Llama Team 2024): each process has
+ * two of 2 n equal chunks, so that causal attention costs the same on all processes.
  */
 export const contextParallelism = strategy<typeof contextParallelFlags, ContextParallelConfiguration>({
   flags: contextParallelFlags,
@@ -85,8 +85,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // a trained model names no communication: what is scored is computed once, and keys for all are the
-  // shortest way
+  // a trained model configures no communication: scoring computes a text once, and gathering all keys is the
+  // simplest way
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
@@ -138,7 +138,7 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
 /** Fewest positions of a chunk with which a search divides sequences: shorter ones are not worth messages. */
 const leastChunk = 1024;
 
-/** Returns sizes for a GPT with long sequences, each of which has two chunks of a sequence. */
+/** Returns sizes for a GPT with long sequences; each process gets two chunks of a sequence. */
 function sizesToTry({ model, values }: SearchedRun): readonly number[] {
   const length = model === 'gpt' ? (values['seq-length'] as number) : 0;
   const most = Math.floor(length / (2 * leastChunk));
@@ -155,7 +155,7 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
   const tensor = (given as unknown as WithTensorFlags).required('sequence-parallel')
     ? sizeOfAxis(axes, 'tp')
     : 1;
-  // n divides half of the sequence, and what sequence parallelism leaves of it
+  // n divides half of the sequence, and the shard that sequence parallelism leaves
   const half = sequenceLength % 2 === 0 ? sequenceLength / 2 : 1;
   const shard = sequenceLength % tensor === 0 ? sequenceLength / tensor : 1;
   if (half % size === 0 && shard % size === 0) return;
@@ -203,7 +203,10 @@ function levelsOf(
   );
 }
 
-/** A word for all layers or one for each; heads are exchanged where every process gets as many. */
+/**
+ * Checks for one word for all layers or one for each layer. An all-to-all of heads needs the same number of
+ * heads on every process.
+ */
 function checkCommunication(
   { flags: given, model, axes }: Call,
   { size, words, levels }: Communication & { readonly levels: readonly [number, number] | undefined },

@@ -15,7 +15,7 @@ import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
 export interface DataParallelConfiguration {
   /** worldSize / (tensor x context x pipeline). */
   readonly dataParallelSize: number;
-  /** The store of parameters, by Megatron-LM's name of what ranks that sum gradients divide. */
+  /** The store of parameters, by Megatron-LM's name of the state that data-parallel ranks shard. */
   readonly dataParallelShardingStrategy: ShardingStrategy;
   /** True if that store divides the optimizer's state. */
   readonly useDistributedOptimizer: boolean;
@@ -29,7 +29,7 @@ const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   optimizer: 'optimizer state',
 };
 
-/** Returns what each store divides: `no_shard nothing, optim optimizer state`. */
+/** Returns the state that each store shards: `no_shard nothing, optim optimizer state`. */
 const helpOfStores = (): string =>
   Object.values<ListedStore>(stores)
     .map(({ shardingStrategy, divides }) => {
@@ -60,13 +60,12 @@ const flags = {
   ),
 };
 
-/**
- * Tells whether ranks divide the state of the optimizer: a distributed optimizer, whatever else they divide.
- */
+/** Returns whether a store shards the optimizer state: a distributed optimizer, perhaps with more. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
- * The stores that one switch chooses: of those with a distributed optimizer, or without, what divides least.
+ * Returns the store that the switch chooses: the store that shards the least, with or without a distributed
+ * optimizer.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
@@ -88,7 +87,7 @@ function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Returns what a store is in texts; undefined for the usual one. */
+/** Returns the description of a store in texts; undefined for the default one. */
 function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return undefined;
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
@@ -96,7 +95,7 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
     : shardingStrategy;
 }
 
-/** Flags of Megatron-LM about copies of a model, what they divide and the samples that they read. */
+/** Flags of Megatron-LM about data-parallel replicas, their sharding and their samples. */
 const megatronFlags = {
   'ddp-impl': only(
     ['local', 'torch'],
@@ -264,9 +263,9 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
 });
 
 /**
- * Returns the store that the flags ask for.
+ * Returns the store that the flags request.
  *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT` where the two flags say different things
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` if the two flags contradict each other
  */
 function storeBy(given: FlagsOf<typeof flags>): ListedStore {
   const isDistributed = given.required('use-distributed-optimizer');

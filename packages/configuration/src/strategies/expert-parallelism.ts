@@ -43,8 +43,9 @@ export const expertParallelFlags = {
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * The experts of a layer, divided over processes that otherwise split samples or matrices (Lepikhin et
- * al. 2020); with sizes of their own for them (parallel folding, Liu et al. 2025).
+ * Expert parallelism: the experts of a layer are sharded over processes that otherwise split samples or
+ * matrices (Lepikhin et al. 2020), optionally with separate sizes for experts (parallel folding, Liu et al.
+ * 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,
@@ -88,7 +89,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
     configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
       checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
-      // experts are whole, whether they have biases, which cannot be split, or not
+      // experts are never split, regardless of biases, which cannot be split
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
     checkModel: ({ numExperts }, { sizes: { ep }, path }) => {
@@ -171,7 +172,10 @@ function widthOfExperts({
   return (own ?? dense ?? 4 * (hidden as number)) as number;
 }
 
-/** Sizes that are those of dense layers anyway change nothing; others would have no experts to spread. */
+/**
+ * Checks sizes of a model without experts. Sizes that equal those of dense layers change nothing; other sizes
+ * have no experts to shard.
+ */
 function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelConfiguration {
   const tp = axes.find(({ axis }) => axis === 'tp')!.size;
   const meant = { 'expert-model-parallel-size': [1], 'expert-tensor-parallel-size': [1, tp] } as const;
@@ -204,7 +208,10 @@ function stageOf({ flags: given, axes: all }: Call): SizesOfStage {
 const textOf = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
-/** The processes that share a layer must divide evenly into those that have different experts. */
+/**
+ * Checks that the number of processes that share a layer is divisible by the number that have different
+ * experts.
+ */
 function checkSharedExperts(size: number, numSharing: number): void {
   if (numSharing % size === 0) return;
   const nearest = nearestDivisors(numSharing, size);

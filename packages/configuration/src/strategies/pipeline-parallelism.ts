@@ -6,7 +6,7 @@ import { only, refused } from '../command-line/megatron/megatron-flag.js';
 import { count, text } from '../flags/flag-kinds.js';
 import { divisorsOf, type FlagsOf, type ShardedModel, strategy } from './strategy.js';
 
-/** Tells whether the value of --pipeline-schedule is a module, which is run. */
+/** Returns whether the value of --pipeline-schedule is a module, which is run. */
 export function isScheduleModule(name: string): boolean {
   return /\.[cm]?js$/.test(name);
 }
@@ -26,7 +26,7 @@ export interface LayerLayoutOptions {
   readonly numStages: number;
   /** Model chunks on all stages. */
   readonly numChunks: number;
-  /** Takes messages for the user. */
+  /** Collects messages for the user. */
   readonly notices: string[];
 }
 
@@ -73,7 +73,7 @@ function layoutOf(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** Splits the remaining layers evenly over the stages whose number is not given. */
+/** Splits the remaining layers evenly over the stages whose number of layers is not given. */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');
@@ -140,9 +140,9 @@ export interface PipelineParallelConfiguration {
   readonly pipelineSchedule: ScheduleNameOrOther;
   /** The text of the schedule file, where one is named. */
   readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, where one is named. */
+  /** The path of the module whose function makes schedules, if one is named. */
   readonly pipelineScheduleModule?: string;
-  /** Micro-batches of a group of the interleaved schedule; absent: as many as stages. */
+  /** Micro-batches of a group of the interleaved schedule; absent: the number of stages. */
   readonly microBatchGroupSize?: number;
 }
 

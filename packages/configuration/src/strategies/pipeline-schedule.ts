@@ -16,12 +16,12 @@ const expected =
   'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
 
 /**
- * Returns the schedule function that a JavaScript module exports by default, with what it makes checked.
+ * Returns the schedule function that a JavaScript module exports by default; its results are checked.
  *
  * @param path of the module, from the working directory
- * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` where the module's throws, or
- *   makes no schedule of that size, and `MTL_SCHEDULE_INVALID` for one that cannot run
- * @throws ConfigurationError `MTL_SCHEDULE_MODULE` for what is no such module
+ * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` if the module's function throws,
+ *   or makes no schedule of that size, and `MTL_SCHEDULE_INVALID` for a schedule that cannot run
+ * @throws ConfigurationError `MTL_SCHEDULE_MODULE` if the path is no such module
  */
 export function loadScheduleModule(path: string): ScheduleFunction {
   const make = attempt(path, () => {
@@ -54,7 +54,7 @@ function refusal(path: string, message: string, cause?: unknown): ConfigurationE
   return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
 }
 
-/** Tells whether the lists are there; what is in them is for `assertSchedule`. */
+/** Returns whether a schedule's lists exist; `assertSchedule` checks their contents. */
 function isSchedule(made: unknown): made is PipelineSchedule {
   if (typeof made !== 'object' || made === null) return false;
   const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
@@ -104,11 +104,11 @@ export type ScheduleConfiguration = Pick<
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 
 /**
- * Returns the order of a step of so many micro-batches on one pipeline; its placement is the same for all of
- * them.
+ * Returns the schedule of a step of `numMicroBatches` micro-batches on one pipeline; the placement does not
+ * depend on their number.
  *
- * @throws ConfigurationError those of the schedules (see `buildSchedule`) and of modules (see
- *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` where a file is for another number of stages or micro-batches
+ * @throws ConfigurationError with the codes of the schedules (see `buildSchedule`) and of modules (see
+ *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` if a file is for another number of stages or micro-batches
  */
 export function scheduleOfStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const known = built.get(parallel) ?? new Map<number, PipelineSchedule>();

@@ -42,7 +42,7 @@ it('records sizes under keys from which the layout follows again', () => {
 it.each([
   [{}, 1],
   [{ 'tensor-model-parallel-size': 2, 'pipeline-model-parallel-size': 3 }, 6],
-  // experts take the processes of copies
+  // experts use the processes of data parallelism
   [{ 'tensor-model-parallel-size': 2, 'expert-model-parallel-size': 4 }, 8],
   [
     {

@@ -36,9 +36,9 @@ import {
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
- * The forms of parallelism. Data parallelism gets the processes that those before it leave; experts are
- * spread over the processes of a stage, whatever these do with the rest of a layer. Everything that a run,
- * its help, its errors, a dry run and a plan know of them follows from this list.
+ * The forms of parallelism. Data parallelism gets the processes that the strategies before it leave. Experts
+ * are sharded over the processes of a stage, independently of the rest of a layer. This list determines the
+ * strategies of a run, its help, its errors, a dry run and a plan.
  */
 export const strategies = [
   tensorParallelism,
@@ -64,7 +64,7 @@ type AnyStrategy = Strategy<FlagFragment, Record<string, unknown>>;
 type Sizes = Readonly<Partial<Record<string, number>>>;
 const all = strategies as unknown as readonly AnyStrategy[];
 
-/** The flags of all of them. */
+/** The flags of all strategies. */
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /** Flags of Megatron-LM about the strategies that are not in the schema, by name. */
@@ -98,7 +98,7 @@ export const displacedByStrategies: Readonly<Record<string, readonly string[]>> 
 /** Values of flags that mean a switch of a strategy as well. */
 export const impliedSwitches: readonly ImpliedSwitch[] = all.flatMap(({ impliedBy }) => impliedBy ?? []);
 
-/** Returns what help says of the values of a flag that mean a switch of a strategy as well. */
+/** Returns the help text for the values of a flag that imply a switch of a strategy. */
 export const helpOfImpliedSwitches = (name: string): string =>
   impliedSwitches
     .filter(({ flag }) => flag === name)
@@ -135,7 +135,7 @@ export type AxisSizes = Pick<
   | 'expertTensorParallelSize'
 >;
 
-/** The flags of those for models with heads of tasks: BERTs without experts, which read whole sequences. */
+/** The strategy flags of models with task heads: BERTs without experts, which read complete sequences. */
 export const strategyFlagsOfTasks: Together<
   (typeof tensorParallelism | typeof pipelineParallelism | typeof dataParallelism)['flags']
 > = Object.assign({}, tensorParallelism.flags, pipelineParallelism.flags, dataParallelism.flags);
@@ -195,7 +195,7 @@ export function checkSharedModel(
   for (const { sharing } of all) sharing?.checkModel?.(model, shared);
 }
 
-/** Returns the options of the stages of a model that say how processes share it; `parallel`: in a run. */
+/** Returns the options of a model's stages that describe how processes share it; `parallel`: in a run. */
 export function modelSharing({
   groups,
   parallel = {},
@@ -240,7 +240,7 @@ const recordKeys = all.flatMap(({ axes }) =>
   axes.map(({ name, field, recordedAs = axisFacts[name].word }) => [recordedAs, field] as const),
 );
 
-/** Returns values under other keys, without those that are absent. */
+/** Returns values under other keys, without absent values. */
 const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: string])[]): object =>
   Object.fromEntries(keys.flatMap(([to, from]) => (values[from] === undefined ? [] : [[to, values[from]]])));
 
@@ -248,24 +248,24 @@ const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: stri
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
   renamed(parallel as unknown as Sizes, recordKeys) as RecordedSizes;
 
-/** Returns the layout whose sizes are recorded so. */
+/** Returns the layout for recorded sizes. */
 export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
   renamed(
     sizes as unknown as Sizes,
     recordKeys.map(([key, field]) => [field, key]),
   ) as AxisSizes;
 
-/** An axis whose sizes a search of layouts tries. */
+/** An axis whose sizes a layout search tries. */
 export interface SearchedAxis {
   readonly axis: MeshAxis;
   /** Its key in `RecordedSizes`. */
   readonly key: keyof RecordedSizes;
-  /** Its flag; undefined for the axis that takes what the others leave. */
+  /** Its flag; undefined for the axis that gets the remaining processes. */
   readonly flag: string | undefined;
   readonly search: (run: SearchedRun) => SearchedSizes | undefined;
 }
 
-/** The axes whose sizes a search tries: of each view in the order of `strategies`. */
+/** The axes whose sizes a search tries, in the order of `strategies` for dense layers and for experts. */
 export const searchedAxes: readonly SearchedAxis[] = all.flatMap(({ axes }) =>
   axes.flatMap(({ name, flag, recordedAs = axisFacts[name].word, search }) =>
     search === undefined ? [] : [{ axis: name, key: recordedAs as keyof RecordedSizes, flag, search }],
@@ -295,13 +295,13 @@ export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }
 
-/** The choices besides sizes of layouts that are searched, by their keys. */
+/** The searched settings of layouts other than sizes, by their keys. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
   'sequenceParallel' | 'dataParallelShardingStrategy'
 >;
 
-/** The choices that a search tries besides sizes, in the order of `strategies`. */
+/** The settings that a search tries in addition to sizes, in the order of `strategies`. */
 export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
   all.flatMap(({ settings = [] }) => settings as []);
 
@@ -311,7 +311,7 @@ export interface FlagChange {
   readonly costs: MemorySaving<object>['costs'];
 }
 
-/** Returns the changes of a layout with which its processes may take less memory. */
+/** Returns the changes of a layout that may reduce the memory of its processes. */
 export const savingsOfLayout = (
   parallel: StrategyConfiguration,
   { hasExperts }: { readonly hasExperts: boolean },
@@ -325,7 +325,7 @@ export const savingsOfLayout = (
   );
 };
 
-/** The switches with which processes take less memory, the cheapest in time first. */
+/** The switches that reduce the memory of processes, the cheapest in time first. */
 export const switchesThatSave: readonly string[] = all
   .flatMap(({ savings = [] }) => savings)
   .filter(({ flag }) => flagFacts.get(strategyFlags[flag as keyof typeof strategyFlags])?.kind === 'boolean')
@@ -344,9 +344,9 @@ const axesThatDiffer = all.flatMap(({ axes }) =>
 );
 
 /**
- * Returns the rank that takes what a rank takes, of all that differ: of every pipeline stage the first one,
- * and of the first and the last stage, which shard the vocabulary, the last one along tensor parallelism too;
- * ranks with copies are alike.
+ * Returns the representative rank with the same resource use as `rank`. Every pipeline stage has its first
+ * rank as representative. The first and the last stage also have the last rank along tensor parallelism,
+ * since they shard the vocabulary. Replicas are equal.
  */
 export function rankLike(mesh: ProcessMesh, rank: number): number {
   const { pp: stage, ...coordinates } = mesh.coordinatesOf(rank);
@@ -358,7 +358,7 @@ export function rankLike(mesh: ProcessMesh, rank: number): number {
   return mesh.rankOf({ ...Object.fromEntries(differing), pp: stage });
 }
 
-/** Returns the ranks that differ, those of each stage one after the other. */
+/** Returns the representative ranks, stage by stage. */
 export function distinctRanks(mesh: ProcessMesh): readonly number[] {
   const likes = Array.from({ length: mesh.sizes.pp }, (_, stage) =>
     [...new Set(mesh.ranksOfStage(stage).map((rank) => rankLike(mesh, rank)))].sort((a, b) => a - b),
@@ -366,11 +366,11 @@ export function distinctRanks(mesh: ProcessMesh): readonly number[] {
   return likes.flat();
 }
 
-/** Returns a layout that divides and hides nothing besides its sizes. */
+/** Returns a layout without optional sharding and overlap; its sizes stay the same. */
 export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
   Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
 
-/** Tells whether what a process of a layout takes depends on where tokens are routed. */
+/** Returns whether the resource use of a layout's process depends on the routing of tokens. */
 export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
   all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
 
@@ -380,7 +380,7 @@ export type OptimizedLayout = Pick<
   'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
 >;
 
-/** Returns what the optimizer of a run has of its layout. */
+/** Returns the optimizer options that follow from the layout of a run. */
 export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
   const fields = parallel as unknown as Record<string, unknown>;
   const [sharing] = all.flatMap(({ ofOptimizer }) => ofOptimizer?.(fields) ?? []);
@@ -390,15 +390,15 @@ export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
 const textOf = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
-/** Returns `tensor 2 x pipeline 1`, and the number of processes: those that share one copy of a model. */
+/** Returns `tensor 2 x pipeline 1`, and the number of processes that share one replica of a model. */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
   return { text: textOf(axes), size: numAlong(axes) };
 }
 
 /**
- * Returns `tensor 2 x pipeline 1 x data 2`; of experts that are spread in another way than the rest of a
- * layer also how: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ * Returns `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently from the rest of a layer, the
+ * text has their layout too: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -416,9 +416,9 @@ export interface PlannedGroup {
 }
 
 /**
- * Returns the groups that the strategies need, by name, in the order in which all ranks open those of several
- * processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the last.
- * `parallel`: what groups depend on but for the mesh.
+ * Returns the groups that the strategies need, by name, in the order in which all ranks open groups of
+ * several processes. `ends`: the pipeline ranks of the first and the last layers; default the first and the
+ * last. `parallel`: layout fields other than the mesh that groups depend on.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

@@ -47,11 +47,11 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
-  /** Tells whether a value comes from the defaults or from a preset alone. */
+  /** Returns whether a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
   /** Returns any flag as it was written. */
   written(name: string): string;
-  /** Tells whether the value of a flag is that of the checkpoint or directory which is loaded. */
+  /** Returns whether a flag has the value of the loaded checkpoint or directory. */
   isLoaded(name: string): boolean;
 }
 
@@ -63,7 +63,7 @@ export interface AxisSize {
   readonly size: number;
 }
 
-/** Returns the axes that divide the processes of a pipeline stage, without those of experts. */
+/** Returns the axes that divide the processes of a pipeline stage, without expert axes. */
 export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
   axes.filter(({ axis }) => axis !== 'pp' && isDenseAxis(axis));
 
@@ -80,13 +80,13 @@ export interface StrategyCall<Fragment extends FlagFragment> {
   readonly model: ShardedModel;
   /** Processes of the run. */
   readonly worldSize: number;
-  /** The axes of the strategies before this one; for `complete` those of all. */
+  /** The axes of the strategies before this one; for `complete` the axes of all strategies. */
   readonly axes: readonly AxisSize[];
-  /** Takes messages for the user. */
+  /** Collects messages for the user. */
   readonly notices: string[];
 }
 
-/** The options of a model's stages that say how processes share it. */
+/** The options of a model's stages that describe how processes share it. */
 export type ModelSharing = Pick<BuildGptStagesOptions, 'sequence'> &
   Omit<LayerFactoryOptions, 'lora' | 'device'>;
 
@@ -98,7 +98,7 @@ export interface ModelSharingOptions<Fields extends object> {
   readonly assumedRouting?: NonNullable<ModelSharing['expertParallel']>['assumedRouting'];
 }
 
-/** A run whose layout is searched, as far as it is chosen. */
+/** The chosen part of a run whose layout is searched. */
 export interface SearchedRun {
   /** The values of its flags, by name. */
   readonly values: Readonly<Record<string, unknown>>;
@@ -113,7 +113,7 @@ export interface SearchedRun {
 export interface SearchedSizes {
   /** The sizes to try where no flag gives one. */
   readonly sizes: readonly number[];
-  /** Tells whether a size divides what it has to divide. */
+  /** Returns whether a size divides the dimensions that it must divide. */
   fits(size: number): boolean;
 }
 
@@ -125,34 +125,34 @@ export const powersOfTwo = (most: number): number[] =>
 export const divisorsOf = (value: number): number[] =>
   Array.from({ length: value }, (_, index) => index + 1).filter((divisor) => value % divisor === 0);
 
-/** A choice of a layout besides sizes that a search tries. */
+/** A setting of a layout, other than a size, that a search tries. */
 export interface SearchedSetting {
   /** Its key in layouts that are searched. */
   readonly key: string;
-  /** True where passes depend on it: what was recorded with one value tells nothing of the others. */
+  /** True if passes depend on the setting, so that measurements with one value do not apply to others. */
   readonly changesPasses: boolean;
-  /** Returns the values that processes along these axes can have, those to try first first. */
+  /** Returns the possible values for processes along these axes, in the order in which to try them. */
   choices(sizes: MeshCoordinates): readonly unknown[];
   /** The flags that give a value, the strongest first. */
   readonly givenBy: readonly string[];
-  /** Returns the value that one of them gives. */
+  /** Returns the setting's value for one of these flags. */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that mean a value. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
   /** Returns a value as JSON of a layout has it, by its keys there. */
   recorded(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns what a value is in texts; undefined for the usual one. */
+  /** Returns the description of a value in texts; undefined for the default one. */
   words(value: unknown): string | undefined;
 }
 
 /** The time that a change costs which saves memory, the least first. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
 
-/** A flag with which each process takes less memory. */
+/** A flag that reduces the memory of each process. */
 export interface MemorySaving<Fields extends object> {
   readonly flag: string;
   readonly costs: (typeof costsOfSaving)[number];
-  /** Returns the values to try in a run, nearest first; validation decides which of them are possible. */
+  /** Returns the values to try in a run, nearest first; validation rejects impossible ones. */
   values(run: {
     readonly fields: Fields;
     readonly sizes: MeshCoordinates;
@@ -161,8 +161,8 @@ export interface MemorySaving<Fields extends object> {
 }
 
 /**
- * The part of an optimizer's options that its run's layout decides: how parameters are kept, and what passes
- * hide.
+ * The part of an optimizer's options that its run's layout decides: storage of parameters, and overlapped
+ * communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
@@ -179,7 +179,7 @@ export interface ImpliedSwitch {
   readonly instead: string;
   /** The switch that it turns on. */
   readonly turnsOn: string;
-  /** The remedy for those who have turned that switch off. */
+  /** The remedy for users who have turned that switch off. */
   readonly without: string;
 }
 
@@ -201,22 +201,22 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
    */
   configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
   /**
-   * Refuses values with which processes cannot continue texts. Default: all are possible.
+   * Rejects values that do not allow processes to continue texts. Default: all are possible.
    *
-   * @throws ConfigurationError with what is possible
+   * @throws ConfigurationError with the possible values
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
   /**
-   * Refuses sizes that a model cannot have. Default: it can have all.
+   * Rejects sizes that a model cannot have. Default: it can have all.
    *
-   * @throws ConfigurationError with what is possible
+   * @throws ConfigurationError with the possible sizes
    */
   checkModel?(model: { readonly numExperts?: number | undefined }, shared: SharedModel): void;
 }
 
 /**
- * A form of parallelism: with which flags it is asked for, what they must fulfil, along which axes of the
- * mesh it splits work, and over which groups it communicates. `strategies` lists them.
+ * A form of parallelism: its flags and their constraints, the axes of the mesh along which it splits work,
+ * and the groups for its communication. `strategies` lists all of them.
  */
 export interface Strategy<
   Fragment extends FlagFragment,
@@ -229,11 +229,11 @@ export interface Strategy<
   /** Axes of one view of the mesh. */
   readonly axes: readonly {
     readonly name: MeshAxis;
-    /** The flag that gives its size. Absent: it is what the others leave of the processes. */
+    /** The flag for the axis's size. Absent: the axis gets the remaining processes. */
     readonly flag?: keyof Fragment & string;
     /** The key of its size in the records of runs. Default: the word of the axis. */
     readonly recordedAs?: string;
-    /** The field of its size, absent or undefined where it is what the mesh has by default. */
+    /** The field of its size, absent or undefined if it equals the mesh's default. */
     readonly field: keyof Fields & string;
     /** True where the last process along it may hold less of the first and the last stage than others. */
     readonly differsAtEnds?: true;
@@ -243,14 +243,14 @@ export interface Strategy<
   /** Where predictions of time count its communication. */
   readonly countsAs: CommunicationAxis;
   /**
-   * Checks the flags and returns its part of a run's configuration.
+   * Checks the flags and returns the strategy's part of a run's configuration.
    *
-   * @throws ConfigurationError for what does not work, with what does
+   * @throws ConfigurationError for invalid values, with valid ones
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**
-   * Returns the rest of its part, once the axes of all strategies are known to fit the processes. Default:
-   * there is none.
+   * Returns the rest of its part, once the axes of all strategies are known to fit the processes. Default: no
+   * further part.
    *
    * @throws ConfigurationError as `configure`
    */
@@ -272,17 +272,17 @@ export interface Strategy<
   >;
   /** Values of other flags, old names of Megatron-LM's, that mean switches of the strategy as well. */
   readonly impliedBy?: readonly ImpliedSwitch[];
-  /** The choices that a search of layouts tries besides sizes. */
+  /** The settings that a layout search tries in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
-  /** The flags with which processes take less memory. */
+  /** The flags that reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
-  /** Its part of a layout of which nothing is divided or hidden that can be whole. */
+  /** Its part of a layout without optional sharding and overlap. */
   readonly undivided?: Partial<Fields>;
-  /** Tells whether what a process takes depends on where tokens are routed. */
+  /** Returns whether the resource use of a process depends on the routing of tokens. */
   dependsOnRouting?(fields: Fields): boolean;
-  /** Returns what the optimizer has of it. One strategy says it. */
+  /** Returns the optimizer options that follow from the strategy. Exactly one strategy has this function. */
   ofOptimizer?(fields: Fields): OptimizerSharing;
-  /** Returns its part of the options of stages, for a process with these groups. Default: there is none. */
+  /** Returns its part of the options of stages, for a process with these groups. Default: no options. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
   /** Returns the groups that it communicates over, by name, if they have several processes. */
   groups(options: {

@@ -125,7 +125,7 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // The remedy divides all of them, not just this one: taking the advice must not lead to the next error.
+    // the remedy divides all sizes, not only this one, so that following it does not lead to the next error
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');

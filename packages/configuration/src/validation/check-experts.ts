@@ -7,8 +7,8 @@ type ExpertFlag = keyof typeof expertFields;
 /**
  * Checks the flags of experts with each other.
  *
- * @param notices takes messages for the user
- * @throws ConfigurationError `MTL_EXPERTS` for sizes that cannot be, with the nearest that can;
+ * @param notices collects messages for the user
+ * @throws ConfigurationError `MTL_EXPERTS` for impossible sizes, with the nearest possible one;
  *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
 export function checkExperts(flags: FlagReader, notices: string[]): void {
@@ -98,7 +98,9 @@ function checkGroups(flags: FlagReader, numExperts: number): void {
   }
 }
 
-/** Checks how many experts a token uses: of those that there are, and of those in its groups. */
+/**
+ * Checks the number of experts of a token against the number of all experts and of the experts in its groups.
+ */
 function checkChosen(flags: FlagReader, numExperts: number): void {
   const numChosen = flags.get('moe-router-topk') ?? 2;
   const [numGroups = 1, groupTopk = 1] = [
@@ -135,7 +137,7 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // published lines have both, and Megatron-LM reads the one for softmax alone
+    // published commands have both, and Megatron-LM ignores the flag for other score functions
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

@@ -36,14 +36,14 @@ export interface CheckRequiredFlagsOptions {
 }
 
 /**
- * Returns the flags that a training run needs and no flag, preset, file or checkpoint gives: `--lr`, or with
- * the flag that may take its place `--train-iters (or --train-samples)`.
+ * Returns the flags that a training run needs and that no flag, preset, file or checkpoint gives. An
+ * alternative flag is named too: `--train-iters (or --train-samples)`.
  *
  * @param preset the preset in force, or `none`
  */
 export function missingFlags(flags: FlagReader, preset: string): readonly string[] {
   const has = (name: FlagName): boolean => flags.get(name) !== undefined;
-  // under a preset a model has as many positions as its sequences have tokens
+  // under a preset, a model's number of positions defaults to its sequence length
   const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
   const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
   const names: string[] = missing.map((name) => `--${name}`);
@@ -57,7 +57,8 @@ export function missingFlags(flags: FlagReader, preset: string): readonly string
 }
 
 /**
- * Refuses a command line that leaves out what a training run needs and no preset, file or checkpoint gives.
+ * Rejects a command line without flags that a training run needs and that no preset, file or checkpoint
+ * gives.
  *
  * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
  */
@@ -107,7 +108,7 @@ function expectationOf(
   return parts.length === 0 ? {} : { expected: parts.join('; ') };
 }
 
-/** Returns the command line with the preset under it: what is missing comes from there. */
+/** Returns the command line with a preset, which supplies the missing flags. */
 function remedyOf(model: ModelKind, argv: readonly string[]): string {
   const words = withoutPreset(argv).map(quoted);
   const line = ['--preset', presetsOf(model).whenNothingIsAsked, ...words].join(' ');
@@ -118,6 +119,6 @@ function withoutPreset(argv: readonly string[]): readonly string[] {
   return argv.filter((word, at) => !/^--preset(=|$)/.test(word) && argv[at - 1] !== '--preset');
 }
 
-/** Quotes a word as a shell takes it. */
+/** Quotes a word for a shell. */
 const quoted = (word: string): string =>
   /^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -22,10 +22,10 @@ interface CheckSizesOptions {
 }
 
 /**
- * Refuses sizes that no machine could hold, such as one with a few zeros too many, before anything is made of
- * them: whether a model fits a machine at hand, `mtl plan` reports.
+ * Rejects sizes that no machine could hold, such as a number with extra zeros, before anything of these sizes
+ * is allocated. `mtl plan` reports whether a model fits a given machine.
  *
- * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that make it so
+ * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause it
  */
 export function checkSizes(options: CheckSizesOptions): void {
   checkAddressable(options);
@@ -35,7 +35,7 @@ export function checkSizes(options: CheckSizesOptions): void {
 const mostLayers = 10_000;
 
 /**
- * Refuses so many layers in a pipeline that lists of its chunks would take all memory, before they are made.
+ * Rejects a number of pipeline layers whose lists of chunks would exhaust memory, before the lists are made.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`
  */
@@ -47,8 +47,8 @@ export function checkLayersOfPipeline(flags: FlagReader): void {
 }
 
 /**
- * Refuses more of what a run makes lists of. The maxima are more than any run has, and small enough to make
- * lists of.
+ * Rejects counts that are too large for lists. The maxima exceed the counts of any run, and lists of that
+ * length fit in memory.
  */
 function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): void {
   const { worldSize } = parallel;
@@ -69,7 +69,7 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
   }
 }
 
-/** Micro-batches of a step: each is an action of its schedule, and takes memory for it. */
+/** Micro-batches of a step: each is an action in a schedule, and takes memory there. */
 const mostMicroBatches = 100_000;
 /** Passes of all pipeline stages in the steps of every size that a run has. */
 const mostPasses = 1 << 22;
@@ -77,7 +77,7 @@ const mostPasses = 1 << 22;
 const flagsOfBatches: readonly FlagName[] = ['global-batch-size', 'rampup-batch-size', 'micro-batch-size'];
 
 /**
- * Refuses steps of so many micro-batches that their schedules would take all memory.
+ * Rejects a number of micro-batches per step whose schedules would exhaust memory.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`
  */

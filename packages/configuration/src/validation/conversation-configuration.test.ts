@@ -48,7 +48,7 @@ describe('conversations', () => {
   });
 
   it.each([
-    // as mtl sft warms up unless flags say otherwise
+    // mtl sft's default warm-up, without flags
     { numTrain: 4, steps: 1, warmupSteps: 0 },
     { numTrain: 12, steps: 3, warmupSteps: 0 },
     { numTrain: 132, steps: 33, warmupSteps: 0 },

@@ -11,7 +11,7 @@ import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
 /**
- * Returns what the flags say about conversations; undefined where a run has none.
+ * Returns the configuration of conversations; undefined for a run without conversations.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
@@ -145,7 +145,7 @@ function refuseSplit(flags: FlagReader, why: string): never {
   });
 }
 
-/** Flags that describe a tokenizer, and the types each of them belongs to. */
+/** Flags that describe a tokenizer, and the tokenizer types that accept each flag. */
 const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
   ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
   ['merge-file', ['GPT2BPETokenizer']],
@@ -154,8 +154,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * Returns the type of a tokenizer whose files alone are given: Megatron-LM's programs have one for each
- * model.
+ * Returns the type of a tokenizer when only its files are given: Megatron-LM's programs have one default type
+ * for each model.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
@@ -184,7 +184,7 @@ export function tokenizerOf(flags: FlagReader): TokenizerConfiguration | undefin
   return { ...tokenizer, chatTemplate } as TokenizerConfiguration;
 }
 
-/** Types of tokenizers whose tokens are a text that a model can go on with. */
+/** Types of tokenizers whose tokens are text that a model can continue. */
 const chatTokenizerTypes: readonly string[] = [
   'GPT2BPETokenizer',
   'HuggingFaceTokenizer',

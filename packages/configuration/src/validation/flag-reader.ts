@@ -5,14 +5,14 @@ import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
 import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
 
-/** Two flags of which one makes the other pointless or impossible. */
+/** Two flags where one makes the other pointless or impossible. */
 export interface FlagConflict {
   readonly flags: readonly [FlagName, FlagName];
   readonly why: string;
   readonly remedy?: string;
 }
 
-/** Reads resolved flags for the checks, and words their errors alike. */
+/** Reads resolved flags for the checks, with uniform wording of errors. */
 export class FlagReader {
   readonly #resolved: ResolvedFlags;
 
@@ -40,22 +40,22 @@ export class FlagReader {
     });
   }
 
-  /** Tells whether the command line or --config asks for something else than the default. */
+  /** Returns whether the command line or --config gives a value other than the default. */
   isGiven(name: FlagName): boolean {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Tells whether the command line or --config has the flag, whatever its value. */
+  /** Returns whether the command line or --config has the flag, with any value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }
 
-  /** Tells whether a value comes from the defaults or from a preset alone. */
+  /** Returns whether a value comes from a default or a preset. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));
   }
 
-  /** Tells whether a value is that of the checkpoint or directory which is loaded. */
+  /** Returns whether a flag has the value of the loaded checkpoint or directory. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;
     return loaded !== undefined && sources.get(name) === loaded.source;
@@ -66,7 +66,7 @@ export class FlagReader {
     return this.#resolved.loaded?.vocabularySize;
   }
 
-  /** The place from which the loaded training run goes on, where one is resumed. */
+  /** The position from which the loaded training run continues, if one is resumed. */
   get start(): BatchPosition | undefined {
     return this.#resolved.loaded?.start;
   }
@@ -138,9 +138,9 @@ const option = new RegExp(`\\b(?:${names.map((name) => name.replace('.', '\\.'))
 const inFlags = (text: string): string => text.replace(option, (name) => flagOfOption[name]!);
 
 /**
- * Runs `body` for those who wrote flags: errors that name options of @mtl/optimizer name their flags instead.
+ * Runs `body` for users of flags: in its errors, names of options of @mtl/optimizer become names of flags.
  *
- * @throws ConfigurationError that of `body`, with its code
+ * @throws ConfigurationError of `body`, with its code
  */
 export function inWordsOfFlags<Result>(body: () => Result): Result {
   try {

@@ -16,7 +16,7 @@ export function serviceUrl(
 ): string {
   const expected = 'a URL such as https://host or http://host:5000, without a user and a password';
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
-    // what has an @ may contain a password
+    // a value with an @ may contain a password
     const shown = given.includes('@') ? '(not shown)' : given;
     throw new ConfigurationError('MTL_SERVICE_URL', `${name} ${shown} is not the URL of a service`, {
       expected,
@@ -79,7 +79,7 @@ function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: str
 }
 
 /**
- * Returns what a run reports, and where to.
+ * Returns the reports of a run and their destinations.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_PROFILE_STEPS, MTL_SERVICE_URL
  */

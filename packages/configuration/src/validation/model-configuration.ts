@@ -8,11 +8,10 @@ import { checkPositions } from './check-positions.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * Returns the architecture in the configuration of a run, by its keys: what flags give, and what follows from
- * them.
+ * Returns the architecture in the configuration of a run, by its keys: values of flags and derived values.
  *
  * @param of the fields of a BERT alone, or all others
- * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag that nothing gives
+ * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader, of: 'bert' | 'others'): Readonly<Record<string, unknown>> {
   const given = {
@@ -67,11 +66,11 @@ export function bertSettings(flags: FlagReader): BertConfiguration {
   };
 }
 
-/** All but what follows from several flags. */
+/** All fields except those derived from several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
- * @param notices takes messages for the user
+ * @param notices collects messages for the user
  * @throws ConfigurationError `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_FLAG_NEEDS`,
  *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_VALUE` or `MTL_FLAG_REQUIRED`.
  */

@@ -88,7 +88,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const decoupled = decoupledOf(flags, notices);
   const lossScale = lossScaleOf(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
-  // Both check their numbers when they are made, and those are the numbers they will be made from.
+  // Both constructors check their numbers; training later constructs them from the same numbers.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );

@@ -10,7 +10,7 @@ export interface ParallelConfigurationOptions {
   readonly model: ShardedModel;
   /** Processes of the run. */
   readonly worldSize: number;
-  /** Takes messages for the user. */
+  /** Collects messages for the user. */
   readonly notices: string[];
 }
 
@@ -24,7 +24,7 @@ export interface ParallelConfigurationOptions {
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
   const strategies = configureStrategies({
-    // reads all flags, those of the strategies among them, with the types of their schemas
+    // reads all flags, including the strategies' flags, with the types of their schemas
     flags: flags as unknown as FlagsOf<FlagFragment>,
     model,
     worldSize,
@@ -52,7 +52,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 }
 
 /**
- * Tells whether passes are to be recorded.
+ * Returns whether passes are recorded as CUDA graphs.
  *
  * @throws ConfigurationError `MTL_CUDA_GRAPHS` where processes that share layers communicate within passes
  */

@@ -90,7 +90,7 @@ export interface TrainingConfigurationOptions {
 /**
  * Returns the configuration of batches, steps, precision and recomputation.
  *
- * @throws ConfigurationError those of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
+ * @throws ConfigurationError with the codes of schedules (`MTL_SCHEDULE_...`), `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TOO_LARGE`, `MTL_TRAIN_ITERS`, `MTL_FLAG_VALUE`, `MTL_RECOMPUTE`,
  *   `MTL_FLAG_CONFLICT`, `MTL_FLAG_NEEDS`, `MTL_FLAG_REQUIRED`.
  */
@@ -169,7 +169,10 @@ function rampupOf(flags: FlagReader): TrainingConfiguration['rampup'] {
   return { start, increment, samples };
 }
 
-/** A batch that grows needs everything counted in samples: the error has the whole replacement. */
+/**
+ * Rejects iterations with a batch size ramp-up, which needs all lengths in samples. The error has the
+ * complete replacement.
+ */
 function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
   const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
   const counted = [
@@ -201,8 +204,9 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Returns the steps of the run and of its evaluations. With conversations --epochs counts the steps; unless
- * flags say otherwise, all that are there to evaluate on are evaluated on after every epoch.
+ * Returns the steps of the run and of its evaluations. With conversations, --epochs determines the steps.
+ * Unless flags override it, every evaluation uses all evaluation conversations, and there is one after every
+ * epoch.
  */
 function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;
@@ -216,7 +220,7 @@ function lengthOf(options: TrainingConfigurationOptions, batches: NumMicroBatche
   const stepsOfEpoch = stepsOf(conversations.numTrain);
   const all = stepsOf(conversations.numValidation);
   const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
-  // a checkpoint may have been trained with other batches: what counts is how often each sample was seen
+  // a checkpoint may have been trained with other batch sizes, so epochs are counted by samples
   const stepsOfEpochs = (epochs: number): number =>
     iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {

@@ -125,7 +125,7 @@ describe('the size of a model', () => {
     expect(spread('[0,0,0,1]')).toThrow(/the experts would take 4\.2e\+15 bytes/);
     expect(spread('4 --expert-model-parallel-size 4')).toThrow(/the experts would take 1\.0e\+15 bytes/);
     expect(spread('4 --expert-tensor-parallel-size 2')).toThrow(/the experts would take 2\.1e\+15 bytes/);
-    // a width that no layer has takes nothing
+    // a width that no layer uses takes no memory
     const wide = '--num-experts 8 --ffn-hidden-size 100000000000 --moe-ffn-hidden-size 64';
     expect(() => configure(`${small} ${wide}`)).not.toThrow();
   });

@@ -42,14 +42,14 @@ const checks: OptionChecks<ValidateConfigurationOptions> = {
 };
 
 /**
- * Turns flags into the configuration of a training run: fills in what follows from other flags, and refuses
- * what cannot work together, one error at a time, each with the nearest values that would.
+ * Converts flags to the configuration of a training run: fills in derived values and rejects invalid
+ * combinations, one error at a time, each with the nearest valid values.
  *
  * @throws ConfigurationError with one of these codes: `MTL_OPTION`, `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
  *   `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`, `MTL_WORLD_SIZE`, `MTL_BATCH_SIZE`,
  *   `MTL_RAMPUP_BATCH_SIZE`, `MTL_TRAIN_ITERS`, `MTL_RECOMPUTE`, `MTL_TOO_LARGE`, `MTL_LEARNING_RATE`,
- *   `MTL_LOSS_SCALE`, `MTL_SPLIT`; those of `adapterConfiguration`.
+ *   `MTL_LOSS_SCALE`, `MTL_SPLIT`; also the codes of `adapterConfiguration`.
  */
 export function validateConfiguration(
   resolved: ResolvedFlags & { readonly notices?: readonly string[]; readonly argv?: readonly string[] },
@@ -63,7 +63,7 @@ export function validateConfiguration(
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags, notices);
-  // a BERT leaves padding out, and pads what is left to what can be sharded
+  // a BERT leaves padding out, and pads the remaining tokens to a multiple of the shards
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   checkLayersOfPipeline(flags);
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
@@ -92,7 +92,10 @@ export function validateConfiguration(
   });
 }
 
-/** The best model of a run that may end early is one of those that were evaluated. */
+/**
+ * Sets the default save interval of a run with early stopping to its evaluation interval, so that the best
+ * evaluated model is saved.
+ */
 function withIntervalOfEvaluation(
   checkpoint: CheckpointConfiguration,
   { data, training }: Pick<PretrainingConfiguration, 'data' | 'training'>,

@@ -20,11 +20,11 @@ export function errorOf(line: string, worldSize = 1): MtlError {
   throw new Error(`no error for ${line}`);
 }
 
-/** A preset-free line on which everything else is right. */
+/** A command line without a preset that passes all checks. */
 export const small =
   '--preset none --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --micro-batch-size 2 --train-iters 100 --lr 1e-3 --data-path bundled';
 
-/** Appended flags replace those of `small`; `--no-train-iters` takes that one away. */
+/** Appended flags replace flags of `small`; `--no-train-iters` removes it. */
 export function withFlags(line: string): string {
   const removed = [...line.matchAll(/--(?:no-)?([a-z0-9-]+)/g)].map((match) => match[1]!);
   const base = removed.reduce((text, name) => text.replace(new RegExp(` --${name} \\S+`), ''), small);

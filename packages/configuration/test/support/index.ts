@@ -1,5 +1,5 @@
-// Helpers that tests of the packages above share with those of this package: @mtl/configuration/testing
-// within the repository, not published.
+// Test helpers that other packages share with this package: @mtl/configuration/testing within the repository,
+// not published.
 export { configure, errorOf, small, withFlags } from './configure.js';
 export { mergeOptions } from './merge-options.mjs';
 export { type Contradiction, refusals } from './refusals.js';

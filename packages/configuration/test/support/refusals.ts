@@ -2,11 +2,11 @@ import { formatError, type MtlError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import { configure, errorOf, withFlags } from './configure.js';
 
-/** Flags appended to `small`, processes, code, and what the error says. */
+/** Flags appended to `small`, number of processes, error code, and pattern of the error's text. */
 export type Contradiction = readonly [line: string, worldSize: number, code: string, text: RegExp];
 
 export interface RefusalsOptions {
-  /** How many of the errors say which value to pass. */
+  /** Number of errors that advise which value to pass. */
   readonly numAdvised: number;
 }
 

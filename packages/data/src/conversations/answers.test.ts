@@ -28,7 +28,7 @@ async function learnt(line: object, text: string, endOfTurn = '<e>'): Promise<re
 
 const said = (role: string, content: string | null, others: object = {}) => ({ role, content, ...others });
 
-// reasoning stays in what follows the last question, and only there
+// the template keeps reasoning only after the last question
 const reasoning = `{%- set ns = namespace(last=0) %}
 {%- for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}
 {%- for m in messages %}

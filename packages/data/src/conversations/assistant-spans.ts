@@ -5,33 +5,33 @@ import { type Conversation, conversationError, isLearnt } from './conversation.j
 export interface UnwrittenEnd {
   /** Special tokens that begin the next turn, and that the answer before it ends with. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that goes behind an answer that is the last message. */
+  /** Text that is appended to an answer in the last message. */
   readonly appended: string;
 }
 
 interface AssistantSpansOptions {
   readonly conversation: Conversation;
   readonly template: ChatTemplate;
-  /** The text of the special token that ends an answer: what follows it is not the assistant's. */
+  /** The text of the special token that ends an answer; text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** How an answer ends where the template writes nothing behind it. */
+  /** The end of an answer if the template writes nothing after it. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
-/** A conversation as text, and what of it the assistant learns to say. */
+/** A conversation as text, and the spans that the assistant learns. */
 export interface AssistantText {
   readonly text: string;
   readonly spans: readonly TextSpan[];
 }
 
 /**
- * Finds the answers that are learnt in the text of a conversation: the spans that the template marks with
- * `{% generation %}`, or else the text that an answer adds to that of the messages before it, from the
- * generation prompt to the end of its turn. Where a template writes it otherwise when others follow, it is
- * looked for in the text of all.
+ * Finds the spans of learnt answers in the text of a conversation. They are the spans that the template marks
+ * with `{% generation %}`. Without such marks, an answer is the text that it adds to the text of the messages
+ * before it, from the generation prompt to the end of its turn. If the template writes a message differently
+ * when others follow, the answer is searched in the text of the whole conversation.
  *
- * @throws DataError MTL_DATA_CONVERSATION where an answer has no place of its own in the text, such as one
- *   that the template leaves out; MTL_CHAT_TEMPLATE
+ * @throws DataError MTL_DATA_CONVERSATION if the text of an answer cannot be located, for example because the
+ *   template leaves it out; MTL_CHAT_TEMPLATE
  */
 export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   const { messages, tools, where } = given.conversation;
@@ -42,7 +42,7 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
   return withEnds({ text, spans: addedByAnswers(options, text) }, options);
 }
 
-/** Takes the marker of the next turn into answers that end with it; the last one gets its end behind it. */
+/** Extends answers by the marker of the next turn, which ends them; appends an end to the last answer. */
 function withEnds(
   found: AssistantText,
   { conversation, unwritten }: Pick<AssistantSpansOptions, 'conversation' | 'unwritten'>,
@@ -136,15 +136,17 @@ interface AnswerInWholeOptions {
 
 // words that no answer has, which differ in their first and last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
-/** Characters before the header of an answer that are compared with those before its generation prompt. */
+/**
+ * Number of characters compared between the text before an answer's header and before its generation prompt.
+ */
 const comparedBefore = 16;
 
 /**
- * Finds an answer in the text of a conversation whose template writes a message in another way when others
- * follow it (such as without its reasoning). The part of the text that changes when other words take the
- * place of the answer is the answer's content; it begins behind its generation prompt, or behind as much of
- * it as the text has there, and ends as the same answer does when it is the last one. Returns undefined where
- * the text has no such place, or more than one could be meant.
+ * Finds an answer in the text of a conversation whose template writes a message differently when others
+ * follow it (for example without its reasoning). The answer's content is the part of the text that changes
+ * when other words replace it. The answer begins after its generation prompt, or after the prompt's prefix
+ * that the text has, and ends as it does when it is the last message. Returns undefined if the text has no
+ * such span, or more than one.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -162,7 +164,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   return { start, end: content.end + tail.length };
 }
 
-/** Returns a message that says something else, and thinks it where it has a thought. */
+/** Returns a message with other content, and other reasoning if it has any. */
 function withContent(message: ChatMessage, word: string): ChatMessage {
   const thoughts = ['reasoning_content', 'reasoning', 'thinking'].filter(
     (name) => typeof message[name] === 'string' && message[name] !== '',
@@ -190,7 +192,7 @@ function commonEnd(one: string, other: string): number {
   return count;
 }
 
-/** Returns the start of the answer whose content begins at a place. */
+/** Returns the start of the answer whose content begins at `content`. */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
   content: number,
@@ -202,7 +204,7 @@ function endOfHeader(
   const compared = before.slice(-comparedBefore);
   for (let size = header.length; size > 0; size--) {
     const at = whole.lastIndexOf(header.slice(0, size), content - size);
-    // a header that goes on otherwise than the prompt is one up to where it does
+    // the header counts up to the point where it differs from the prompt
     const isHeader = at >= 0 && at + size <= content && (size === header.length || at + size === content);
     if (isHeader && whole.slice(0, at).endsWith(compared)) return at + size;
   }

@@ -3,8 +3,8 @@ import { endOfText } from '@mtl/tokenizers/internal';
 import type { AssistantText } from './assistant-spans.js';
 
 /**
- * Returns the ids of a rendered conversation: texts of special tokens are these tokens. Tokenizers that are
- * built in take all text for plain text; here `<|endoftext|>` ends a document in them too.
+ * Returns the ids of a rendered conversation. Text that spells a special token becomes that token. Built-in
+ * tokenizers treat all text as plain; here `<|endoftext|>` ends a document in them too.
  */
 export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | number[] {
   if (tokenizer.specialIds !== undefined || !text.includes(endOfText)) return tokenizer.encode(text);
@@ -13,18 +13,18 @@ export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | num
     .flatMap((part, index) => [...(index === 0 ? [] : [tokenizer.eod]), ...tokenizer.encode(part)]);
 }
 
-/** A text as tokens, and which of them are in its spans. */
+/** A text as tokens, with the tokens of its spans marked. */
 interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
-  /** For each token 1 where a span has it, else 0. */
+  /** 1 for each token in a span, else 0. */
   readonly isInSpan: Uint8Array;
   /** True if some span begins or ends inside a token; it counts as the span's. */
   readonly splitsTokens: boolean;
 }
 
 /**
- * Encodes a whole text, so that its tokens are those of any other reader, and finds the tokens of its spans,
- * which are in order and do not overlap.
+ * Encodes a whole text, so that its tokens are the same as in any other use, and finds the tokens of its
+ * spans, which are in order and do not overlap.
  */
 export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokenizer): TokensInSpans {
   const tokens = chatTokens(tokenizer, text);
@@ -44,20 +44,20 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
   return { tokens, isInSpan, splitsTokens: places.some(({ count, through }) => count < through) };
 }
 
-/** The place of a character among the tokens of the whole text. */
+/** The position of a character among the tokens of the whole text. */
 interface Place {
   /** Tokens that are wholly before it. */
   readonly count: number;
-  /** Number of tokens up to it, with those on both sides of it. */
+  /** Tokens up to the character, including a token that it splits. */
   readonly through: number;
 }
 
 const whole = (count: number): Place => ({ count, through: count });
 
 /**
- * Returns tokens up to each of the ends, where the pieces between them give together the tokens of the whole
- * text: mostly, since special tokens are at the ends of messages. Cheaper than encoding all that is before
- * each.
+ * Returns the number of tokens up to each of the ends. It encodes the pieces between the ends, which is
+ * cheaper than encoding each prefix. The pieces usually give the tokens of the whole text, since special
+ * tokens are at the ends of messages; otherwise it returns undefined.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -78,9 +78,9 @@ function countsByPieces(options: {
 }
 
 /**
- * Returns the place where the texts `before` and `after` a character meet in the tokens of both together:
- * where one of them has the tokens that it has in the whole, there; else somewhere in the tokens that neither
- * has.
+ * Returns the position where `before` and `after` meet in the tokens of the joined text. If the tokens of one
+ * part are unchanged in the joined text, the position is at that part's boundary; otherwise it is in the
+ * range of tokens that belong to neither part.
  */
 function placeOf(
   all: ArrayLike<number>,

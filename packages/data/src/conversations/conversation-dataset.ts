@@ -12,9 +12,9 @@ import {
 /** Conversations packed into rows, as plain data over shared memory. */
 export interface PackedConversations {
   readonly sequenceLength: number;
-  /** int32: the tokens of all conversations, one behind another. */
+  /** int32: the tokens of all conversations, one after another. */
   readonly tokens: Int32Array;
-  /** As many: 1 for a token that is learnt, else 0. */
+  /** One value for each token: 1 if it is learnt, else 0. */
   readonly isLearnt: Uint8Array;
   /** float64 [N + 1]: where each conversation starts in `tokens`, and the end. */
   readonly offsets: Float64Array;
@@ -27,14 +27,14 @@ export interface PackedConversations {
 /** Packed conversations in a form that worker threads can receive. */
 export interface ConversationDatasetDescription extends PackedConversations {
   readonly kind: 'conversations';
-  /** Samples: the rows, and empty ones up to a whole number of batches. */
+  /** Samples: the rows, padded with empty ones to a multiple of the batch size. */
   readonly numSamples: number;
 }
 
 /**
- * Conversations packed into samples of one length. A conversation of n tokens takes n - 1 positions; its
- * positions count from 0, and it sees no other one. The loss counts where the next token is one that is
- * learnt. Loaders and samplers take it as they take the datasets of pretraining.
+ * Conversations packed into samples of one length. A conversation of n tokens takes n - 1 positions, which
+ * count from 0; it cannot see other conversations. The loss counts where the next token is learnt. Loaders
+ * and samplers accept it as they accept the datasets of pretraining.
  */
 export class ConversationDataset implements SampleDataset {
   readonly description: ConversationDatasetDescription;
@@ -68,7 +68,7 @@ export class ConversationDataset implements SampleDataset {
     for (const conversation of conversations) {
       filled += this.#fillConversation({ conversation, batch, row, start: filled });
     }
-    // what is left is a document of its own that nothing is learnt from
+    // the unused end of the row is a separate document whose tokens are not learnt
     for (let position = filled; position < sequenceLength; position++) {
       batch.positionIds[position * batch.batchSize + row] = position - filled;
       batch.keyStart![row * sequenceLength + position] = filled;
@@ -84,7 +84,7 @@ export class ConversationDataset implements SampleDataset {
     return assembleBatch(this, [sample]);
   }
 
-  /** Returns numbers of conversations among those that are learnt from. */
+  /** Returns numbers of conversations among the learnt ones. */
   documentsOf(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);

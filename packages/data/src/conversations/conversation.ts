@@ -6,7 +6,7 @@ export interface Conversation {
   readonly messages: readonly ChatMessage[];
   /** JSON Schemas of the functions that the assistant may call. */
   readonly tools?: readonly unknown[] | undefined;
-  /** Messages at the start whose answers are given, not learnt. */
+  /** Number of messages at the start that are context: their answers are not learnt. */
   readonly numGiven: number;
   /** The place that it came from, for messages: `chats.jsonl, line 3`. */
   readonly where: string;

@@ -56,7 +56,7 @@ describe('conversations of a file', () => {
     const { tokens, labels, lossMask, positionIds, keyStart } = dataset.sample(0);
     expect(textOf(tokens.subarray(0, 13))).toBe('uhi|ayouua|ab');
     expect(textOf(labels.subarray(0, 13))).toBe('hi|ayou|a|ab|');
-    // what is learnt is what a label says, from the answer to the end of its turn
+    // labels with loss are the learnt text, from the answer to the end of its turn
     expect(textOf(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
     expect([...positionIds]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 0, 1, 2]);
     expect([...keyStart!]).toEqual([...Array(8).fill(0), ...Array(5).fill(8), ...Array(3).fill(13)]);
@@ -335,7 +335,7 @@ describe('a tokenizer with several chat templates', () => {
       'functions: 0<e>',
       'functions: 1<e>',
     ]);
-    // files take the place of the list
+    // files override the list
     put('chat_template.jinja', 'file');
     expect([undefined, [{}]].map(renderedWith)).toEqual(['file', 'file']);
     put('additional_chat_templates/rag.jinja', 'rag');

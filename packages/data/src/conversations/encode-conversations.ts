@@ -25,15 +25,15 @@ interface EncodeConversationsOptions {
 export interface ConversationCounts {
   /** Conversations that were read. */
   read: number;
-  /** Longer than a sample: cut to its length. */
+  /** Longer than a sample: truncated to its length. */
   truncated: number;
   /** Longer than a sample: left out. */
   dropped: number;
-  /** Left out because none of their tokens is learnt, such as those cut before the first answer. */
+  /** Left out because no token is learnt, for example if the text was truncated before the first answer. */
   withoutAnswer: number;
   /** With an answer that begins or ends inside a token. */
   splitTokens: number;
-  /** Whole, and without a special token that is learnt: nothing teaches the model to end its answers. */
+  /** Complete, but without a learnt special token: nothing teaches the model to end its answers. */
   withoutEnd: number;
   /** Tokens of the conversations that are kept. */
   tokens: number;
@@ -42,7 +42,7 @@ export interface ConversationCounts {
 }
 
 /**
- * Conversations as tokens, with those marked that the assistant says.
+ * Encodes conversations as tokens, and marks the assistant's tokens.
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE naming the conversation
  */
@@ -119,12 +119,12 @@ function keptTokens(
 /** A conversation as tokens. */
 export interface EncodedConversation {
   readonly tokens: Int32Array;
-  /** For each token 1 where it is learnt, else 0. */
+  /** 1 for each token that is learnt, else 0. */
   readonly isLearnt: Uint8Array;
 }
 
 /**
- * Packs conversations into rows of `sequenceLength` positions. A row has whole conversations only.
+ * Packs conversations into rows of `sequenceLength` positions. A row has only complete conversations.
  *
  * @param conversations of 2 to `sequenceLength` + 1 tokens
  */
@@ -155,11 +155,11 @@ export function packConversations(
 }
 
 /**
- * Packs pieces into rows of one capacity, the longest first, each into the row with the least room that has
- * enough (best fit): mostly within a percent of the fewest rows.
+ * Packs items into rows of one capacity, the longest first, each into the fullest row that has enough room
+ * (best fit). The number of rows is mostly within a percent of the minimum.
  *
  * @param lengths from 1 to `capacity`
- * @returns the pieces of each row, by their numbers
+ * @returns the items of each row, by their numbers
  */
 export function packRows(lengths: readonly number[], capacity: number): readonly (readonly number[])[] {
   const order = lengths.map((_, index) => index).sort((a, b) => lengths[b]! - lengths[a]! || a - b);

@@ -9,7 +9,7 @@ import { directoryOfTokenizer } from './find-chat-template.js';
 export interface EndOfTurn {
   readonly token: number;
   readonly text: string;
-  /** How an answer ends where the template writes nothing behind one. */
+  /** The end of an answer if the template writes nothing after it. */
   readonly unwritten?: UnwrittenEnd;
 }
 
@@ -18,8 +18,8 @@ const answer = 'gxqvzwk';
 
 /**
  * Returns the special token by which a chat template ends an answer of the assistant, such as `<|im_end|>`.
- * Where it writes none, this is the one that begins the turn of the user behind it, or the end of a text, as
- * generation_config.json next to the tokenizer has it. Undefined where nothing ends an answer.
+ * If the template writes none, this is the token that begins the user's next turn, or the end of text in
+ * generation_config.json next to the tokenizer. Undefined if nothing ends an answer.
  *
  * @throws DataError MTL_DATA_TOKENIZER for a generation_config.json that cannot be read
  */
@@ -27,7 +27,7 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
   const after = textBehindAnswer(template);
   const written = after === undefined ? undefined : firstSpecial(after, tokenizer);
   if (after === undefined || written !== undefined) return written;
-  // such as an end of words and a special token behind them
+  // for example an end of words followed by a special token
   if (chatTokens(tokenizer, after).some((token) => isSpecial(tokenizer, token))) return undefined;
   const followers = ['user', 'tool'].flatMap((role) => {
     const behind = textBehindAnswer(template, { role, content: 'a' });
@@ -54,7 +54,7 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
   return { token: end, text, unwritten: { markers: [], appended: text } };
 }
 
-/** Returns the text that a template writes behind an answer, up to the end or another message. */
+/** Returns the text that a template writes after an answer, up to the end or another message. */
 function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | undefined {
   const messages = [
     { role: 'user', content: 'a' },
@@ -72,7 +72,7 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   return at < 0 ? undefined : text.slice(at + answer.length);
 }
 
-/** Returns the special token that a text begins with, behind white space. */
+/** Returns the special token at the start of a text, after white space. */
 function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text: string } | undefined {
   const after = text.trimStart();
   const [token] = after === '' ? [] : chatTokens(tokenizer, after);

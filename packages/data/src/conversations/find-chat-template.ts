@@ -10,7 +10,7 @@ import { endOfText } from '@mtl/tokenizers/internal';
  * Returns the chat template of a tokenizer: the file that its options name, or else the one next to its
  * tokenizer.json, as `openChatTemplate` of @mtl/chat-templates finds it.
  *
- * @throws DataError MTL_CHAT_TEMPLATE where it has none, or one that cannot be used
+ * @throws DataError MTL_CHAT_TEMPLATE if it has no template, or one that cannot be used
  */
 export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   const template = findChatTemplate(tokenizer);

@@ -12,7 +12,7 @@ import {
 } from './encode-conversations.js';
 import { readConversations } from './read-conversations.js';
 
-/** The files of a fine-tuning run, and the share of them that is kept for evaluation. */
+/** The files of a fine-tuning run, and the fraction that is kept for evaluation. */
 export interface ConversationFiles {
   /** JSON-lines files to train on, see `readConversations`. */
   readonly trainData: readonly string[];
@@ -32,7 +32,7 @@ export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly seed: number;
 }
 
-/** The conversations of training, or those of evaluation. */
+/** The conversations for training or for evaluation. */
 export interface ConversationPart {
   readonly packed: PackedConversations;
   readonly numConversations: number;
@@ -51,7 +51,7 @@ export interface ConversationDatasets {
 /**
  * Reads, encodes and packs the conversations of a fine-tuning run.
  *
- * @throws those of `encodeConversations`
+ * @throws as `encodeConversations`
  */
 export async function conversationDatasets(
   options: ConversationDatasetsOptions,

@@ -8,15 +8,15 @@ const forms =
   '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}, {"prompt": ..., "completion": ...} with texts or lists of messages, or a line of ShareGPT or Alpaca';
 
 /**
- * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); lines
- * of white space are passed over. A line has `messages`, or `prompt` and `completion`: lists of messages, or
- * texts, which are a message of the user and the answer. Of a prompt nothing is learnt, nor of a message with
- * `"weight": 0` or `"train": false`. `tools` may come with either. Lines of ShareGPT and Alpaca are read as
- * `withMessages` describes.
+ * Streams the conversations of a file of JSON lines, or of one array (gunzipped when it ends in .gz); blank
+ * lines are skipped. A line has `messages`, or `prompt` and `completion`, which are lists of messages, or
+ * texts (a message of the user and the answer). The prompt is not learnt, nor is a message with `"weight": 0`
+ * or `"train": false`. Both forms may have `tools`. Lines of ShareGPT and Alpaca are read as `withMessages`
+ * describes.
  *
- * What is inside the fields of a message, and `tools`, is as Python's `json.loads` would read it: an object
- * is a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number that
- * is spelt as a float (`2.0`) a `PythonFloat`.
+ * The values in the fields of a message, and in `tools`, are as Python's `json.loads` would read them: an
+ * object is a map with the keys in the order of the line, an integer beyond 2^53 a bigint, and a whole number
+ * that is spelt as a float (`2.0`) a `PythonFloat`.
  *
  * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
  */
@@ -50,7 +50,7 @@ function parseConversation(text: string, where: string): Conversation {
 
 const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
 
-/** Returns a line and its messages as objects; what is inside their fields stays as it is. */
+/** Returns a line and its messages as objects; values in their fields stay maps. */
 function lineOf(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
   const objectOf = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
   return Object.fromEntries(
@@ -143,7 +143,7 @@ function toolsOf(
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** ShareGPT's names of who speaks, and those of its successors. */
+/** The names of speakers in ShareGPT and in formats derived from it. */
 const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
   ['system', 'system'],
   ['human', 'user'],
@@ -158,12 +158,12 @@ const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Returns a line of ShareGPT's or Alpaca's form as one with `messages`; other lines are left as they are.
+ * Converts a line of ShareGPT's or Alpaca's form to one with `messages`; other lines do not change.
  *
- * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`; `system` may come with it. A
- *   list of `{"role", "content"}` under that name is one of messages.
- * - Alpaca: `instruction`, `input` (behind a line break, if it is not empty) and `output`; `system` and
- *   `history`, a list of pairs of question and answer, may come with them.
+ * - ShareGPT: `conversations`, a list of `{"from": "human", "value": "..."}`, with an optional `system`. A
+ *   list of `{"role", "content"}` under that name is a list of messages.
+ * - Alpaca: `instruction`, `input` (after a line break, if it is not empty) and `output`, with an optional
+ *   `system` and an optional `history`, a list of pairs of question and answer.
  *
  * @throws DataError MTL_DATA_CONVERSATION
  */

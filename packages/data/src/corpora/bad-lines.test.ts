@@ -74,7 +74,7 @@ describe('readDocuments', () => {
       '[NaNNaN]',
     ])
       await expect(read(file('b.jsonl', line))).rejects.toMatchObject(corpusError(/line 1/));
-    // a position in the message is that of the line
+    // the position in the message counts from the start of the line
     await expect(read(file('b.jsonl', '{"of": NaN, "text": x}'))).rejects.toMatchObject(
       corpusError(/position 20|at 20|'x'/),
     );
@@ -172,7 +172,7 @@ describe('prepareDataset', () => {
 });
 
 describe('readLineBatches', () => {
-  /** The lines of all batches, and how many there were of them. */
+  /** The lines of all batches, and the number of batches. */
   async function batchesOf(options: Parameters<typeof readLineBatches>[0]) {
     const batches: number[] = [];
     const lines: (readonly [number, string])[] = [];

@@ -3,7 +3,7 @@ import { DataError } from '@mtl/errors';
 /** Hears of a line or row that cannot be used, and is left out. */
 export type OnBadLine = (error: DataError) => void;
 
-/** Reports a line or row that cannot be used to the caller that leaves those out; throws where none does. */
+/** Reports an unusable line or row to a caller that skips such lines; throws without such a caller. */
 export function reportBadLine(error: DataError, onBadLine: OnBadLine | undefined): void {
   if (onBadLine === undefined) throw error;
   onBadLine(error);
@@ -36,9 +36,9 @@ export function corpusError(options: {
   readonly cause?: unknown;
   /** A line or row that can be left out. */
   readonly isBadLine?: boolean;
-  /** The keys or columns that hold texts, where the one that was asked for does not. */
+  /** The keys or columns that hold texts, if the requested one does not. */
   readonly keys?: readonly string[];
-  /** The one of them that was probably meant. */
+  /** The key that was probably meant. */
   readonly nearestKey?: string | undefined;
 }): DataError {
   const { path, line, element, what, expected, remedy, cause, isBadLine, keys, nearestKey } = options;
@@ -81,9 +81,9 @@ export class BadLines {
   }
 
   /**
-   * Refuses a corpus without a document: the key is wrong then, and not a few lines.
+   * Rejects a corpus without a usable document: then the key is wrong, not just a few lines.
    *
-   * @throws DataError that of the first bad line
+   * @throws DataError of the first bad line
    */
   checkSomeUsable(numDocuments: number): void {
     if (numDocuments === 0 && this.#first !== undefined) throw this.#first;

@@ -12,14 +12,13 @@ export interface CorpusFiles {
   readonly isFolder: boolean;
   /** In the order in which they are read: of a folder sorted by their paths, whatever the file system. */
   readonly files: readonly string[];
-  /** Files of the folder whose names state no corpus format: they are not read. */
+  /** Files of the folder whose names have no corpus format; they are not read. */
   readonly skipped: readonly string[];
 }
 
 /**
- * Returns the files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows)
- * in a folder and the folders in it. Names that begin with a dot are left out, and links to folders are not
- * followed.
+ * Returns the files of an input: the file itself, or the corpus files (whose names `corpusFormat` knows) in a
+ * folder and its subfolders. Names that begin with a dot are left out, and links to folders are not followed.
  *
  * @throws DataError `MTL_DATA_CORPUS` for an input that is missing, no regular file, or a folder without a
  *   corpus file.

@@ -13,7 +13,7 @@ import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents
 
 // Large enough that a message between threads costs nothing, small enough that all threads have work.
 const threadBatchCharacters = 1 << 18;
-// A turn of the event loop comes after each: signals are heard within a tenth of a second.
+// The event loop runs after each batch, so that signals are handled within a tenth of a second.
 const hereBatchCharacters = 1 << 15;
 const batchDocuments = 4096;
 // Below this, starting threads takes longer than tokenizing.
@@ -41,7 +41,7 @@ interface PrepareDatasetOptions {
    * `splitSentences`.
    */
   readonly outputPrefix: string;
-  /** A tokenizer, or the options of one. One without options of its own works in this thread only. */
+  /** A tokenizer, or its options. A tokenizer without options works in this thread only. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
   /** Key of the text in JSON lines, or its Parquet column (default "text"). */
   readonly jsonKey?: string;
@@ -59,8 +59,8 @@ interface PrepareDatasetOptions {
    */
   readonly workers?: number;
   /**
-   * Leave out lines and rows that hold no usable text, and count them (default: the first one is an error,
-   * and nothing is written). That all of them are is an error.
+   * Leave out lines and rows without usable text, and count them (default: the first one is an error, and
+   * nothing is written). If all lines are unusable, that is an error.
    */
   readonly skipBadLines?: boolean;
   /** Replaces a dataset of that prefix (default: it is refused). */
@@ -73,11 +73,11 @@ interface PrepareDatasetOptions {
 
 /** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
-  /** Documents without a token: they stand in the dataset as empty documents, as Megatron keeps them. */
+  /** Documents without a token: they are in the dataset as empty documents, as in Megatron. */
   readonly numEmptyDocuments: number;
   /** Lines and rows that were left out because they hold no usable text. */
   readonly numBadLines: number;
-  /** The error of the first of them. */
+  /** The error of the first bad line. */
   readonly firstBadLine: DataError | undefined;
   /** The files of each input, in the order in which they were read. */
   readonly inputs: readonly CorpusFiles[];
@@ -238,7 +238,7 @@ async function forEachInOrder<I, O>(options: {
   const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
-    // A failure is met when its turn comes; until then it must not count as unhandled.
+    // a failure is handled when its turn comes; until then it must not count as unhandled
     started.catch(() => undefined);
     underWay.push(started);
     if (underWay.length >= atMost) finish(await underWay.shift()!);

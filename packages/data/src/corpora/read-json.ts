@@ -17,7 +17,7 @@ export async function* readJsonLines(
   }
 }
 
-/** Returns the text of a record, or what is wrong with it. */
+/** Returns the text of a record, or the problem with it. */
 function textOf(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
   const at = { path, line, element, isBadLine: true };
@@ -64,8 +64,8 @@ interface JsonRecord {
 }
 
 /**
- * Streams the records of a file of JSON: of JSON lines each line that is not white space, and of a file that
- * is one array, its elements. Memory is that of one record.
+ * Streams the records of a JSON file: each non-blank line of JSON lines, or each element if the file is one
+ * array. It needs memory for one record.
  *
  * @throws DataError MTL_DATA_CORPUS for a file that cannot be read, or an array that does not end
  */
@@ -92,7 +92,7 @@ export async function* readJsonRecords(
   reportBadLine(corpusError({ ...at, what, remedy }), onBadLine);
 }
 
-/** Divides the lines of a JSON array into its elements. In JSON no string goes beyond a line. */
+/** Splits the lines of a JSON array into its elements. In JSON no string spans lines. */
 class ArrayElements {
   readonly firstLine: number;
   readonly #path: string;

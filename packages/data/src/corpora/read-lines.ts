@@ -22,7 +22,7 @@ export interface ReadLinesOptions {
   readonly path: string;
   /** Called with the bytes of the file read so far (compressed ones in a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
-  /** Bytes of a line, checked for those that go on beyond a chunk of the file (default: 256 Mi). */
+  /** Maximum bytes of a line, checked for lines that span chunks of the file (default: 256 Mi). */
   readonly maximumLineBytes?: number | undefined;
   /** Called with the error of each line that cannot be used, which is left out. Default: it is thrown. */
   readonly onBadLine?: OnBadLine | undefined;
@@ -36,7 +36,7 @@ export interface ReadLinesOptions {
   readonly joinsLines?: boolean | undefined;
 }
 
-/** Lines that are given together: each await costs as much as many short lines. */
+/** Lines in a batch: each await costs the time of many short lines. */
 const batchLines = 4096;
 
 /**
@@ -73,7 +73,7 @@ export async function* readLineBatches(
     isSkipping = false;
     return line;
   };
-  /** Gives the lines so far: those before a bad one come before its error. */
+  /** Yields the lines so far, so that lines before a bad one come before its error. */
   function* flush(): Generator<readonly CorpusLine[], void, undefined> {
     if (batch.length > 0) yield batch;
     batch = [];
@@ -93,7 +93,7 @@ export async function* readLineBatches(
     let start = 0;
     const last = joinsLines && !isSkipping ? chunk.lastIndexOf(newline) : -1;
     const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
-    // else one of them is left out, or the error names it
+    // a block with invalid UTF-8 is read line by line, to skip the bad line or to name it in the error
     if (block !== undefined && isUtf8(block)) {
       const text = textOf(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
       batch.push({ text, number: number + 1 });
@@ -145,7 +145,7 @@ function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; 
   }
 }
 
-/** Returns a line without its end, or what is wrong with it. */
+/** Returns a line without its end, or the problem with it. */
 function lineOf(
   line: Buffer,
   at: { readonly path: string; readonly number: number },
@@ -159,7 +159,7 @@ function lineOf(
   return { text: textOf(bytes, number), number };
 }
 
-/** Decodes what begins at a line; the mark at the begin of a file is no part of it. */
+/** Decodes bytes that begin at a line; the byte-order mark at the start of a file is left out. */
 function textOf(bytes: Buffer, number: number): string {
   const text = bytes.toString('utf8');
   return number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text;
@@ -167,7 +167,7 @@ function textOf(bytes: Buffer, number: number): string {
 
 function numLinesOf(bytes: Buffer): number {
   let count = 1;
-  // a byte at a time: a call of indexOf for each of many short lines takes longer
+  // byte by byte: calling indexOf for each of many short lines takes longer
   for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;
   return count;
 }

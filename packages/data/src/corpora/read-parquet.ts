@@ -4,8 +4,8 @@ import type { ParquetReply, ParquetWorkerData } from './parquet-worker.js';
 import type { ReadLinesOptions } from './read-lines.js';
 
 /**
- * Streams the texts of one column of a Parquet file. They are decoded in a thread of their own, a batch
- * ahead, so that this one stays free to hear of signals; the thread ends with the generator.
+ * Streams the texts of one column of a Parquet file. A worker thread decodes them one batch ahead, so that
+ * this thread stays free to handle signals; the worker ends with the generator.
  */
 export async function* readParquet(
   options: ReadLinesOptions & { readonly key: string },

@@ -7,7 +7,7 @@ export type PlainTextDocuments = 'paragraph' | 'file';
 
 interface ReadPlainTextOptions extends ReadLinesOptions {
   readonly documents: PlainTextDocuments;
-  /** Characters (UTF-16 units) of a document (default: what a string of Node can hold, 512 Mi). */
+  /** Maximum characters (UTF-16 units) of a document (default: the limit of a string in Node, 512 Mi). */
   readonly maximumCharacters?: number | undefined;
 }
 
@@ -15,7 +15,7 @@ interface ReadPlainTextOptions extends ReadLinesOptions {
  * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and a document is
  * its lines joined by newlines. `file`: the whole file is one document.
  *
- * @throws DataError MTL_DATA_CORPUS naming the line where a document begins that is too long
+ * @throws DataError MTL_DATA_CORPUS naming the first line of a document that is too long
  */
 export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenerator<string, void, undefined> {
   const { path, documents, maximumCharacters = constants.MAX_STRING_LENGTH } = options;
@@ -38,7 +38,7 @@ export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenera
   if (!document.isEmpty) yield document.take();
 }
 
-/** An array holds at most some 100 million lines, of which a string can have more. */
+/** Lines are joined in blocks, since an array holds at most some 100 million, and a string can have more. */
 const mostLinesApart = 1 << 16;
 
 /** The lines of a document, joined by newlines. */

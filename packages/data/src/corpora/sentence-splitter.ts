@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** Splits a text into sentences without the white space around them. */
 export type SentenceSplitter = (text: string) => string[];
 
-// Words that a name follows, so that their full stop ends no sentence.
+// Words that precede a name, so that their full stop does not end a sentence.
 const beforeNames =
   'mr mrs ms messrs mme dr prof rev fr hon gen maj col capt cmdr adm lt sgt sen rep gov pres supt st mt ft v vs';
 // Words that a number follows.
@@ -18,9 +18,9 @@ const blankLine = /\n[^\S\n]*\n/;
 const firstWindow = 4096;
 
 /**
- * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then joins what they split too early: after English
- * titles, initials and abbreviations before numbers, and before a small letter. Blank lines end a sentence,
- * single line breaks do not. Throws `MTL_DATA_LOCALE` for a locale that is none.
+ * Splits by Unicode's rules (UAX 29, `Intl.Segmenter`), then rejoins sentences that were split too early:
+ * after English titles, initials and abbreviations before numbers, and before a small letter. Blank lines end
+ * a sentence, single line breaks do not. Throws `MTL_DATA_LOCALE` for an invalid locale.
  */
 export function createSentenceSplitter({
   locale = 'en',
@@ -72,7 +72,7 @@ function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, v
   for (let start = 0; start < text.length; ) {
     const end = Math.min(text.length, start + window);
     const found = Array.from(segmenter.segment(text.slice(start, end)), ({ segment }) => segment);
-    // The last one may go on behind the window.
+    // the last sentence may continue after the window
     if (end < text.length && found.pop() !== undefined && found.length === 0) {
       window *= 2;
       continue;

@@ -9,14 +9,14 @@ import { createSentenceSplitter, type SentenceSplitter } from './sentence-splitt
 /** The tokens of several documents, end to end. */
 export interface TokenizedDocuments {
   readonly tokens: TokenArray;
-  /** int32: tokens of each sequence, none of them empty. */
+  /** int32: number of tokens of each sequence; no sequence is empty. */
   readonly lengths: Int32Array;
   /** int32: sequences of each document: its sentences, or one; 0 for a document without tokens. */
   readonly sequences: Int32Array;
 }
 
 /**
- * Tokenizes documents; with `appendEod` every document that has tokens gets the end-of-document token, behind
+ * Tokenizes documents; with `appendEod` every document that has tokens gets the end-of-document token after
  * its last sentence. Sentences without tokens are left out.
  */
 export function tokenizeDocuments(options: {
@@ -84,9 +84,9 @@ interface DocumentTokenizerOptions {
 }
 
 /**
- * Tokenizes batches of documents in worker threads or in this one, which stays free to hear of signals: a
- * batch with a long document goes to a thread that can be ended in the middle of it, and every other one
- * waits for a turn of the event loop.
+ * Tokenizes batches of documents in worker threads or in this thread, which stays free to handle signals: a
+ * batch with a long document goes to a thread that can be terminated, and every other batch first yields to
+ * the event loop.
  */
 export class DocumentTokenizer {
   readonly #options: DocumentTokenizerOptions;
@@ -152,7 +152,7 @@ export interface TokenizeRequest {
   readonly texts: readonly string[];
 }
 
-/** The tokens of a batch, or why there are none. */
+/** The tokens of a batch, or the reason for the failure. */
 export type TokenizeReply =
   | { readonly batch: number; readonly documents: TokenizedDocuments }
   | { readonly batch: number; readonly error: ErrorMessage };
@@ -194,7 +194,7 @@ class TokenizerPool {
     });
   }
 
-  /** Rejects all batches that are not done, and those to come. */
+  /** Rejects all unfinished batches, and all later ones. */
   abandon(reason: unknown): void {
     this.#fail(reason);
   }

@@ -32,7 +32,7 @@ export interface IndexFile {
 /**
  * Reads and checks `{prefix}.idx`: magic, version, element type, section sizes against the file's real length
  * (before anything is allocated), lengths, pointers, document boundaries, and the length of `{prefix}.bin`.
- * Throws `MTL_DATA_INDEXED_DATASET` with the file and what is wrong.
+ * Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
  */
 export function readIndexFile(prefixOrFile: string): IndexFile {
   const { prefix, binPath, idxPath } = indexedDatasetPaths(prefixOrFile);

@@ -29,8 +29,8 @@ interface IndexedDatasetWriterOptions {
 
 /**
  * Writes a Megatron indexed dataset byte for byte. Everything streams to files with temporary names (lengths
- * and document boundaries too), so memory stays at a few MiB however large the corpus; `finish` syncs and
- * renames, so that a crash never leaves a dataset that opens and is wrong. A dataset of that prefix is
+ * and document boundaries too), so memory stays at a few MiB for a corpus of any size. `finish` syncs and
+ * renames, so that a crash never leaves a dataset that opens and is wrong. A dataset with that prefix is
  * replaced.
  */
 export class IndexedDatasetWriter {
@@ -80,8 +80,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends whole documents from tokens laid end to end: each entry of `lengths` is one document of one
-   * sequence; a length of 0 makes an empty document, as Megatron's preprocessing does.
+   * Appends documents from concatenated tokens: each entry of `lengths` is one document of one sequence; a
+   * length of 0 makes an empty document, as Megatron's preprocessing does.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;
@@ -93,8 +93,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends whole documents from tokens laid end to end: `lengths` of all sequences, `sequences` in each
-   * document.
+   * Appends documents from concatenated tokens: `lengths` of all sequences, and the number of `sequences` in
+   * each document.
    */
   addSequencesOfDocuments(options: {
     readonly tokens: TokenArray;
@@ -165,8 +165,8 @@ export class IndexedDatasetWriter {
       this.#tokens.finish();
       for (const part of [this.#lengths, this.#documents, this.#modes]) part?.finish();
       this.#writeIndex(index);
-      // An old index must not meet the new tokens if we die between the renames: it goes first, the new one
-      // last.
+      // A crash between the renames must not leave an old index with new tokens, so the old index is deleted
+      // first and the new one is renamed last.
       if (existsSync(idxPath)) unlinkSync(idxPath);
       renameSync(this.#tokens.path, binPath);
       renameSync(index.path, idxPath);

@@ -25,7 +25,7 @@ export class IndexedDataset {
   #descriptor: number;
   #scratch: TokenArray;
 
-  /** Opens and checks both files; throws `MTL_DATA_INDEXED_DATASET` naming the file and what is wrong. */
+  /** Opens and checks both files; throws `MTL_DATA_INDEXED_DATASET` naming the file and the problem. */
   static open(prefix: string): IndexedDataset {
     return IndexedDataset.fromIndex(readIndexFile(prefix));
   }
@@ -122,7 +122,9 @@ export class IndexedDataset {
     return bytes / this.#format.itemSize;
   }
 
-  /** Copies the sequences [first, end), which lie end to end, with one read; else as `copySequence`. */
+  /**
+   * Copies the sequences [first, end), which are contiguous, with one read; otherwise like `copySequence`.
+   */
   copySequences(options: {
     readonly first: number;
     readonly end: number;
@@ -145,8 +147,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Fills `view` with raw bytes of the .bin file from byte `position` on; returns how many there were.
-   * For readers that stream through the whole file.
+   * Fills `view` with raw bytes of the .bin file from byte `position` on, and returns their number. It is for
+   * readers that stream through the whole file.
    */
   readBytes(view: ArrayBufferView, position: number): number {
     return readFully(this.#openDescriptor(), view, position);

@@ -18,7 +18,7 @@ export interface TokenDtypeFormat {
   /** The code in the .idx header. */
   readonly code: number;
   readonly itemSize: number;
-  /** Values a token may take; for floating types the range of exact integers. */
+  /** Valid values of a token; for floating types the range of exact integers. */
   readonly minimum: number;
   readonly maximum: number;
   /** An array of `length` elements, or a view of `buffer`. */

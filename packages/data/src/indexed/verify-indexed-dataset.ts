@@ -63,7 +63,7 @@ interface VerifyIndexedDatasetOptions {
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 
-/** The inspection of a dataset whose every token was looked at. */
+/** The inspection of a dataset with a check of every token. */
 interface IndexedDatasetVerification extends IndexedDatasetInspection {
   /** Smallest and largest token, undefined in a dataset without tokens. */
   readonly smallestToken: number | undefined;

@@ -141,7 +141,7 @@ function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-// A busy machine may let the thread stand, so a longer block follows one that was too short. A loader that
+// A busy machine may suspend the thread, so a longer block follows one that was too short. A loader that
 // needs the event loop waits after every block.
 describe('reading ahead', () => {
   it('fills up to readAhead batches', async () => {

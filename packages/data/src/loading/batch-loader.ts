@@ -153,7 +153,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // The end and an error stay what they are, however often one asks.
+    // the end, or an error, stays the same for later calls
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);

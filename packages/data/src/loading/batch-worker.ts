@@ -13,7 +13,7 @@ export interface BatchWorkerData {
   readonly sampler: MicroBatchSamplerOptions;
 }
 
-/** The next batch, the end, or why there is no batch. */
+/** The next batch, the end, or an error. */
 export type BatchReply<Batch extends NumberedBatch> =
   | { readonly batch: Batch; readonly milliseconds: number }
   | { readonly done: true }
@@ -33,7 +33,7 @@ port.on('message', () => {
     }
     const batch = assembleBatch(dataset, next.value);
     const reply: BatchReply<NumberedBatch> = { batch, milliseconds: performance.now() - started };
-    // Every array of a batch is its own, so all of them move to the other thread without a copy.
+    // a batch does not share its arrays, so all of them move to the other thread without a copy
     const arrays = Object.values(batch).filter((value) => ArrayBuffer.isView(value));
     port.postMessage(
       reply,

@@ -19,15 +19,15 @@ type KnownDescription =
   | BlendedDatasetDescription;
 
 /**
- * Opens a dataset from its description, in this thread or in a worker; `Batch` is what the description's kind
- * gives.
+ * Opens a dataset from its description, in this thread or in a worker; the description's kind determines
+ * `Batch`.
  *
  * @throws UsageError MTL_DATA_KIND for a description of another kind
  */
 export function openSampleDataset<Batch extends NumberedBatch = TokenBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
-  // The description's kind says which batches come; it has no trace of their type.
+  // the description's kind determines the batches; their type is not in the description's type
   return open(description as KnownDescription) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
 }
 

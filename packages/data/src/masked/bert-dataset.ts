@@ -57,13 +57,13 @@ interface BertDatasetSettings extends SampleIndexSettings {
   readonly masking?: Partial<MaskingOptions>;
   /** Share of samples that aim at a shorter length (`--short-seq-prob`, default 0.1). */
   readonly shortSequenceProbability?: number;
-  /** Pairs of sentences for the sentence-order head (default true), else samples of one part. */
+  /** Pairs of sentences for the sentence-order head (default true), otherwise samples of one part. */
   readonly sentencePairs?: boolean;
 }
 
 /**
- * Settings and the part of a dataset whose samples are drawn: one of sentences (`prepareDataset` with
- * `splitSentences`), which is split by documents.
+ * Settings, and the part of a dataset from which samples are drawn. The dataset has sentences
+ * (`prepareDataset` with `splitSentences`), and is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
@@ -73,7 +73,7 @@ export interface BertDatasetDescription {
   readonly index: IndexFile;
   /** uint32 [N, 3]: first sentence, end sentence, target length of each of N samples. */
   readonly mapping: Uint32Array;
-  /** Counts the documents of this part, and those that give no samples. */
+  /** Counts the documents of this part, and the documents without samples. */
   readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly seed: number;
@@ -107,8 +107,8 @@ interface DrawnSample {
 
 /**
  * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences, A and B swapped
- * in half of the samples (sentence order, Lan 2019), whole words masked in n-grams; token for token the same
- * for the same files, split, seed and sizes. Open one with `openBertDataset`.
+ * in half of the samples (sentence order, Lan 2019), whole words masked in n-grams. Its tokens equal
+ * Megatron's for the same files, split, seed and sizes. Open one with `openBertDataset`.
  */
 export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   readonly description: BertDatasetDescription;
@@ -142,7 +142,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
     const { positions, labels: maskedLabels, numMasked } = this.#masker;
-    // Megatron pads all of them with the padding id.
+    // Megatron pads all arrays with the padding id.
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
     text.set(this.#tokens.subarray(0, length));
@@ -200,8 +200,8 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.rangeOf(sample);
     const tokens = Math.min(this.#sentences.tokensOf({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // wherever it is split in two, both parts have tokens, of which truncation leaves one each, as every
-    // target has room for two: if not, a draw tells where it is split
+    // if the first and the last sentence have tokens, both parts of any split have tokens, and truncation
+    // leaves at least one in each, as every target has room for two; otherwise a draw tells the split
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.tokensOf({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -291,7 +291,7 @@ function truncatePair(options: {
   return true;
 }
 
-/** Returns the text whose md5 names a BERT dataset's cache files, as Megatron composes it. */
+/** Returns the text whose md5 is in the names of a BERT dataset's cache files, as Megatron composes it. */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
   const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
   const masking = { ...bertMasking, ...options.masking };

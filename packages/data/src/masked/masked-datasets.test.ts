@@ -155,7 +155,7 @@ describe('BertDataset', () => {
     const length = lengths[0]!;
     const original = tokens.slice();
     const isMasked = new Uint8Array(tokens.length);
-    // one expectation for all places, since an expectation for each place would take most of the time
+    // one expectation for all positions, since an expectation for each would take most of the time
     const wrong: string[] = [];
     const check = (isRight: boolean, what: string): void => void (isRight || wrong.push(what));
     for (let i = 0; i < numMasked; i++) {
@@ -167,7 +167,7 @@ describe('BertDataset', () => {
       isMasked[maskedPositions[i]!] = 1;
     }
     expect(numMasked).toBeLessThanOrEqual(Math.max(1, 0.15 * length + 0.5));
-    // [CLS] A [SEP] B [SEP], nothing else special, no part empty.
+    // [CLS] A [SEP] B [SEP], no other special tokens, no empty part.
     expect([original[0], original[length - 1]]).toEqual([2, 3]);
     const separators = [...original.keys()].filter((i) => original[i] === 3);
     expect(separators).toHaveLength(2);

@@ -46,22 +46,20 @@ export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSiz
   return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
 }
 
-/** Returns the largest M that a batch can have: that of samples which fill their sequences. */
+/** Returns the largest M that a batch can have: the M of samples that fill their sequences. */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
 }
 
-/**
- * Returns the lowest of eight steps (multiples of eight) up to `maximum` that holds so many masked tokens.
- */
+/** Returns the smallest of eight steps (multiples of eight) up to `maximum` that holds `numMasked` tokens. */
 function roomFor(numMasked: number, maximum: number): number {
   const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
   return step * Math.max(1, Math.ceil(numMasked / step));
 }
 
 /**
- * Truncates the masked tokens to one of few sizes, so that a run sees few shapes and computes at most an
- * eighth of the largest one for nothing.
+ * Truncates the masked tokens to one of few sizes, so that a run sees few shapes. The wasted computation is
+ * at most an eighth of the largest size.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;

@@ -57,7 +57,7 @@ export interface MaskingVocabulary {
   readonly padding: number;
   /** uint8 [size]: 1 for tokens that continue a word (`##`). */
   readonly continues: Uint8Array;
-  /** int32, ascending: the ids that there are; random replacements come from them. */
+  /** int32, ascending: the valid ids, from which random replacements are drawn. */
   readonly ids: Int32Array;
 }
 
@@ -113,7 +113,7 @@ type Replace = (random: RandomState, label: number) => number;
 export class TokenMasker {
   /** int32: where tokens were masked, ascending; the first `numMasked` count. */
   readonly positions: Int32Array;
-  /** int32: what stood there. */
+  /** int32: the original token. */
   readonly labels: Int32Array;
   numMasked = 0;
   readonly #vocabulary: MaskingVocabulary;
@@ -145,7 +145,8 @@ export class TokenMasker {
   }
 
   /**
-   * Masks some of the first `length` tokens in place. `targetLength` is that of the sample in the mapping.
+   * Masks some of the first `length` tokens in place. `targetLength` is the sample's target length in the
+   * mapping.
    */
   mask(options: {
     readonly tokens: Int32Array;
@@ -244,9 +245,7 @@ export class TokenMasker {
   }
 }
 
-/**
- * Returns P(length <= n): lengths are drawn with probabilities proportional to 1/n, or to those in reverse.
- */
+/** Returns P(length <= n): the probability of a length is proportional to 1/n, or to 1/n in reverse order. */
 function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOptions): Float64Array {
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);

@@ -45,7 +45,7 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
   return walkSentences({ ...options, start });
 }
 
-/** Documents of several sentences one of which is longer than this give no samples. */
+/** A document of several sentences gives no samples if one of its sentences is longer than this. */
 const longestSentence = 512;
 /** Columns of a row: first sentence, end sentence, target length. */
 const columns = 3;
@@ -61,8 +61,8 @@ interface SentenceDocuments {
   /** Fewest sentences of a sample. */
   readonly minimumSentences: number;
   /**
-   * Epochs go on until there are this many samples (more may come: epochs are whole); undefined for one
-   * epoch.
+   * Epochs are added until there are this many samples (there may be more, since epochs are complete);
+   * undefined for one epoch.
    */
   readonly numSamples?: number | undefined;
   readonly seed: number;
@@ -124,7 +124,7 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
   return usable.subarray(0, count);
 }
 
-/** The number of documents, and of those that give no samples. */
+/** The number of documents, and the number of documents without samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
   /** Left out: fewer sentences than a sample needs. */
@@ -180,7 +180,7 @@ function walkEpochs(
         length += sizes[sentence]!;
         const remaining = end - sentence - 1;
         const enough = length >= target && sentence + 1 - start >= minimumSentences;
-        // A sample must leave two sentences to the next one, or else take them along.
+        // a sample must leave at least two sentences for the next one, or take the rest
         if (remaining > 0 && !(enough && remaining >= 2)) continue;
         if (rows !== undefined) {
           rows[columns * count] = start;
@@ -197,9 +197,7 @@ function walkEpochs(
   return count;
 }
 
-/**
- * Shuffles whole rows by Fisher-Yates from the end, as C++ `std::mt19937_64(seed + 1)` modulo i + 1 draws.
- */
+/** Shuffles rows by Fisher-Yates from the end, with draws of C++ `std::mt19937_64(seed + 1)` modulo i + 1. */
 function shuffleRows(rows: Uint32Array, seed: number): void {
   const random = new MersenneTwister64(seed + 1);
   for (let i = rows.length / columns - 1; i > 0; i--) {
@@ -235,8 +233,8 @@ function noSentences(options: WalkSentencesOptions): DataError {
 }
 
 /**
- * Says what is wrong with a mapping read from a cache, or nothing: every row inside one document of the part,
- * with enough sentences and a possible target, and enough rows.
+ * Returns the problem with a mapping read from a cache, or undefined. Every row must be inside one document
+ * of the part, with enough sentences and a possible target, and there must be enough rows.
  */
 export function checkSentenceMapping(
   options: SentenceMappingOptions & { readonly mapping: Uint32Array },
@@ -328,7 +326,7 @@ export class SentenceReader {
   documentOf(sample: number): number {
     const { firstSentence } = this.rangeOf(sample);
     const ends = this.#indexed.documentIndices;
-    // the last document that does not begin behind the sentence: empty ones before it begin there, too
+    // the last document that starts at or before the sentence; earlier ones with the same start are empty
     let [low, high] = [0, ends.length - 2];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);

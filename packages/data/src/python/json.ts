@@ -4,8 +4,8 @@ import { floatText } from '@mtl/chat-templates/internal';
 const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
 
 /**
- * Returns the value of a JSON text as Python's `json` reads it: NaN, Infinity and -Infinity, which it writes
- * too, may stand for numbers. They become 0: it is the values around them that are wanted.
+ * Returns the value of a JSON text as Python's `json` reads it, which also accepts and writes NaN, Infinity
+ * and -Infinity. These become 0, since callers need only the values around them.
  *
  * @throws SyntaxError for text that Python refuses too
  */
@@ -20,7 +20,7 @@ export function parsePythonJson(text: string): unknown {
 }
 
 /**
- * Replaces Python's numbers by others of their length, so that a position in an error is that of the text.
+ * Replaces Python's numbers by others of the same length, so that positions in errors fit the original text.
  */
 function withoutPythonNumbers(text: string): string {
   const parts: string[] = [];
@@ -37,7 +37,7 @@ function withoutPythonNumbers(text: string): string {
 }
 
 /**
- * Returns the end of a string that begins at a quotation mark: behind its last one, or at the end of the
+ * Returns the end of a string that begins at a quotation mark: after its closing mark, or at the end of the
  * text.
  */
 export function endOfJsonString(text: string, start: number): number {

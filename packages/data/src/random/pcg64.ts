@@ -3,8 +3,8 @@ const mask128 = (1n << 128n) - 1n;
 const multiplier = 47026247687942121848144207491837523525n;
 
 /**
- * NumPy's default generator, PCG64 (O'Neill 2014: a linear congruential generator of 128 bits, of which an
- * exclusive or and a rotation give 64), from a state that `numpy.random.PCG64(seed).state` gives.
+ * NumPy's default generator, PCG64 (O'Neill 2014: a linear congruential generator of 128 bits, reduced to 64
+ * by an exclusive or and a rotation), from a state that `numpy.random.PCG64(seed).state` gives.
  */
 export class Pcg64 {
   #state: bigint;
@@ -33,11 +33,11 @@ export class Pcg64 {
   }
 
   /**
-   * Returns a whole number from 0 to below `count` (at most 2^20), as `Generator.integers` draws those of 32
-   * bits.
+   * Returns an integer from 0 to below `count` (at most 2^20), drawn like a 32-bit integer of
+   * `Generator.integers`.
    */
   below(count: number): number {
-    // what is left over of 2^32 would be drawn too often (Lemire 2019); products stay below 2^53
+    // values in the remainder of 2^32 would be drawn too often (Lemire 2019); products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

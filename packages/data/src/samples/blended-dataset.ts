@@ -29,7 +29,7 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly identifiers: readonly PythonJsonValue[];
   /** Weights of the datasets, or their lengths when `size` is undefined. */
   readonly weights: readonly number[];
-  /** Samples of the blend; undefined takes every sample of every dataset once. */
+  /** Number of samples of the blend; undefined: every sample of every dataset once. */
   readonly size: number | undefined;
   readonly split: SplitName;
   /** Directory of cached indices; without it they are built each time. */
@@ -46,7 +46,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   readonly documentsOf?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
-  /** @param datasets those of `description.datasets`, opened; the blend closes them */
+  /** @param datasets the opened datasets of `description.datasets`; the blend closes them */
   constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets;
@@ -241,8 +241,8 @@ export function buildBlendIndices({
 }
 
 /**
- * Follows the same rule in proportion to `sizes`, and takes exactly as many samples of each dataset as its
- * size.
+ * Follows the same rule with weights proportional to `sizes`, and takes each dataset's exact number of
+ * samples.
  */
 export function buildExhaustiveBlendIndices({ sizes }: { sizes: readonly number[] }): BlendIndices {
   const size = sizes.reduce((sum, count) => sum + count, 0);

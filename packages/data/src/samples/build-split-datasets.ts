@@ -7,7 +7,7 @@ import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
 import { type IndexCacheEvent, parseSplit, type SplitName, splitNames } from './dataset-part.js';
 import type { SampleDataset } from './sample-dataset.js';
 
-/** The datasets of a run, of whichever kind. */
+/** The datasets of a run, of any kind. */
 export interface SplitDatasetsOptions {
   /** From `parseDataPath`. */
   readonly blend: DataBlend;
@@ -17,7 +17,7 @@ export interface SplitDatasetsOptions {
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
   /** `--data-cache-path`: one directory for all indices (default: next to each dataset); `false` for none. */
   readonly dataCachePath?: string | false | undefined;
-  /** Share of samples built beyond what a dataset of a blend must give (Megatron's 0.005). */
+  /** Fraction of samples built in addition to the samples that a blend needs (Megatron's 0.005). */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }

@@ -59,8 +59,8 @@ export function parseDataPath(values: readonly string[]): DataBlend {
 }
 
 /**
- * Refuses a list of an odd length with a number in it, which Megatron takes as a prefix, unless a dataset has
- * that name: a weight was meant.
+ * Rejects a list of odd length that contains a number, unless a dataset has that name. Megatron treats the
+ * number as a prefix, but a weight was meant.
  *
  * @throws ConfigurationError MTL_DATA_PATH
  */

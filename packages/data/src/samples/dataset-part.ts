@@ -19,7 +19,7 @@ export interface SampleIndexSettings {
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The part of a dataset whose samples are drawn, and their number. */
+/** The part of a dataset from which samples are drawn, and their number. */
 export interface SampleIndexPart {
   /** Prefix of an indexed dataset. */
   readonly prefix: string;
@@ -108,8 +108,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the first fields of the text whose md5 names a dataset's cache files, as Megatron composes it for
- * every class.
+ * Returns the first fields of the text whose md5 is in the names of a dataset's cache files, as Megatron
+ * composes it for every class.
  */
 export function datasetIdentifiers(
   className: string,

@@ -31,10 +31,10 @@ interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   readonly vocabularySize?: number;
 }
 
-/** Settings and the part of a dataset whose samples are drawn. */
+/** Settings, and the part of a dataset from which samples are drawn. */
 export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
-/** Tokens that samples are made of: those of files, or made-up ones. */
+/** The source of tokens for samples: files, or made-up documents. */
 type TokenSequences = Pick<
   IndexedDataset,
   'prefix' | 'numSequences' | 'sequenceLengths' | 'copySequence' | 'close'
@@ -224,7 +224,7 @@ function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
 }
 
-/** Returns the text whose md5 names a GPT dataset's cache files, as Megatron composes it. */
+/** Returns the text whose md5 is in the names of a GPT dataset's cache files, as Megatron composes it. */
 function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }

@@ -78,7 +78,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
 }
 
 /**
- * Builds the document, sample and shuffle index, bit for bit those of Megatron-Core: one
+ * Builds the document, sample and shuffle index, bit for bit as in Megatron-Core: one
  * `numpy.random.RandomState(seed)` shuffles the documents, then the samples.
  */
 export function buildGptIndices(options: GptIndicesOptions): GptIndices {
@@ -167,7 +167,7 @@ function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: Rando
   return index;
 }
 
-/** Cached indices and what they must agree with. */
+/** Cached indices and the settings that they must match. */
 interface CheckGptIndicesOptions {
   readonly sizes: Int32Array;
   readonly documents: { readonly first: number; readonly end: number };
@@ -179,8 +179,8 @@ interface CheckGptIndicesOptions {
 }
 
 /**
- * Says what is wrong with indices read from a cache, or nothing: every document as often as there are epochs,
- * every sample exactly once, every sample L + 1 tokens long and starting where the one before ends.
+ * Returns the problem with indices read from a cache, or undefined. Every document must occur once per epoch,
+ * every sample exactly once, and every sample must have L + 1 tokens and start where the one before ends.
  */
 export function checkGptIndices(options: CheckGptIndicesOptions): string | undefined {
   return checkDocumentIndex(options) ?? checkSampleIndex(options) ?? checkShuffleIndex(options);
@@ -212,7 +212,7 @@ function checkSampleIndex(options: CheckGptIndicesOptions): string | undefined {
       return `sample_index.npy, row ${row}: position ${rowPosition} is out of order`;
     }
     while (position < rowPosition) before += sizes[documentIndex[position++]!]!;
-    // The partial last sample (and what float32 rounds up beyond it) ends at the last token.
+    // The partial last sample (and rows that float32 rounding adds) ends at the last token.
     const expected = Math.min(row * sequenceLength, totalTokens - 1);
     if (before + sampleIndex[2 * row + 1]! !== expected) {
       return `sample_index.npy, row ${row}: it does not start at token ${expected}`;

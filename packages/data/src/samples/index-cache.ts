@@ -15,7 +15,7 @@ import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 /** One array of a cached index. */
 interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
-  /** Undefined for the first size when only building tells it. */
+  /** Undefined for the first size if it is only known after building. */
   readonly shape: readonly [number | undefined, ...number[]];
 }
 
@@ -40,23 +40,24 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
   readonly directory: string | undefined;
   /** Megatron's name of the class, such as `GPTDataset`. */
   readonly className: string;
-  /** Undefined where the files' names do not tell the split. */
+  /** Undefined if the files' names do not show the split. */
   readonly split?: string | undefined;
-  /** Text whose md5 names the files. */
+  /** Text whose md5 is in the files' names. */
   readonly description: string;
   /** Name (as in `{name}.npy`), element type and shape of each array. */
   readonly arrays: S;
   readonly build: () => Arrays<S>;
-  /** Says what is wrong with loaded arrays, or nothing. */
+  /** Returns the problem with loaded arrays, or undefined. */
   readonly check: (arrays: Arrays<S>) => string | undefined;
   readonly onEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
 /**
- * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, arrays are
- * checked when loaded; a broken cache is built again and the event reports why. Descriptions name the
- * tokenizer, and so do their md5; but an index has nothing of it, so that one is loaded whose description
- * differs only there: that of a tokenizer which was moved, or which Megatron calls by another class.
+ * Loads an index from Megatron's cache files, or builds and stores it. Files appear atomically, and arrays
+ * are checked when loaded; a broken cache is built again and the event reports why. Descriptions, and so
+ * their md5, include the tokenizer, but an index does not depend on it. So an index is also loaded if its
+ * description differs only in the tokenizer: the tokenizer was moved, or Megatron calls its class by another
+ * name.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -103,7 +104,7 @@ type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOpt
   name: string;
 };
 
-/** Returns the arrays, or 'absent', or what is wrong with the files. */
+/** Returns the arrays, 'absent', or the problem with the files. */
 function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
   const { directory, name, description, arrays, check } = options;
   try {
@@ -123,7 +124,10 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
   return check(loaded as Arrays<S>) ?? (loaded as Arrays<S>);
 }
 
-/** Returns an index whose description differs in tokenizers alone; `name` is what names end in. */
+/**
+ * Returns an index whose description differs only in the tokenizer; `name` is the common end of the files'
+ * names.
+ */
 function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
   options: Located<S>,
 ): Arrays<S> | undefined {
@@ -146,7 +150,7 @@ function filesOf(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // nothing is cached where there is no directory; what else is wrong shows when the index is stored
+    // without a directory nothing is cached; other errors show when the index is stored
     return [];
   }
 }
@@ -179,7 +183,7 @@ function store<S extends Record<string, CachedArraySpecification>>(
     const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
-  // The description comes last: who finds it finds the arrays.
+  // The description is written last, so that a reader that finds it finds the arrays.
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 
@@ -214,9 +218,7 @@ function writeNpy<D extends NpyDescription>(options: {
   writeFileAtomically(path, [magic, size, Buffer.from(text, 'latin1'), data]);
 }
 
-/**
- * Reads an array of the expected element type and shape; throws an Error that describes what does not match.
- */
+/** Reads an array of the expected element type and shape; throws an Error that describes a mismatch. */
 function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;

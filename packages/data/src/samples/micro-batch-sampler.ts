@@ -73,8 +73,7 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   ) {
     const order = new Float64Array(totalSamples).map((_, i) => i);
     new RandomState(((options.seed ?? 0) + epoch) % 4294967296).shuffle(order);
-    // A dataset whose size is no multiple of the chunk gives other samples the chance to be left out each
-    // epoch.
+    // if the dataset's size is no multiple of the chunk, each epoch leaves out other samples
     for (; start + chunk <= perEpoch; start += chunk) {
       yield Array.from(order.subarray(start + from, start + from + microBatchSize));
     }

@@ -41,7 +41,7 @@ export function createMockIndex(options: {
 }
 
 /**
- * Documents without files, as those of Megatron-LM's MockGPTDataset: one of n tokens counts 1, 2, ..., n - 1,
+ * Documents without files, as in Megatron-LM's MockGPTDataset: a document of n tokens counts from 1 to n - 1,
  * each modulo the size of the vocabulary, and ends with the end-of-document token.
  */
 export class MockSequences {

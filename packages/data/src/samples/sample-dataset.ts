@@ -8,7 +8,7 @@ export interface SampleDatasetDescription {
 
 /** The documents that a sample was read from. */
 export interface SampleDocuments {
-  /** The prefix of an indexed dataset, or what else the documents are numbered in. */
+  /** The source of the documents' numbers: the prefix of an indexed dataset, or another name. */
   readonly source: string;
   /** Numbers of its documents, from 0. */
   readonly documents: readonly number[];
@@ -25,13 +25,13 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   createBatch(batchSize: number): Batch;
   /** Writes sample number `sample` into row `row` of `batch`; every row once, in ascending order. */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
-  /** Returns the batch whose rows are all filled, in the form that is given out. */
+  /** Returns the final form of a batch whose rows are all filled. */
   finishBatch(batch: Batch): Batch;
-  /** Returns one sample as a batch of its own. */
+  /** Returns one sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Tokens of a sample before its padding, as far as possible by the index alone: for callers that do not
-   * need the tokens. Of datasets whose batches have `lengths`.
+   * Returns the tokens of a sample before its padding, from the index alone if possible, for callers that do
+   * not need the tokens. Only datasets whose batches have `lengths` have this function.
    */
   readonly lengthOf?: ((sample: number) => number) | undefined;
   /** The documents that a sample was read from. Of datasets that know them. */

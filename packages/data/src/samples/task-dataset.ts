@@ -12,7 +12,7 @@ export interface TaskDatasetDescription {
   readonly numChoices: number;
   /** The padding token. */
   readonly padding: number;
-  /** int32: the tokens of all sequences (choice c of sample n is sequence n x C + c), one behind another. */
+  /** int32: the tokens of all sequences (choice c of sample n is sequence n x C + c), one after another. */
   readonly tokens: Int32Array;
   /** float64 [N x C + 1]: where each sequence starts in `tokens`, and the end. */
   readonly offsets: Float64Array;
@@ -27,8 +27,8 @@ export interface TaskDatasetDescription {
 }
 
 /**
- * Samples of sentence pairs, multiple choice or spans, encoded beforehand; the encode functions make it.
- * Loaders and samplers take it as they take the datasets of pretraining.
+ * Samples of sentence pairs, multiple choice or spans, encoded in advance by the encode functions. Loaders
+ * and samplers accept it as they accept the datasets of pretraining.
  */
 export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   readonly description: TaskDatasetDescription;

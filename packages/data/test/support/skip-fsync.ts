@@ -1,5 +1,5 @@
-// Set up in every test file: nothing waits until its writes are on the disk, which no test can tell from
-// what a computer reads back, and which takes most of the time that property tests of files do.
+// Set up in every test file: writes do not wait for the disk. No test can tell the difference, and waiting
+// takes most of the time of property tests of files.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 

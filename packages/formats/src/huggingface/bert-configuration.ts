@@ -5,8 +5,8 @@ import { type BertTypeName, modelTypes } from './model-types.js';
 import { checkSupported } from './unsupported-features.js';
 
 /**
- * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes must be there; what
- * transformers has defaults for, has the same ones here.
+ * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes are required; other
+ * missing fields get the defaults of transformers.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */

@@ -78,8 +78,8 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns the name map of transformers' BERT and RoFormer, names without the prefix `bert.` or `roformer.`
- * (those of the heads begin with `cls.`).
+ * Returns the name map of transformers' BERT and RoFormer. Names have no prefix `bert.` or `roformer.`; names
+ * of head weights begin with `cls.`.
  */
 function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
@@ -147,13 +147,13 @@ const prefixOf = (model: BertModelConfiguration): string => `${bertTypeOf(model)
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
-/** Returns the embedding's name in files, and how names there become those of the name maps. */
+/** Returns the embedding's name in files, and a function from file names to the names of the name maps. */
 export const bertEmbedding = (model: BertModelConfiguration) => ({
   embedding: 'embeddings.word_embeddings.weight',
   naming: { prefix: prefixOf(model), canonical },
 });
 
-// the tied decoder, what a RoFormer computes itself, buffers of older versions, and the heads that a model
+// the tied decoder, tensors that a RoFormer computes, buffers of older versions, and the heads that a model
 // without sentence order leaves out
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;

@@ -8,8 +8,8 @@ import { termsOf, type WeightFiles, weightsRefused } from './weight-files.js';
 const router = /\.(?:gate|router)\.weight$/;
 
 /**
- * Compares the sizes of an architecture with the shapes of the weights, before anything of these sizes is
- * made: a wrong digit would take all memory before the shapes are found not to fit.
+ * Compares the sizes of an architecture with the shapes of the weights before tensors of these sizes are
+ * allocated. Otherwise a wrong digit would exhaust memory before the shapes are compared.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the code of the files
  */
@@ -26,8 +26,8 @@ export function checkWeightSizes(options: {
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
   /**
-   * All names, of files with these tensors; called when the numbers of layers and experts and the hidden size
-   * are those of the weights.
+   * Returns all names, given the tensors of the files. It is called once the numbers of layers and experts
+   * and the hidden size match the weights.
    */
   readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {

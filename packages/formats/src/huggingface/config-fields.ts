@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { JsonFields } from './json-fields.js';
 
-/** Properties of a model by their keys in our configuration; those that have been read so far. */
+/** Properties of a model that have been read so far, by their keys in our configuration. */
 export type KnownProperties = Readonly<Record<string, unknown>>;
 
 /** A property of a model that config.json states. */
@@ -22,11 +22,13 @@ export interface ConfigField {
   /** Further fields that get its value. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
-  /** Returns what is expected instead of a value that has the right type; undefined where it is valid. */
+  /**
+   * Returns a description of valid values for an invalid value of the right type; undefined if it is valid.
+   */
   check?(value: unknown, known: KnownProperties): string | undefined;
-  /** The value in config.json, undefined where it is left out. Default: that of the model. */
+  /** Returns the value in config.json; undefined leaves it out. Default: the model's value. */
   write?(value: unknown, model: KnownProperties): unknown;
-  /** Returns further fields of config.json, whose values are others. */
+  /** Returns further fields of config.json that the property determines. */
   writeOthers?(value: unknown, model: KnownProperties): Readonly<Record<string, unknown>>;
 }
 
@@ -118,7 +120,7 @@ export const spellingsOf = (table: readonly ConfigField[]): ReadonlySet<string> 
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
 
-/** transformers' names of activations that are computed here; three of them are the tanh formula. */
+/** transformers' names of supported activations; three mean the tanh formula. */
 const geluKinds: Readonly<Record<string, GeluKind>> = {
   gelu_new: 'tanh',
   gelu_pytorch_tanh: 'tanh',

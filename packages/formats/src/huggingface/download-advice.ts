@@ -1,9 +1,9 @@
-/** `org/name`, or the name alone: of a model on huggingface.co, and of no path that says so. */
+/** Matches `org/name` or a single name: a model on huggingface.co, not a path. */
 const repositoryName = /^(?!\.{1,2}(\/|$))[\w.-]+(\/[\w.-]+)?$/;
 
 /**
- * Returns what to do where a directory of a model is missing: the command that downloads the model of that
- * name, since nothing here does, and the directory that it makes.
+ * Returns advice for a missing model directory: the command that downloads the model of that name, since this
+ * program downloads nothing, and the directory that the command makes.
  */
 export function downloadAdvice(directory: string, flag: string): string {
   if (!repositoryName.test(directory)) return 'check the path; nothing is downloaded';

@@ -3,15 +3,15 @@ import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
 /**
- * Makes the field of the experts of a layer; transformers 5 writes either name, earlier versions that of the
- * model type.
+ * Makes the field for the number of experts of a layer. transformers 5 writes either name, earlier versions
+ * the name of the model type.
  */
 const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
   const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
   return { ...size('numExperts', [written, other]), hasSpellings: true };
 };
 
-/** Makes the field of the experts of a token; `otherwise`: as many as transformers takes by default. */
+/** Makes the field for the number of experts of a token; `otherwise` is the default of transformers. */
 const chosenExperts = (otherwise: number): ConfigField => ({
   ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
   check: (value, { numExperts: most }) =>

@@ -8,14 +8,17 @@ type ReadableDtype = (typeof readableDtypes)[number];
 /** Dtypes of weights that are written. */
 export type WritableDtype = 'F32' | 'BF16' | 'F16';
 
-/** Tells if weights of a dtype are read, by its safetensors name. */
+/** Returns whether weights of a dtype can be read, by its safetensors name. */
 export function isReadableDtype(dtype: string): dtype is ReadableDtype {
   return (readableDtypes as readonly string[]).includes(dtype);
 }
 
 let float16Table: Float32Array | undefined;
 
-/** Returns the value of every float16: exponentiation for each of millions of weights would take seconds. */
+/**
+ * Returns the value of every float16. The table is needed since exponentiation for millions of weights would
+ * take seconds.
+ */
 function float16Values(): Float32Array {
   float16Table ??= Float32Array.from({ length: 65536 }, (_, bits) => float16Value(bits));
   return float16Table;
@@ -75,15 +78,16 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Memory for the copies that one tensor takes on its way, used again for the next one: fresh arrays would
- * wait for the garbage collector, and add up. It is only resident as far as it has been written to.
+ * Scratch memory for the copies of one tensor, reused for the next one. New arrays would add up until the
+ * garbage collector runs. Only the part that was written is resident.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
   /**
-   * `bytes`: of what is taken between two calls of `reset`, at most. What goes beyond it is allocated apart.
+   * Allocates `bytes`, the most that callers take between two calls of `reset`; further memory is allocated
+   * separately.
    */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
@@ -94,7 +98,7 @@ export class ScratchMemory {
     this.#used = 0;
   }
 
-  /** Takes memory on a boundary of 8 bytes; its content is left over from before. */
+  /** Takes memory aligned to 8 bytes; it is not cleared. */
   bytes(length: number): Uint8Array {
     const start = this.#used;
     const end = start + Math.ceil(length / 8) * 8;

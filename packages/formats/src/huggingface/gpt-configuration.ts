@@ -12,8 +12,8 @@ interface DescribedGpt {
 }
 
 /**
- * Returns the architecture that a config.json of a GPT-2, a Llama or a model after it describes. Sizes must
- * be there; what transformers has defaults for, has the same ones here.
+ * Returns the architecture that the config.json of a GPT-2, a Llama or a model derived from it describes.
+ * Sizes are required; other missing fields get the defaults of transformers.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -39,7 +39,7 @@ export function parseGptConfiguration(
   return { modelType, configuration, notices };
 }
 
-/** Returns notes about GPT-2's two dropouts, one of which is used for both. */
+/** Returns notes about GPT-2's two dropouts: this program uses one value for both. */
 function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModelConfiguration): string[] {
   const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
   if (embeddingDropout < 0 || embeddingDropout >= 1) {

@@ -19,7 +19,7 @@ const gpt2Prefix = 'transformer.';
 /**
  * Returns the names in files of a model type, for its name map.
  *
- * @param tensors the names in the files that are read; those that are written have the names of today
+ * @param tensors the names in the files that are read. Default: current names, for files that are written
  */
 export function gptWeightNames(
   modelType: GptTypeName,
@@ -38,7 +38,8 @@ export function gptWeightNames(
 }
 
 /**
- * Returns the embedding's name in files of a model type, and how names there become those of the name maps.
+ * Returns the embedding's name in files of a model type, and a function from file names to the names of the
+ * name maps.
  */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'

@@ -12,19 +12,22 @@ export interface HuggingFaceOrigin {
 // of the files or the library that they were written with
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
-/** Returns the fields that are written again, beneath those that state the model. */
+/** Returns the fields that are written again; fields that describe the model take precedence over them. */
 export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 
-/** Tells if one of these tokens ended texts where the model came from, so that its list of them is right. */
+/**
+ * Returns whether one of these tokens ended texts in the original model, so that its list of end tokens is
+ * right.
+ */
 export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
   const known = [config.eos_token_id, generation?.eos_token_id].flat();
   return endTokens.length === 0 || endTokens.some((token) => known.includes(token));
 }
 
 /**
- * Returns the tokens for generation_config.json where a model has learned to end texts with more tokens than
- * it came with, such as that of the end of a turn; nothing where it has not.
+ * Returns the end tokens for generation_config.json if a model has learned to end texts with tokens that the
+ * original model did not use, such as the end of a turn; otherwise nothing.
  */
 export function addedEnds(
   { config, generation }: HuggingFaceOrigin,

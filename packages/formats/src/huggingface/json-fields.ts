@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { CheckpointError } from '@mtl/errors';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
-// Larger than any configuration; what is larger is another file.
+// Larger than any configuration; a larger file is something else.
 const maximumBytes = 1 << 26;
 
 /** Words of errors about fields. */
@@ -26,8 +26,8 @@ const tests: Record<Kind, (value: unknown) => boolean> = {
 };
 
 /**
- * A JSON object of a model directory, read field by field; what does not fit is one coded error that names
- * the file.
+ * A JSON object of a model directory, read field by field. Every mismatch is one coded error that names the
+ * file.
  */
 export class JsonFields {
   readonly path: string;
@@ -66,7 +66,7 @@ export class JsonFields {
   }
 
   /**
-   * Returns the field under the first of its names that is there; null counts as absent, and so takes the
+   * Returns the field under the first of its names that is present; null counts as absent, so it gives the
    * default.
    */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
@@ -85,7 +85,9 @@ export class JsonFields {
     return value;
   }
 
-  /** Returns the error for a field whose value no model here has; `what` needs it, by default the model. */
+  /**
+   * Returns the error for a field whose value no supported model has; `what` needs it, by default the model.
+   */
   unsupported(
     name: string,
     {

@@ -2,8 +2,8 @@ import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
 /**
- * Makes the field of the heads of keys and values: as many as heads of queries where it is null, and where it
- * is missing `otherwise`, the default of the model type in transformers; without one as many, too.
+ * Makes the field for the number of key-value heads. null means one per query head. A missing field means
+ * `otherwise`, the default of the model type in transformers, or one per query head without that default.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -176,8 +176,8 @@ export const qwenWindow: ConfigField = {
 };
 
 /**
- * The window of a Qwen2-MoE: layers with one and without take turns there, so that only a list of layers can
- * give it to all of them.
+ * The window of a Qwen2-MoE. Layers with a window alternate with layers without one, so only a list of layer
+ * types can give it to all layers.
  */
 export const qwen2MoeWindow: ConfigField = {
   ...qwenWindow,
@@ -191,11 +191,11 @@ export const qwen2MoeWindow: ConfigField = {
     }
     return isUsed ? qwenWindow.read(fields, known) : undefined;
   },
-  // 0 where there is none
+  // 0 without a window
   write: (window) => sizeOf(window) ?? 0,
 };
 
-/** Returns the layers that have a window: those that are listed, or those from `max_window_layers` on. */
+/** Returns the types of the layers: the listed ones, or windows from layer `max_window_layers` on. */
 function layerTypes(
   fields: JsonFields,
   { numLayers, hasWindow }: { readonly numLayers: number; readonly hasWindow: boolean },

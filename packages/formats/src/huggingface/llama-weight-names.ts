@@ -144,7 +144,7 @@ const fused = /\.experts\.(gate_up|down)_proj$/;
 /**
  * Returns the names of experts of a model type.
  *
- * @param tensors those of the files. Default: each expert has its own
+ * @param tensors the tensor names in the files. Default: separate tensors for each expert
  */
 export const expertNamesOf = (modelType: GptTypeName, tensors: Iterable<string> = []): ExpertNames => ({
   ...(modelType === 'mixtral' ? mixtralNames : qwenNames),
@@ -159,8 +159,8 @@ export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
- * Returns the name map of a layer with experts: router, experts, shared experts. Gates and values of experts
- * are stored one after another, as ours are, whether each expert has tensors of its own or all have one.
+ * Returns the name map of a layer with experts: router, experts, shared experts. Files store gates and values
+ * of experts one after another, as we do, with tensors for each expert or one tensor for all.
  *
  * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
  * @param options.theirs prefix of the layer in files, such as `layers.0.`

@@ -21,7 +21,9 @@ export interface WeightNames {
    * none.
    */
   readonly prefix: string;
-  /** Tells names (without prefix) that files may also contain: buffers of older versions, tied weights. */
+  /**
+   * Returns whether files may also contain a name (without prefix): buffers of older versions, tied weights.
+   */
   isIgnored(name: string): boolean;
   /** Names (without prefix) of tensors that are others as well: a file that has them has the same values. */
   readonly copies?: Readonly<Record<string, string>>;
@@ -93,7 +95,7 @@ function nameInFile(
 }
 
 /**
- * Refuses a file in which a tied tensor has values of its own: transformers then computes with both.
+ * Rejects a file in which a tied tensor has different values: transformers would then compute with both.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
@@ -159,13 +161,13 @@ const writableDtype = (tensor: LogicalTensor): WritableDtype => {
 };
 
 /**
- * Returns the bytes of the copies of a tensor on its way: its bytes in the file, the values, ours in another
- * order, and our box of them.
+ * Returns the bytes of all copies of a tensor while it is read: its bytes in the file, its values, the values
+ * in our order, and our box.
  */
 const bytesOnTheWay = ({ globalShape }: Pick<LogicalTensor, 'globalShape'>): number =>
   globalShape.reduce((product, size) => product * size, Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
 
-/** Tells if a finite number of a dtype may be infinite in another. */
+/** Returns whether a finite number of a dtype may be infinite in another. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -219,8 +221,8 @@ const isSameMemory = (one: Uint8Array, other: Uint8Array): boolean =>
   one.buffer === other.buffer && one.byteOffset === other.byteOffset;
 
 /**
- * Fills `target` with our box of a part. What is float32 in the file and here is read into it, or put into it
- * from what was read, without a further copy.
+ * Fills `target` with our box of a part. Values that are float32 in the file and here are read directly into
+ * `target`, or put into it without a further copy.
  */
 async function readPart(
   { globalShape, slices, sources }: Part,
@@ -244,7 +246,7 @@ async function readPart(
     const own = await weights.read({ name: fileName, target: memory, requireFinite: true });
     const values = decodeFloats(own, stored, scratch.floats);
     read.push(values);
-    // what is finite in the file may overflow here
+    // values that are finite in the file may overflow here
     if (overflows(stored, dtype)) checkOverflow(values, { weights, name: fileName, dtype });
   }
   const logical = mapping.toLogical(read, isWhole ? floats : scratch.floats);
@@ -253,9 +255,9 @@ async function readPart(
 }
 
 /**
- * Fills logical tensors (any of the model's, any slices of them) from a directory. Memory: of the largest
- * tensor, its bytes in the file, in float32, and in our layout, where those differ; the box of one that has
- * no memory of its own.
+ * Fills logical tensors (any tensors and slices of the model) from a directory. Peak memory depends on the
+ * largest tensor: its bytes in the file, in float32, and in our layout, where these differ, and its box if it
+ * has no memory.
  */
 export async function loadMappedWeights(options: {
   readonly weights: WeightFiles;
@@ -292,9 +294,9 @@ const bytesOfBox = ({ slices, dtype }: Pick<LogicalTensor, 'slices' | 'dtype'>):
   slices.reduce<number>((product, { start, end }) => product * (end - start), dtypeBytes[dtype]);
 
 /**
- * Returns what to write to a safetensors directory: every tensor of the model, read when its turn comes; what
- * is read of one is overwritten by the next. One that is stored as several is read once where these follow
- * each other. Memory: of the largest tensor, in float32, a copy and one in their layout where that differs.
+ * Returns the sources of a safetensors directory: every tensor of the model, read in order. Each read
+ * overwrites the values of the previous one. A tensor that is stored as several consecutive ones is read
+ * once. Peak memory depends on the largest tensor: two float32 copies, and a third one if the layouts differ.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;

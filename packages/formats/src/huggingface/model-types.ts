@@ -16,7 +16,7 @@ import {
 } from './llama-fields.js';
 import { ropeFieldsOf } from './rope-fields.js';
 
-/** The kinds of models here; the model types of the transformers library are variants of them. */
+/** The kinds of supported models; the model types of the transformers library are variants of these kinds. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
 /** The models of a `model_type` of the transformers library. */
@@ -26,7 +26,7 @@ export interface ModelType {
   readonly className: string;
   /** Name of such a model in messages. */
   readonly name: string;
-  /** The programs that train it, and what to pass instead. */
+  /** The programs that train the model, and the options to pass instead. */
   readonly trainedWith: string;
   /** Fields that have no key in our models, and must have values of these kinds where they are there. */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
@@ -61,9 +61,9 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * Fields that a Llama and the models after it have in common.
+ * Fields that a Llama and the models derived from it have in common.
  *
- * @param options what a file that does not state it has. Default: an epsilon of 1e-6 and a base of 10,000
+ * @param options the values if a file does not state them. Default: an epsilon of 1e-6 and a base of 10,000
  */
 const llamaNumbersOf = ({
   normEpsilon = 1e-6,
@@ -82,7 +82,7 @@ const llamaNumbersOf = ({
 
 const llamaNumbers = llamaNumbersOf();
 
-/** Properties that all of them have. The activation is that of `swiglu`. */
+/** Properties that all these models have. `swiglu` determines the activation. */
 const llamaFixed = {
   normalization: 'RMSNorm',
   hiddenDropout: 0,
@@ -139,9 +139,9 @@ const bertCommands = 'train it with bert-train or fine-tune it with mtl finetune
 const gptCommands = 'train it with gpt-train, or pass a BERT';
 
 /**
- * The models of the transformers library that are read and written, by `model_type`. A property of a model is
- * one line: its key in our configuration, its names in config.json (the first is written), what values it may
- * have, and the default of transformers.
+ * The supported models of the transformers library, by `model_type`. A property of a model is one line: its
+ * key in our configuration, its names in config.json (the first is written), its valid values, and the
+ * default of transformers.
  */
 export const modelTypes = {
   gpt2: {

@@ -56,7 +56,7 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
  */
 export async function loadHuggingFaceWeights(options: {
   readonly directory: string;
-  /** Names, also those of files with these tensors. */
+  /** Names, or a function that returns the names for the tensors of the files. */
   readonly names: WeightNames | ((tensors: Iterable<string>) => WeightNames);
   readonly tensors: readonly LogicalTensor[];
 }): Promise<void> {
@@ -74,10 +74,10 @@ export async function loadHuggingFaceWeights(options: {
 }
 
 /**
- * Returns the kind of the model of a directory of the transformers library, by what config.json calls it.
+ * Returns the kind of the model in a directory of the transformers library, by its type in config.json.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes a model
- *   that is not supported, with what it needs
+ *   that is not supported, with the missing feature
  */
 export async function huggingFaceModelKind(directory: string): Promise<HuggingFaceModelKind> {
   const { fields } = await openHuggingFaceDirectory(directory);

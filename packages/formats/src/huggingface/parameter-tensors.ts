@@ -12,7 +12,7 @@ const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
 
 /**
  * Returns the values of parameters in the compute dtype (storage by `allocateParameters`) as logical tensors,
- * for inference. In training the master weights are what to load and save: `weightTensors` of @mtl/trainer.
+ * for inference. In training, load and save the master weights instead: `weightTensors` of @mtl/trainer.
  */
 export function parameterTensors(parameters: readonly Parameter[]): LogicalTensor[] {
   return parameters.map((parameter) => {

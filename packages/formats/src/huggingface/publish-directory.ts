@@ -2,7 +2,7 @@ import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
-/** A directory to write, and the codes of errors about it. Default: those of Hugging Face directories. */
+/** A directory to write, and the codes of errors about it. Default: the codes of Hugging Face directories. */
 interface PublishedDirectory {
   readonly directory: string;
   /** It holds something. */
@@ -26,11 +26,11 @@ async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<
 }
 
 /**
- * Makes a directory that appears whole, by one rename: `write` gets another one next to it, of which a
- * failure leaves nothing.
+ * Writes a directory atomically: `write` fills a temporary directory next to it, which is renamed at the end.
+ * A failure leaves nothing.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory holds something, MTL_HUGGING_FACE_IO, or
- *   the codes of `target`; whatever coded error `write` throws
+ * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory is not empty, MTL_HUGGING_FACE_IO, or
+ *   the codes of `target`; any coded error that `write` throws
  */
 export async function publishDirectory(
   target: PublishedDirectory,

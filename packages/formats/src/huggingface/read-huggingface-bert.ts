@@ -20,11 +20,12 @@ export interface HuggingFaceBert {
    * The dtype that config.json names (`float32`, `bfloat16` ...), if it does; the weights carry their own.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceBert` takes them. */
+  /** The tokenizer's files in the directory: name to path, as `writeHuggingFaceBert` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /**
-   * Fills tensors from the weights: any of the model's, any slices. For training these are the master weights
-   * (`weightTensors` of @mtl/trainer; then `refreshModel`), else `parameterTensors(stage.parameters)`.
+   * Fills tensors from the weights; any tensors and slices of the model are valid. For training pass the
+   * master weights (`weightTensors` of @mtl/trainer; then `refreshModel`), else
+   * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
    *   dtypes do not fit; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
@@ -39,10 +40,10 @@ export interface HuggingFaceBert {
  * layer norms come after the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
- * @param options.sentenceOrderHead whether to take pooler and sentence head; default: where the file has them
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what BERT
- *   here does not compute; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
- *   config.json makes; MTL_SAFETENSORS_*
+ * @param options.sentenceOrderHead whether to take pooler and sentence head; default: if the file has them
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs a feature that
+ *   BERT here does not support; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not
+ *   match config.json; MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceBert(options: {
   readonly directory: string;
@@ -51,7 +52,7 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  // before the weights: what is not supported is the reason, whether they are there or not
+  // before the weights, so that an unsupported feature is reported even if the weights are missing
   const described = parseBertConfiguration(fields, {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,

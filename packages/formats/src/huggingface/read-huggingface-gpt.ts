@@ -24,9 +24,9 @@ export interface HuggingFaceGpt {
   readonly endTokens: readonly number[];
   /** generation_config.json as it is, if there: temperature, top_k, top_p and the like. */
   readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
-  /** For `writeHuggingFaceGpt`: what else the model brings along. */
+  /** Other properties of the original model, for `writeHuggingFaceGpt`. */
   readonly origin: HuggingFaceOrigin;
-  /** The tokenizer's files that are there: name to path, as `writeHuggingFaceGpt` takes them. */
+  /** The tokenizer's files in the directory: name to path, as `writeHuggingFaceGpt` takes them. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
@@ -49,9 +49,9 @@ export interface HuggingFaceGpt {
  * generation_config.json.
  *
  * @param options.makeVocabularySizeDivisibleBy padding of the embedding in our model; default 128, Megatron's
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or asks for what
- *   is not computed here; MTL_HUGGING_FACE_WEIGHTS when the weights have other names, shapes or dtypes than
- *   config.json makes; MTL_SAFETENSORS_*
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs an unsupported
+ *   feature; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not match config.json;
+ *   MTL_SAFETENSORS_*
  */
 export async function readHuggingFaceGpt(options: {
   readonly directory: string;
@@ -87,14 +87,14 @@ export async function readHuggingFaceGpt(options: {
   };
 }
 
-/** Tells of shards that are not read, as the transformers library does not read them either. */
+/** Returns a note about shards that are not read; the transformers library does not read them either. */
 function unreadIndex(directory: string): readonly string[] {
   const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;
   const hasBoth = [single, index].every((name) => existsSync(join(directory, name)));
   return hasBoth ? [`${directory}: ${single} is read, and the shards of ${index} are not`] : [];
 }
 
-/** Tells of a tokenizer that comes in a form of which nothing here is made. */
+/** Returns a note about a tokenizer whose files are in an unsupported format. */
 function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
   const has = (name: string): boolean => files[name] !== undefined;
   if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];

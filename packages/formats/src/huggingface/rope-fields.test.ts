@@ -33,7 +33,7 @@ const yarn = { rope_type: 'yarn', factor: 40, original_max_position_embeddings: 
 const readYarn = (parameters: Values): PositionVariants =>
   read({ rope_parameters: { ...yarn, rope_theta: 10_000, ...parameters } });
 
-/** The parameters that a model is written with, without those of all. */
+/** Returns the written parameters of a model, without the parameters that all models have. */
 function writtenYarn(model: PositionVariants): Values {
   const { rope_type, factor, original_max_position_embeddings, rope_theta, ...others } = written(model)
     .rope_parameters as Values;

@@ -72,7 +72,7 @@ class RopeParameters {
     throw this.refuse(`true or false as ${name}`);
   }
 
-  /** Returns positions of pretraining: those of the model where the file states no others. */
+  /** Returns the positions of pretraining: the model's positions if the file does not state them. */
   originalPositions(): number {
     return this.isStated(originalKey) ? this.positive(originalKey) : this.maxPositions;
   }
@@ -99,7 +99,7 @@ class RopeParameters {
     return this.#fields.refuse(this.#name, expected);
   }
 
-  /** Returns the error for what no model here computes. */
+  /** Returns the error for a feature that no supported model has. */
   unsupported({
     remedy,
     ...reason
@@ -143,8 +143,7 @@ function ropeParametersOf(fields: JsonFields, known: KnownProperties): RopeParam
 }
 
 /**
- * Returns the positions of pretraining that stand next to the parameters: they count where angles are scaled
- * by them.
+ * Returns the positions of pretraining from outside the parameters: they count if angles are scaled by them.
  */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[originalKey] ?? undefined;
@@ -180,7 +179,7 @@ const types: Readonly<Record<string, RopeType>> = {
   yarn: (parameters) => ({ ...unscaled, positionEmbeddingType: 'yarn', ...yarnProperties(parameters) }),
 };
 
-/** Types of transformers with which a text's angles depend on its length, so that no table has them. */
+/** Types in transformers whose angles depend on a text's length, so that no table can hold them. */
 const dependentOnLength: Readonly<Record<string, { readonly needs: string; readonly remedy: string }>> = {
   dynamic: {
     needs: 'whose frequencies change as a text grows beyond max_position_embeddings',
@@ -193,7 +192,7 @@ const dependentOnLength: Readonly<Record<string, { readonly needs: string; reado
   },
 };
 
-/** Returns the numbers that are not those of Llama 3.1, which models do not state. */
+/** Returns the numbers that differ from Llama 3.1's, which are the default; undefined for equal ones. */
 function llama3Bands(parameters: RopeParameters): KnownProperties {
   const [low, high] = [parameters.positive('low_freq_factor'), parameters.positive('high_freq_factor')];
   if (high <= low) throw parameters.refuse('a high_freq_factor above low_freq_factor');
@@ -235,7 +234,7 @@ function baseOf(fields: JsonFields, known: KnownProperties, defaultBase: number)
   throw parameters.refuse(`a rope_theta above ${lowest}`);
 }
 
-/** Properties of which config.json states all or none. */
+/** Properties that config.json states together or not at all. */
 const scaledProperties = [
   'positionEmbeddingType',
   'rotarySeqLenInterpolationFactor',
@@ -257,7 +256,7 @@ const scaledProperties = [
 /**
  * Returns the fields of rotary position embeddings, in both spellings.
  *
- * @param options.defaultBase that of a file that states none. Default: 10,000
+ * @param options.defaultBase the base if a file does not state one. Default: 10,000
  */
 export const ropeFieldsOf = ({
   defaultBase = usualBase,
@@ -332,7 +331,7 @@ function yarnWeights(parameters: RopeParameters): YarnVariants {
   return { mscale: areUsed ? own : 1, mscaleAllDim: areUsed ? all : 0 };
 }
 
-/** Returns the fields of a model with yarn in config.json; what is as by default is left out. */
+/** Returns the fields of a model with yarn in config.json; default values are left out. */
 function writtenYarn(model: YarnVariants): KnownProperties {
   const { factor, originalPositions, betaFast, betaSlow, roundsRange } = yarnScaling(model);
   return {
@@ -352,7 +351,7 @@ function writtenYarnWeights(model: YarnVariants): KnownProperties {
   }
   const { rotaryScalingFactor } = model;
   const concentration = yarnConcentration(model);
-  // that of the weights 1 and 0 is what transformers computes without both
+  // without both fields, transformers computes the concentration of the weights 1 and 0
   const isUsual =
     yarnAttentionFactor === undefined && concentration === yarnConcentration({ rotaryScalingFactor });
   return isUsual ? {} : { attention_factor: concentration };

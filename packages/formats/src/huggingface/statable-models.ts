@@ -19,10 +19,10 @@ import {
 } from './model-types.js';
 
 /**
- * Returns a model as a directory of a model type states it: what would be read of it after it was written. It
- * is another model where the type lacks something.
+ * Returns the model that would be read from a directory of a model type after this model was written to it.
+ * It differs from `model` if the type lacks a feature.
  *
- * @returns undefined where the type has no such sizes
+ * @returns undefined if the type does not support such sizes
  */
 export function asStatedBy<Model extends TransformerConfiguration>(
   typeName: ModelTypeName,
@@ -43,7 +43,9 @@ export function asStatedBy<Model extends TransformerConfiguration>(
   }
 }
 
-/** Groups of one head each are no groups: both ways to say it are the same. */
+/**
+ * Returns `stated` with groups in the notation of `model`: groups of one head each are the same as no groups.
+ */
 function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
   const isGrouped = groupQueryAttention === true && numQueryGroups !== stated.numAttentionHeads;
@@ -56,8 +58,8 @@ function withGroupsOf(model: object, stated: Readonly<Record<string, unknown>>):
 }
 
 /**
- * Returns the model with the factor of YaRN's cosines in one of the two ways to say it, as equal models have
- * to be.
+ * Returns `stated` with the factor of YaRN's cosines in the notation of `model`, so that equal models are
+ * equal objects.
  */
 function withWeightsOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
@@ -74,8 +76,8 @@ function withWeightsOf(model: object, stated: object): object {
 }
 
 /**
- * Returns the model with one of the several ways to say which layers have experts, and without the width of
- * dense layers where there are none, as equal models have to be.
+ * Returns `stated` with the layers that have experts in the notation of `model`, and with the unused width of
+ * `model` if there are no dense layers, so that equal models are equal objects.
  */
 function withLayersOf(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -97,8 +99,8 @@ function withLayersOf(model: object, stated: object): object {
 }
 
 /**
- * Returns the model type as which a GPT is written: the preferred one if it can state the model, else the
- * first that can.
+ * Returns the model type of a GPT's directory: the preferred one if it can describe the model, else the first
+ * that can.
  */
 export function gptTypeOf(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
   const types = modelTypesOf('gpt') as readonly GptTypeName[];
@@ -111,7 +113,7 @@ export function gptTypeOf(model: GptModelConfiguration, preferred?: string): Gpt
   return first ?? types.find(canState);
 }
 
-/** Returns the properties of a GPT that no model type states, next to the type that lacks fewest of them. */
+/** Returns the properties of a GPT that no model type can describe, with the type that lacks the fewest. */
 export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
@@ -142,7 +144,7 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
   }
 }
 
-/** Returns what a GPT computes with its weights, as text. */
+/** Returns the computation of a GPT, as text. */
 function architectureOf(model: GptModelConfiguration): string {
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings } = model;
   const blocks = gptBlocks(model);
@@ -153,7 +155,7 @@ function architectureOf(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, layers]);
 }
 
-/** Returns the parts of a block that are neither how it learns nor another way to say a part. */
+/** Returns the parts of a block that determine its computation, each in one notation. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

@@ -23,10 +23,10 @@ const fileNames = [
 const templateFolder = 'additional_chat_templates';
 
 /**
- * Returns the files of a tokenizer that are in a Hugging Face directory, chat templates among them: name to
- * path. Of the folder `additional_chat_templates` the names are `additional_chat_templates/NAME.jinja`.
+ * Returns the files of a tokenizer in a Hugging Face directory, chat templates included: name to path. The
+ * names of files in the folder `additional_chat_templates` are `additional_chat_templates/NAME.jinja`.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where a template in that folder is a link to what is not of
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if a template in that folder is a link to a path outside of
  *   the directory
  */
 export function tokenizerFilesIn(directory: string): Readonly<Record<string, string>> {

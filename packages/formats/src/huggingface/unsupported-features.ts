@@ -37,7 +37,7 @@ const needsOfTypes: Readonly<Record<string, string>> = {
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** A feature that a model needs and that is computed nowhere here. */
+/** A feature that a model needs and that is not supported. */
 interface UnsupportedFeature {
   readonly what: string;
   /** The field of config.json that asks for it; undefined where `model_type` does. */
@@ -49,7 +49,7 @@ interface UnsupportedFeature {
 interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
-  /** Tells if a value other than null and false asks for it. Default: every one. */
+  /** Returns whether a value other than null and false requests the feature. Default: every value does. */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value that does not ask for it. Default: none, or false. */
   readonly expected?: string;
@@ -141,7 +141,7 @@ const onSwitches: readonly Feature[] = [
   },
 ];
 
-/** Fields whose values are looked at, whatever the type of the model. */
+/** Fields whose values are checked for every model type. */
 export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
 
 /**
@@ -174,7 +174,7 @@ function unsupportedFeatures(
 const kindNames = { gpt: 'a GPT-2, a Llama or a model like them', bert: 'a BERT' } as const;
 
 /**
- * Refuses a model that cannot be computed here, with what it would need.
+ * Rejects an unsupported model, naming the missing feature.
  *
  * @param options.wanted the kind that is wanted; default: any that is supported
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
@@ -224,15 +224,15 @@ function refused(
 }
 
 /**
- * Fields with which no model computes anything else here: files, tokens, generation, other heads, older
+ * Fields that do not change the computation of any model: files, tokens, generation, other heads, older
  * names, the loss that balances experts (a run states its own).
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;
 
 /**
- * Returns the fields of a config.json that nothing is known of here, so that a user can tell if they matter:
- * those that are not null, false or empty.
+ * Returns the unknown fields of a config.json that are not null, false or empty, so that a user can tell if
+ * they matter.
  */
 export function unknownFields({ path, values }: JsonFields, read: ReadonlySet<string>): readonly string[] {
   const isSet = (value: unknown): boolean =>

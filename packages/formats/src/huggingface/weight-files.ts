@@ -14,7 +14,7 @@ export interface WeightFiles {
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array>;
-  /** Words of errors about them. Default: those of Hugging Face directories. */
+  /** Words of errors about the weights. Default: the words for Hugging Face directories. */
   readonly terms?: WeightTerms;
 }
 
@@ -38,7 +38,7 @@ const huggingFaceTerms: WeightTerms = {
 /** Returns the words of errors about files of weights. */
 export const termsOf = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
-/** Returns the error for weights that are not those of the architecture. */
+/** Returns the error for weights that do not match the architecture. */
 export function weightsRefused(
   weights: Pick<WeightFiles, 'path' | 'terms'>,
   problem: string,

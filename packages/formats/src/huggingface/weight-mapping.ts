@@ -12,25 +12,26 @@ export interface HuggingFaceTensor {
  * tensor, or several (BERT keeps query, key and value apart). A model's name map is a list of these.
  */
 export interface WeightMapping {
-  /** Logical name, that of the `Parameter`. */
+  /** Logical name: the name of the `Parameter`. */
   readonly name: string;
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
-   * Number of sources that are, one after another, an entry of the first dimension as it is, so that entries
-   * can be read alone. Absent: all sources are needed for any part.
+   * The number of consecutive sources that make up one entry of the first dimension without conversion, so
+   * that entries can be read separately. Absent: any part needs all sources.
    */
   readonly sourcesOfEntry?: number;
   /**
-   * The one source is the logical tensor as far as it goes, so that it can be read into that memory:
-   * allocated by `toLogical`, it has the values already.
+   * True if the only source is a prefix of the logical tensor. It can then be read directly into memory that
+   * `toLogical` allocates.
    */
   readonly startsWithSource?: boolean;
   /** Dtype that it is stored as, whatever other tensors are. Absent: as the others. */
   readonly dtype?: 'F32';
   /**
-   * Converts the values of the sources, in their order and row-major, to those of the logical tensor; may
-   * share memory. `allocate` gives memory for the result alone, once.
+   * Converts the values of the sources, in their order and row-major, to the values of the logical tensor;
+   * the result may share memory with a source. `allocate` returns memory for the result; call it once at
+   * most.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
   /** Inverts `toLogical`; padding is dropped. */
@@ -54,7 +55,7 @@ export function sameLayout(
 }
 
 /**
- * Maps tensors of a list that we hold as one, row-major: those of the first entry, then those of the next.
+ * Maps a list of tensors to our single tensor, row-major: the tensors of the first entry, then of the next.
  */
 export function stacked(
   name: string,
@@ -105,7 +106,7 @@ export function paddedTable(name: string, source: HuggingFaceTensor, paddedRows:
   };
 }
 
-/** Maps a bias [O] whose outputs come in another order: ours at `r` is theirs at `columnOf[r]`. */
+/** Maps a bias [O] whose outputs have another order: our output `r` is their output `columnOf[r]`. */
 export function reorderedBias(
   name: string,
   source: HuggingFaceTensor,
@@ -126,7 +127,7 @@ export function reorderedBias(
   };
 }
 
-/** Maps a matrix [O, r] whose rows come in another order: ours at `row` is theirs at `rowOf[row]`. */
+/** Maps a matrix [O, r] whose rows have another order: our row `row` is their row `rowOf[row]`. */
 export function reorderedRows(
   name: string,
   source: HuggingFaceTensor,

@@ -26,9 +26,9 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
 }
 
 /**
- * Saves a BERT as transformers' BertForPreTraining, as BertForMaskedLM without sentence-order head, and with
- * rotary position embeddings as RoFormerForMaskedLM: `from_pretrained` loads it. The vocabulary's padding is
- * dropped. It is written next to the target and renamed, so that a failed save leaves nothing behind.
+ * Saves a BERT for transformers' `from_pretrained`: as BertForPreTraining, as BertForMaskedLM without a
+ * sentence-order head, and as RoFormerForMaskedLM with rotary position embeddings. The vocabulary's padding
+ * is dropped. The directory is written next to the target and renamed, so a failed save leaves nothing.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
  *   sublayers, which transformers' BERT cannot compute; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
@@ -75,10 +75,10 @@ export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTa
 
 /**
  * Saves a fine-tuned BERT, the parameters of a BertTaskStage, as transformers' class for its task:
- * `from_pretrained` loads it, and `readHuggingFaceBertForTask`.
+ * `from_pretrained` and `readHuggingFaceBertForTask` load it.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task that transformers' class has other layers for;
- *   else, and UsageError, as `writeHuggingFaceBert` does
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task whose class in transformers has other layers;
+ *   other CheckpointErrors and UsageErrors as `writeHuggingFaceBert`
  */
 export async function writeHuggingFaceBertForTask(
   options: WriteHuggingFaceBertForTaskOptions,
@@ -106,7 +106,7 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-// what classes of transformers put on the encoder; everything else is below `bert.` or `roformer.`
+// heads of classes of transformers; everything else has the prefix `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /**
@@ -162,7 +162,7 @@ async function writeBertDirectory(
   });
 }
 
-/** Tells if what would be read of the directory is this model. */
+/** Returns whether reading the written directory would give this model again. */
 function isStated(model: BertModelConfiguration): boolean {
   const stated = asStatedBy(bertTypeOf(model), model);
   const computed = (of: BertModelConfiguration): string =>

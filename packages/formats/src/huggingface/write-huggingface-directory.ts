@@ -16,21 +16,21 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
   F16: 'float16',
 };
 
-/** The path of a file to copy, or what is to be in it. */
+/** The path of a file to copy, or the contents to write. */
 export type TokenizerFileSource = string | { readonly contents: string };
 
-/** Options that are alike for every model that is saved. */
+/** Options for saving any model. */
 export interface SaveHuggingFaceOptions {
-  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
   readonly directory: string;
   /**
-   * All tensors of the model: master weights, `parameterTensors`, or those of a checkpoint. Whole, or with a
-   * `group`.
+   * All tensors of the model: master weights, `parameterTensors`, or tensors of a checkpoint; complete, or
+   * sharded over `group`.
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel ranks over which the tensors are sharded. All of them call; the first one writes,
-   * the others send it their slices and return when it is done. One tensor at a time is whole.
+   * The tensor-parallel ranks over which the tensors are sharded. All ranks call; the first one writes, the
+   * others send their slices and return when it is done. It gathers one tensor at a time.
    */
   readonly group?: ProcessGroup | undefined;
   /** Dtype that weights are stored as. Default F32. */
@@ -68,8 +68,8 @@ function weightSources(
 }
 
 /**
- * Saves a model as transformers' `from_pretrained` loads it. It is written next to the target and renamed, so
- * that a failed save leaves nothing behind.
+ * Saves a model for transformers' `from_pretrained`. The directory is written next to the target and renamed,
+ * so a failed save leaves nothing.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*
@@ -84,7 +84,7 @@ export async function writeHuggingFaceDirectory(
   if (group === undefined || group.rank === 0) {
     await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
-  // all tensors have one dtype in the file, so that the first process reads them in this order
+  // all tensors have one dtype in the file, so the first process reads them in this order
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
 }
@@ -128,8 +128,8 @@ function nameWithin(name: string): string {
 }
 
 /**
- * Returns complete tensors of which the ranks of a group hold slices: `read` gathers. All ranks must read
- * the same tensors in the same order; what is read of one is overwritten by the next. Memory: the largest
+ * Returns complete tensors, given this rank's slices: `read` gathers. All ranks of the group must read the
+ * same tensors in the same order; each read overwrites the values of the previous one. Memory: the largest
  * tensor and three times the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
@@ -178,8 +178,8 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
 }
 
 /**
- * Puts the parts of all processes into `whole`, row by row side by side. `part` holds this process's, and
- * then others'.
+ * Concatenates the parts of all processes into `whole`, row by row. `part` holds this process's part first,
+ * then the parts of the others.
  */
 function gather(
   part: Uint8Array,

@@ -18,21 +18,21 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   /** Tokens that end a text; in a GPT-2 the first also begins one. */
   readonly endTokens?: readonly number[];
   /**
-   * The origin of the model (`readHuggingFaceGpt`): its model type and fields of configuration that say
-   * nothing about the architecture are written again.
+   * The origin of the model (`readHuggingFaceGpt`). Its model type and the configuration fields that do not
+   * describe the architecture are written again.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Saves a GPT as transformers' `from_pretrained` loads it: as GPT2LMHeadModel, LlamaForCausalLM,
- * MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, and with experts MixtralForCausalLM,
- * Qwen3MoeForCausalLM, Qwen2MoeForCausalLM or OlmoeForCausalLM, whichever has its blocks; experts have
- * tensors of their own. The vocabulary's padding is dropped. It is written next to the target and renamed, so
- * that a failed save leaves nothing behind.
+ * Saves a GPT for transformers' `from_pretrained`: as GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM,
+ * Qwen2ForCausalLM, Qwen3ForCausalLM, and with experts as MixtralForCausalLM, Qwen3MoeForCausalLM,
+ * Qwen2MoeForCausalLM or OlmoeForCausalLM, depending on its blocks. Each expert has separate tensors. The
+ * vocabulary's padding is dropped. The directory is written next to the target and renamed, so a failed save
+ * leaves nothing.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of them has, MTL_HUGGING_FACE_EXISTS,
- *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of these classes has,
+ *   MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
  *   group
  */
@@ -55,7 +55,7 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
   });
 }
 
-/** Returns the tokens that begin and end texts; nothing where those of the origin are right. */
+/** Returns the tokens that begin and end texts; nothing if the tokens of the origin are right. */
 function tokenFields(
   modelType: GptTypeName,
   { origin, endTokens = [] }: Pick<WriteHuggingFaceGptOptions, 'origin' | 'endTokens'>,

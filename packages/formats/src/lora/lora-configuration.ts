@@ -22,7 +22,7 @@ export const loraWeightsName = 'adapter_model.safetensors';
  */
 export const versionOfParameters = '0.19.1';
 
-/** Tells if a tensor of a model is one of the factors of a low-rank adapter, by its logical name. */
+/** Returns whether a tensor of a model is a factor of a low-rank adapter, by its logical name. */
 export const isAdapter = (name: string): boolean => /\.lora_[ab]\.weight$/.test(name);
 
 /** Words of errors about files of adapters. */

@@ -74,12 +74,13 @@ export function loraModules(model: GptModelConfiguration): readonly LoraModule[]
   ];
 }
 
-/** Stands for every linear layer of the blocks, as in PEFT. */
+/** The name for every linear layer of the blocks, as in PEFT. */
 const allLinear = 'all-linear';
 
 /**
- * Returns the adapters that a configuration asks for in a model. A target is the end of a layer's name, as in
- * PEFT: `c_proj` is that of the attention and that of the feed-forward network, `attn.c_proj` the first.
+ * Returns the adapters that a configuration requests in a model. A target is the end of a layer's name, as in
+ * PEFT: `c_proj` matches the layers in attention and in the feed-forward network, `attn.c_proj` only the
+ * first.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, naming the nearest; for adapters
  *   of experts with dropout
@@ -94,7 +95,7 @@ export function loraSpecificationOf(
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
-    // in the order of the model, whatever that of the names
+    // in the order of the model, not of the names
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
   checkAdapterDropout(specification);

@@ -14,10 +14,10 @@ import type { LoraConfiguration } from './lora-configuration.js';
 import { loraModules, loraSpecificationOf } from './lora-modules.js';
 
 /**
- * Returns the names of the adapters of a model in PEFT's files. The model must be one of the transformers
- * library: A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r] there, also of GPT-2's
- * transposed layers; those of all experts together [E r, I], expert by expert, and [O, r E], whose columns
- * are those of the first rank of all experts, then those of the next.
+ * Returns the names of the adapters of a model in PEFT's files. The model must be a model of the transformers
+ * library. A and B of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r] there, also for GPT-2's
+ * transposed layers. A of all experts together is [E r, I], expert by expert; B is [O, r E], whose columns
+ * are the first LoRA rank of all experts, then the second, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = gptTypeOf(model) === 'gpt2';
@@ -46,8 +46,8 @@ const isOfFirstLayer = ({ target }: AdaptedWeight): boolean => target === 'exper
 const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expertsFc2';
 
 /**
- * Returns PEFT's name of the wrapper of a parameter of experts: it wraps the module that has the parameter,
- * once for each parameter, so that the first one of two is inside of the other.
+ * Returns PEFT's name of the wrapper of a parameter of experts. PEFT wraps the module once for each of its
+ * parameters, so the wrapper of the first parameter is inside the wrapper of the second.
  */
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;
@@ -82,7 +82,7 @@ export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
   /** In the transformers library, within the layer: `self_attn.q_proj`. */
   readonly path: string;
-  /** True where it belongs to all routed experts, with factors for each of them. */
+  /** True if it belongs to all routed experts, with separate factors for each expert. */
   readonly isOfExperts: boolean;
 }
 

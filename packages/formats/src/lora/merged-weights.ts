@@ -6,9 +6,9 @@ import { loraSpecificationOf } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with what its adapters add: those of a model without adapters, that computes
- * the same up to rounding. A weight is merged when it is read, in float32; the others are given on as they
- * are.
+ * Returns the weights of a model with its adapters merged: weights of a model without adapters that computes
+ * the same up to rounding. A weight is merged in float32 when it is read; weights without adapters are passed
+ * through.
  *
  * @param tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS

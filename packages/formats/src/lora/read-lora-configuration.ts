@@ -51,12 +51,12 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
 };
 
 /**
- * Reads which adapters a directory of PEFT holds: adapter_config.json, and the layers of the tensors of
+ * Reads which adapters a PEFT directory has, from adapter_config.json and the layers of the tensors in
  * adapter_model.safetensors.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without them, MTL_HUGGING_FACE_CONFIG for a file
- *   that is broken or asks for what is not computed here, MTL_HUGGING_FACE_WEIGHTS for adapters of another
- *   rank; MTL_SAFETENSORS_*
+ *   that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters of another rank;
+ *   MTL_SAFETENSORS_*
  */
 export async function readLoraConfiguration(directory: string): Promise<LoraConfiguration> {
   const fields = await JsonFields.read(join(directory, loraConfigName));
@@ -95,7 +95,7 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
 
 const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
 
-/** Layers within blocks that choose experts, and what transformers 4 had of each expert. */
+/** Layers within blocks that choose experts, and transformers 4's layers of each expert. */
 const unsupportedTargets = [
   [
     /(?:^|\.)(?:gate|router|shared_expert_gate)$/,
@@ -105,8 +105,9 @@ const unsupportedTargets = [
 ] as const;
 
 /**
- * Returns the layers whose adapters a file holds, by their names within a block: a list, a pattern and
- * all-linear alike. All of them have to have the rank, before anything of its size is made.
+ * Returns the layers whose adapters a file holds, by their names within a block. Lists, patterns and
+ * all-linear are resolved in this way. The rank of every adapter is checked before anything of that size is
+ * allocated.
  */
 async function targetsOf({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -174,19 +175,19 @@ interface FoundFactor {
 
 const wrapper = /^(.+\.experts)(\.base_layer)?$/;
 
-/** Tells if a module is PEFT's wrapper of a parameter of all experts. */
+/** Returns whether a module is PEFT's wrapper of a parameter of all experts. */
 const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 
 /** The parameters of all experts of a layer, the inner wrapper first. */
 const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
- * Returns the parameters of experts that have adapters. PEFT wraps their module once for each: two wrappers
- * are of both, and which one a single wrapper is of is known by `target_parameters` alone.
+ * Returns the parameters of experts that have adapters. PEFT wraps the experts' module once for each
+ * parameter. With two wrappers both parameters have adapters; with one, only `target_parameters` tells which.
  *
- * @param wrapped what a file has of wrappers
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG where adapter_config.json names others than the file has,
- *   or an older version has written factors that cannot be told from today's
+ * @param wrapped the factors of wrappers in a file
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
+ *   file, or if an older version has written factors that cannot be told from today's
  */
 function expertParametersOf(wrapped: readonly FoundFactor[], fields: JsonFields): readonly string[] {
   const [first] = wrapped;
@@ -203,8 +204,9 @@ function expertParametersOf(wrapped: readonly FoundFactor[], fields: JsonFields)
 }
 
 /**
- * Versions of PEFT before `versionOfParameters` took inputs for outputs: such factors have other shapes,
- * unless a matrix has as many inputs as outputs.
+ * Rejects factors that cannot be told from swapped ones. Versions of PEFT before `versionOfParameters`
+ * swapped inputs and outputs. Such factors have other shapes, except for a matrix with equal numbers of
+ * inputs and outputs.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
   const sizesOf = (isDown: boolean, dim: number) =>
@@ -221,7 +223,7 @@ function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): 
   });
 }
 
-/** Tells if a version is older than another one, by its numbers. */
+/** Returns whether a version is older than another one, by its numbers. */
 function isBefore(version: string, other: string): boolean {
   const numbersOf = (text: string): number[] => (text.match(/\d+/g) ?? []).slice(0, 3).map(Number);
   const [own, others] = [numbersOf(version), numbersOf(other)];

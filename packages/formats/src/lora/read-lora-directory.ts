@@ -12,7 +12,7 @@ export interface LoraDirectory {
   readonly directory: string;
   readonly configuration: LoraConfiguration;
   /**
-   * Fills adapters, any slices of any of them, by their logical names.
+   * Fills adapters by their logical names; any adapters and slices are valid.
    *
    * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, before anything is written, when names, shapes or
    *   dtypes do not fit the model; MTL_SAFETENSORS_*
@@ -23,7 +23,7 @@ export interface LoraDirectory {
 /**
  * Opens a directory of adapters that PEFT, or `writeLoraDirectory`, saved for a model.
  *
- * @param options.lora the adapters to fill. Default: those of the directory
+ * @param options.lora the adapters to fill. Default: the adapters of the directory
  * @throws as `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the model does not
  *   have
  */

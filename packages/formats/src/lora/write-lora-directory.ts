@@ -18,13 +18,13 @@ import { loraWeightNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the directory to write. */
 export interface WriteLoraDirectoryOptions {
-  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
   readonly directory: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
   /** Complete; of these the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The weights that PEFT loads and that the adapters belong to. Default: its user says. */
+  /** The base model that PEFT loads for the adapters. Default: none, and the user names it. */
   readonly baseModel?: string | undefined;
 }
 
@@ -98,8 +98,8 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
 }
 
 /**
- * Returns names of layers, with that of the part of the block where another part has a layer of that name
- * without adapters.
+ * Returns names of layers. If another part of the block has a layer of the same name without adapters, the
+ * name includes the part.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = loraSpecificationOf(lora, model);

@@ -14,7 +14,7 @@ import {
 } from './megatron-files.js';
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
 
-/** A tensor of ours: rows of a stored one, of one layer where it has all of them. */
+/** A part of our tensor: rows of a stored tensor, or of one layer in a stored tensor of all layers. */
 interface StoredPart {
   readonly source: string;
   /** The index in the first dimension, of a tensor with one entry for each layer. */
@@ -26,7 +26,7 @@ const optimizerState = /^(chained_\d+\.)?optimizer\./;
 /** A state of one weight; states of flat buffers have other names. */
 const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
-/** Gates and values of SwiGLU, where each layer has tensors of its own. */
+/** Gates and values of SwiGLU, if each layer has separate tensors for them. */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
@@ -61,7 +61,7 @@ function optimizerFiles(
   };
 }
 
-/** Returns the steps of the optimizer, which are those of its first group of parameters. */
+/** Returns the number of optimizer steps, from the first parameter group. */
 function stepsOf(optimizer: unknown, depth = 0): number | undefined {
   if (depth > 6 || !(optimizer instanceof Map)) return undefined;
   const [group] = [optimizer.get('param_groups')].flat() as unknown[];
@@ -71,7 +71,10 @@ function stepsOf(optimizer: unknown, depth = 0): number | undefined {
   return found.find((value) => value !== undefined);
 }
 
-/** Reads what all ranks have: a file next to the others, or in later versions an object among the tensors. */
+/**
+ * Reads the state that all ranks share: a file next to the others, or in later versions an object among the
+ * tensors.
+ */
 async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
   const path = join(directory.path, 'common.pt');
   const name = [...directory.objects.keys()].find((key) => /^common_state(\/|$)/.test(key));
@@ -158,7 +161,7 @@ function storedParts(
       continue;
     }
     const [numLayers = 0, ...rest] = shape;
-    // every layer has bytes in the file: their number is that of what is stored
+    // every layer has bytes in the file, so the stored size bounds their number
     for (let layer = 0; layer < numLayers; layer++) {
       add(
         name.replace(stacked, (start) => `${start}${layer}.`),
@@ -169,7 +172,7 @@ function storedParts(
   return checkedHalves(directory, parts);
 }
 
-/** Returns the weight that a tensor is, or whose state it is. */
+/** Returns the name of the weight for a weight tensor or a tensor of its optimizer state. */
 function weightOf(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
   const [, stored, weight] = weightState.exec(name) ?? [];

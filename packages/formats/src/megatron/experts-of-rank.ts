@@ -17,12 +17,12 @@ interface ExpertsOfRank {
 }
 
 /**
- * Returns the experts of a rank, however they are stored: each in a tensor of its own, all in one, or all in
- * one of the layout that `weight1` and `weight2` of a layer of grouped experts had: [inputs, experts *
- * outputs] and [experts * inputs, outputs] by their shapes, [experts, inputs, outputs] by the order of their
- * values.
+ * Returns the experts of a rank, in any of three forms: separate tensors, one tensor, or one tensor in the
+ * layout of `weight1` and `weight2` of a layer of grouped experts. The shapes of that layout are [inputs,
+ * experts * outputs] and [experts * inputs, outputs], but its values are in the order of [experts, inputs,
+ * outputs].
  *
- * @param name ours, of the tensor with all experts
+ * @param name our name of the tensor with all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
  */
 export function expertsOfRank(
@@ -31,7 +31,7 @@ export function expertsOfRank(
     readonly file: TorchFile;
     readonly tensors: ReadonlyMap<string, TorchTensor>;
     readonly split: TensorSplit;
-    /** Experts of the rank, whose number a tensor of all of them does not tell. */
+    /** The number of experts of the rank, which a tensor of all experts does not determine. */
     readonly numExperts: number;
   },
 ): ExpertsOfRank {
@@ -109,7 +109,7 @@ function stackedExperts(
 }
 
 /**
- * Reads experts that are one tensor whose values are those of [E, inputs, outputs], whatever its shape says.
+ * Reads experts from one tensor whose values have the order [E, inputs, outputs], regardless of its shape.
  */
 function viewedExperts(
   name: string,

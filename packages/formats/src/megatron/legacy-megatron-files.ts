@@ -32,7 +32,7 @@ interface RankFile {
   readonly chunks: readonly ReadonlyMap<string, TorchTensor>[];
 }
 
-/** A whole tensor, and how it is put together from what ranks have of it. */
+/** A complete tensor, and the way to merge it from the shards of the ranks. */
 interface MergedTensor {
   readonly shape: readonly number[];
   readonly dtype: Dtype;
@@ -88,7 +88,7 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
       ? []
       : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  // the second of two numbers is that of the stage, or in a model without stages that of the experts
+  // the second of two numbers is the stage's, or the experts' in a model without stages
   const isOfExperts =
     folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
   const ranks = folders.map(({ folder, numbers: [tensorParallel = 0, second = 0, third = 0] }): Rank => {
@@ -117,7 +117,7 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
   });
 }
 
-/** Tells if the args of a rank name expert parallelism and no stages. */
+/** Returns whether the args of a rank have expert parallelism and no pipeline stages. */
 async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
   if (folder === undefined) return false;
   const file = await TorchFile.open(join(path, folder, fileName));
@@ -183,9 +183,7 @@ interface Merging {
   readonly architecture: StoredArchitecture;
 }
 
-/**
- * Returns the tensors of all chunks, layers numbered through, put together from what each rank has of them.
- */
+/** Returns the tensors of all chunks, merged from the shards of all ranks; layers are numbered globally. */
 function mergedTensors(options: {
   readonly files: readonly RankFile[];
   readonly version: number;
@@ -241,7 +239,7 @@ function namedTensors(
 const numLayersOf = (names: Iterable<string>): number =>
   Math.max(0, ...[...names].map((name) => (layerOf(name)?.layer ?? -1) + 1));
 
-/** Returns a tensor that ranks of expert parallelism have alike. */
+/** Returns a tensor that is replicated over expert-parallel ranks. */
 function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
   const split = splitOf(name, architecture);
   const shards = ranks
@@ -266,7 +264,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
     }
   }
   const shape = withoutPadding(name, wholeShape(first.shape, split, shards.length), architecture);
-  // what all ranks have is read once
+  // a replicated tensor is read once
   const read = split === 'none' ? shards.slice(0, 1) : shards;
   const qkv = { version, headSize: architecture.headSize };
   return {
@@ -287,7 +285,7 @@ interface OwnTensor {
   readonly tensor: TorchTensor;
 }
 
-/** Refuses tensors of another shape or data type than those of another rank. */
+/** Rejects tensors whose shape or data type differs between ranks. */
 function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor): void {
   if (tensor.dtype === first.tensor.dtype && tensor.shape.join() === first.tensor.shape.join()) return;
   const shape = `[${tensor.shape.join(', ')}]`;
@@ -296,7 +294,8 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
 }
 
 /**
- * Returns all experts of a layer, of which each rank of expert parallelism has as many, the first ones first.
+ * Returns all experts of a layer. Each expert-parallel rank has the same number of experts; the first rank
+ * has the first ones.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = splitOf(name, architecture);

@@ -30,7 +30,7 @@ export function megatronArguments(pickled: unknown, path: string): JsonFields {
   });
 }
 
-/** Returns a value that is no object of a class, else undefined. */
+/** Returns a value that is no instance of a class, else undefined. */
 function plainValue(value: unknown): unknown {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return value;

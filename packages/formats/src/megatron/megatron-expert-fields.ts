@@ -26,7 +26,7 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** Makes the field of one of several words, the first of which is that of models that do not state it. */
+/** Makes the field for one of several words; the first word is the default of models that do not state it. */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,
@@ -47,7 +47,7 @@ const flag = (key: string, name: string): ConfigField =>
 const numExperts: ConfigField = {
   key: 'numExperts',
   names: ['num_experts'],
-  // 0 is none
+  // 0 means none
   read: (fields) =>
     (fields.values.num_experts ?? 0) === 0 ? undefined : fields.required('num_experts', 'a positive integer'),
 };
@@ -70,7 +70,10 @@ const moeLayerFreq: ConfigField = ofExperts({
   write: (_, model) => layersWithExperts(model),
 });
 
-/** Returns Megatron-LM's value for the layers with experts: 1 for all of them, else one number for each. */
+/**
+ * Returns Megatron-LM's value for the layers with experts: 1 if all layers have experts, else one number for
+ * each layer.
+ */
 export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | readonly number[] {
   const { numLayers } = model as { readonly numLayers: number };
   const layers = Array.from({ length: numLayers }, (_, layer) => (hasExperts(model, layer) ? 1 : 0));
@@ -79,7 +82,7 @@ export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | 
 
 const balancingTypes = ['aux_loss', 'seq_aux_loss', 'global_aux_loss', 'none'];
 
-/** A word or a list of them; of others, as sinkhorn, routing is another one. */
+/** A word or a list of words; other words, such as sinkhorn, select another kind of routing. */
 const loadBalancing: ConfigField = ofExperts({
   key: 'moeRouterLoadBalancingType',
   names: ['moe_router_load_balancing_type'],
@@ -126,7 +129,7 @@ export const expertFields: readonly ConfigField[] = [
   flag('moeRouterPreSoftmax', 'moe_router_pre_softmax'),
   ofExperts({
     ...positive('moeRouterTopkScalingFactor', 'moe_router_topk_scaling_factor', 1),
-    // 0 is none
+    // 0 means none
     read: (fields) => fields.required<number>('moe_router_topk_scaling_factor', 'a number') || undefined,
   }),
   count('moeRouterNumGroups', 'moe_router_num_groups'),

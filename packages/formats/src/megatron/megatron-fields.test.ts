@@ -12,7 +12,7 @@ const read = (values: Values, kind: 'gpt' | 'bert' = 'gpt') =>
     ),
   );
 
-/** The fields of Megatron-LM's args of a model with yarn where the command line says nothing else. */
+/** The fields of Megatron-LM's args of a model with yarn and default options. */
 const usual = {
   position_embedding_type: 'yarn',
   rotary_base: 10_000,

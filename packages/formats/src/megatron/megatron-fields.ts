@@ -21,7 +21,7 @@ interface MegatronModelType {
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Args that are alike for all of them, where ours have no such property. */
+  /** Args that have the same value for all models, where ours have no such property. */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
 }
 
@@ -177,7 +177,7 @@ const onlyWith =
 const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
-/** Returns a property that Megatron-LM does not have together with yarn: `usual` is what it computes. */
+/** Returns a property that Megatron-LM does not support together with yarn; `usual` is its value there. */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -191,7 +191,7 @@ const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   },
 });
 
-/** Numbers that args do not state, or as None, are those of Megatron-LM. */
+/** Fields of yarn. Numbers that args omit, or give as None, get Megatron-LM's defaults. */
 const yarnFields: readonly ConfigField[] = [
   positive('rotaryScalingFactor', 'rotary_scaling_factor', 1),
   size('yarnOriginalMaxPositionEmbeddings', ['yarn_original_max_position_embeddings'], () => 4096),
@@ -235,7 +235,7 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // the activation is another: the value of models without one of their own
+    // with another activation the kind has no effect, and gets its usual value
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
@@ -281,10 +281,10 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Tells if weights of norms are stored less 1. */
+/** Returns whether weights of norms are stored less 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
-/** Args that change what a model computes, and their values without the feature. */
+/** Args that change the computation of a model, and their values without the feature. */
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
 > = [
@@ -314,9 +314,9 @@ const unsupportedArguments: ReadonlyArray<
 ];
 
 /**
- * Refuses a model with features that nothing here computes.
+ * Rejects a model with unsupported features.
  *
- * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, with what the model needs
+ * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, with the feature that the model needs
  */
 export function checkMegatronFeatures(fields: JsonFields): void {
   for (const [name, needs, ...valid] of unsupportedArguments) {

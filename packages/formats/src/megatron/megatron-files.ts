@@ -25,9 +25,9 @@ export interface MegatronFiles {
   readonly iteration: number;
   /** Names of tensors of the model, as the files have them. */
   readonly names: readonly string[];
-  /** Returns the whole tensors of the model by our names. */
+  /** Returns the complete tensors of the model by our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
-  /** The state of its optimizer, where the format has it in tensors of their own. */
+  /** The state of its optimizer, if the format stores it in separate tensors. */
   readonly optimizer?: MegatronOptimizerFiles | undefined;
   close(): Promise<void>;
 }
@@ -63,7 +63,7 @@ export function withoutPadding(
   return [Math.min(rows, vocabularySize), ...rest];
 }
 
-/** Returns an integer of a checkpoint, such as its iteration; 0 where it is none. */
+/** Returns an integer of a checkpoint, such as its iteration; 0 if the value is no such integer. */
 export const countOf = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 
@@ -73,7 +73,7 @@ interface WholeTensor {
 }
 
 /**
- * Returns the weights of a checkpoint as whole tensors, which `fill` puts together.
+ * Returns the weights of a checkpoint as complete tensors, which `fill` merges.
  *
  * @param options.tensors by our names
  */

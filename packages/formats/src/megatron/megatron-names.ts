@@ -1,7 +1,7 @@
 /**
- * Names of tensors in checkpoints of Megatron-LM as patterns, and what they are called here: the names of
- * Megatron-Core's own layers. Core with Transformer Engine puts norms into the linear layers after them; in
- * 2019 to 2022 models were nested in `language_model`.
+ * Patterns of tensor names in checkpoints of Megatron-LM, and our names: the names of Megatron-Core's own
+ * layers. Core with Transformer Engine puts norms into the linear layers after them; from 2019 to 2022 models
+ * were nested in `language_model`.
  */
 const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^(module\.|model\.)+/, ''],
@@ -19,24 +19,24 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/\.mlp\.dense_h_to_4h\./, '.mlp.linear_fc1.'],
   [/\.mlp\.dense_4h_to_h\./, '.mlp.linear_fc2.'],
   [/^(decoder|encoder)\.final_norm\./, '$1.final_layernorm.'],
-  // a layer of experts that holds them in a list of their own
+  // a layer of experts that holds them in a nested list
   [/\.mlp\.experts\.experts\./, '.mlp.experts.'],
   [/^lm_head\.layernorm\./, 'lm_head.layer_norm.'],
   [/^lm_head\.bias$/, 'output_layer.bias'],
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
 ];
 
-/** State of fp8 kernels, and what is computed from the arguments. */
+/** State of fp8 kernels, and tensors that are computed from the arguments. */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
-/** Names of the layers in models of Megatron-LM: those of a GPT `decoder`, those of a BERT `encoder`. */
+/** Names of the layers in models of Megatron-LM: `decoder` in a GPT, `encoder` in a BERT. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Returns our name of a tensor of a checkpoint, whose layers may have numbers of their own.
+ * Returns our name of a tensor in a checkpoint; its layers may have local numbers.
  *
- * @param layers what the model calls its layers: GPTs of before Megatron-Core had an `encoder`
- * @returns undefined for what is no weight
+ * @param layers the model's name for its layers: GPTs before Megatron-Core had an `encoder`
+ * @returns undefined if the tensor is not a weight
  */
 export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
   if (ignored.test(name)) return undefined;
@@ -56,12 +56,12 @@ export function layerOf(
 interface ExpertTensor {
   /** Our name of the tensor that has all experts. */
   readonly name: string;
-  /** The number of the expert on its rank; undefined for a tensor of all of them. */
+  /** The number of the expert on its rank; undefined for a tensor of all experts. */
   readonly expert: number | undefined;
   /**
-   * `rows`: a matrix or vector of outputs by inputs. `view`: those of a layer that Megatron-LM had up to
-   * 2025, stored as [inputs, experts * outputs] or [experts * inputs, outputs], whose values are those of
-   * [experts, inputs, outputs].
+   * `rows`: a matrix or vector of outputs by inputs. `view`: the layout of Megatron-LM's grouped experts
+   * until 2025, stored as [inputs, experts * outputs] or [experts * inputs, outputs], with values in the
+   * order of [experts, inputs, outputs].
    */
   readonly form: 'rows' | 'view';
 }
@@ -98,10 +98,10 @@ export function expertTensorOf(name: string): ExpertTensor | undefined {
 }
 
 /**
- * Returns the name that a tensor of ours has in a checkpoint of the format `torch_dist`: Transformer
- * Engine's, which every Megatron-Core reads whichever layers it has itself.
+ * Returns the name of our tensor in a checkpoint of the format `torch_dist`. It is Transformer Engine's name,
+ * which every Megatron-Core reads, regardless of its layers.
  *
- * @param options.hasExperts whether its layer has experts, before which the norm is on its own
+ * @param options.hasExperts whether the layer has experts, whose norm is a separate layer
  */
 export function megatronNameOf(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
   const renamed = name

@@ -7,8 +7,8 @@ import { paddedTable, paddedVector, sameLayout, type WeightMapping } from '../hu
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
- * Returns the name map of Megatron-LM: names are ours (`nameOfMegatron`), and so is the order of values. Rows
- * have one dimension there, also those of heads and of the halves of SwiGLU.
+ * Returns the name map of Megatron-LM: names (`nameOfMegatron`) and order of values are ours. Rows have one
+ * dimension there, also the rows of heads and of SwiGLU's halves.
  *
  * @param options.vocabularySize rows of the vocabulary in the checkpoint
  * @param options.normsLessOne whether weights of norms are stored less 1 (`apply_layernorm_1p`). Default:
@@ -61,7 +61,10 @@ function mappingOf(
   return isBuffer(name) ? { ...mapping, dtype: 'F32' } : mapping;
 }
 
-/** Tells if no optimizer updates it: it has no state, and is in float32 whatever weights are. */
+/**
+ * Returns whether a tensor is a buffer: no optimizer updates it, so it has no state, and it is always
+ * float32.
+ */
 export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
 /** Returns the shape in Megatron-LM: all dimensions of the outputs of a linear layer as one. */

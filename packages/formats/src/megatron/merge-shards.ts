@@ -10,9 +10,9 @@ interface QkvOrder {
 }
 
 /**
- * Returns the row of the whole tensor that is row `row` of a shard.
+ * Returns the row in the complete tensor for row `row` of a shard.
  *
- * @param sizes numRows of a shard, its number and how many shards there are
+ * @param sizes number of rows of a shard, the shard's number, and the number of shards
  */
 function wholeRow(
   row: number,
@@ -39,7 +39,7 @@ interface ShardSizes {
   readonly qkv: QkvOrder;
 }
 
-/** Returns the shape of a whole tensor, from that of its shards. */
+/** Returns the shape of a complete tensor, given the shape of its shards. */
 export function wholeShape(
   shape: readonly number[],
   split: TensorSplit,
@@ -50,8 +50,8 @@ export function wholeShape(
 }
 
 /**
- * Copies a shard to its places in the whole tensor. Rows from `target.length` on are left out: those of a
- * padded vocabulary.
+ * Copies a shard to its position in the complete tensor. Rows from `target.length` on, the padding of a
+ * vocabulary, are left out.
  *
  * @param options.shape of the shard
  */
@@ -92,7 +92,7 @@ export function mergeShard(options: {
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** Returns the split of a tensor with one of our names; for experts, that of each of them. */
+/** Returns how a tensor with one of our names is sharded; for experts, how each expert is. */
 export function splitOf(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -106,8 +106,8 @@ export function splitOf(name: string, { isGated }: { readonly isGated: boolean }
 const maxDepth = 12;
 
 /**
- * Returns the tensors of a model's state by their names, parts of nested dictionaries joined by dots. What is
- * no tensor is left out: state of fp8 kernels, for example.
+ * Returns the tensors of a model's state by their names, with the parts of nested dictionaries joined by
+ * dots. Other values, such as the state of fp8 kernels, are left out.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
   if (!(model instanceof Map)) {

@@ -40,7 +40,9 @@ export interface MegatronModel {
   readonly iteration: number;
   readonly kind: MegatronModelKind;
   readonly configuration: GptModelConfiguration | BertModelConfiguration;
-  /** AdamW's, where the format has it for each weight; `load` then takes the weights that it updates. */
+  /**
+   * AdamW's state, if the format stores it for each weight. `load` then loads the weights that AdamW updates.
+   */
   readonly optimizer?: MegatronOptimizer | undefined;
   /** Samples of its training run so far. */
   readonly consumedSamples: number;
@@ -65,17 +67,17 @@ interface MegatronOptimizer {
 }
 
 /**
- * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model after it, with experts or without, or a BERT,
- * in the format `torch_dist` or, of any tensor-, pipeline- and expert-parallel size, `torch`. Its weights are
- * compared with its args before anything of their size is allocated.
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a derived model, with experts or without, or a BERT.
+ * The format is `torch_dist` or, with any tensor-, pipeline- and expert-parallel size, `torch`. Its weights
+ * are compared with its args before anything of their size is allocated.
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
- * @param options.vocabularySize real tokens. Default: those of args, else all rows of the embedding
+ * @param options.vocabularySize real tokens. Default: the number in args, else all rows of the embedding
  * @param options.weightsOnly leave the state of the optimizer out. Default: false
- * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is none or is not complete; MTL_MEGATRON_ARGUMENTS
- *   for a model that nothing here computes; MTL_MEGATRON_WEIGHTS when the weights are not those of the args;
- *   MTL_TORCH_FILE_INVALID
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is no checkpoint or is incomplete;
+ *   MTL_MEGATRON_ARGUMENTS for an unsupported model; MTL_MEGATRON_WEIGHTS when the weights do not match the
+ *   args; MTL_TORCH_FILE_INVALID
  */
 export async function readMegatron(options: {
   readonly directory: string;
@@ -99,12 +101,12 @@ interface MegatronDirectory {
   readonly format: MegatronFormat;
 }
 
-/** Limit of the files that are read whole: each has a line of text. */
+/** Size limit of files that are read completely: each has a line of text. */
 const maxTextBytes = 1 << 16;
 
 /**
- * Returns the checkpoint in a directory: the directory itself, or of the directories of iterations in it the
- * one that is asked for, else the one that its tracker file names.
+ * Returns the checkpoint in a directory: the directory itself, the directory of the requested iteration in
+ * it, or else the one that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
  */
@@ -185,7 +187,7 @@ async function formatOf(
   });
 }
 
-/** Reads a file; returns undefined where there is none. */
+/** Reads a file; returns undefined if it is missing. */
 function textOf(path: string): string | undefined {
   try {
     return readRegularFile(path, maxTextBytes).toString('utf8');
@@ -226,7 +228,7 @@ function describe(
   const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
   const weights = files.weights(architecture);
   const layout = { kind, model: configuration, vocabularySize };
-  // the moments of weights that are stored less 1 are those of the weights
+  // moments are never stored less 1, even if weights are
   const names = () => megatronWeightNames(layout);
   const normsLessOne = hasNormsLessOne(fields);
   const embedding = 'embedding.word_embeddings.weight';
@@ -268,7 +270,7 @@ type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
   readonly fp32_param?: WeightFiles;
 };
 
-/** Returns the states of AdamW; undefined where one of them is not there for each weight, in its shape. */
+/** Returns the states of AdamW; undefined if a weight lacks a state, or its shape differs. */
 function optimizerStates(options: {
   readonly files: MegatronFiles;
   readonly weights: WeightFiles;
@@ -295,7 +297,7 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** Returns the weights of an optimizer, with what it does not update. */
+/** Returns the weights of an optimizer, with the buffers that it does not update. */
 function withBuffersOf(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {
@@ -319,7 +321,7 @@ async function loadStates(
   }
 }
 
-/** Tells the kind of model by the weights: args do not name it. */
+/** Returns the kind of model, derived from the weights, since args do not name it. */
 function kindOf({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);

@@ -24,11 +24,11 @@ import { layerOf, megatronNameOf } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
-  /** Must not exist yet, or be empty; it appears whole, by one rename. */
+  /** Must not exist yet, or be empty. It is written atomically, by one rename. */
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  /** All tensors of the model, whole. */
+  /** All tensors of the model, complete. */
   readonly tensors: readonly LogicalTensor[];
   /** 0 is written as a release, as Megatron-LM calls weights without an iteration. */
   readonly iteration: number;
@@ -38,9 +38,9 @@ interface WriteMegatronOptions {
 }
 
 /**
- * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`, which it loads in
- * any layout with `--no-load-optim --no-load-rng`. It is written next to the target and renamed, so that a
- * failed save leaves nothing behind. Memory: of the largest tensor.
+ * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`, which Megatron-LM
+ * loads in any layout with `--no-load-optim --no-load-rng`. The directory is written next to the target and
+ * renamed, so a failed save leaves nothing. Memory: the largest tensor.
  *
  * @returns the path of the checkpoint in the directory
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that
@@ -56,7 +56,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     await mkdir(path);
     await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
     await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
-    // last in the checkpoint: without it Megatron-LM takes the save as unfinished
+    // written last: without it Megatron-LM treats the save as unfinished
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
     await writeFile(join(unfinished, trackerName), latest);
@@ -89,13 +89,16 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
   }
 }
 
-/** Tells if layers of a kind are one tensor: all of them are alike, and Megatron-LM counts them as that. */
+/**
+ * Returns whether layers are stacked in one tensor: all layers have the same parts, so Megatron-LM counts
+ * them as a dimension.
+ */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Makes the tensors to write. Layers of a kind are one tensor, a box for each of them; where some have
- * experts, each layer has its own.
+ * Makes the tensors to write. The same parameter of all layers is one tensor, with a box for each layer; if
+ * only some layers have experts, each layer has separate tensors.
  */
 function tensorSources({
   kind,
@@ -132,7 +135,7 @@ function tensorSources({
   });
 }
 
-/** Returns what all ranks have: `common.pt`. */
+/** Returns the state that all ranks share: `common.pt`. */
 function commonState(options: WriteMegatronOptions): PickleValue {
   const { kind, model, iteration, consumedSamples } = options;
   const { fields, alwaysStated } = megatronModelTypes[kind];

@@ -62,7 +62,7 @@ export abstract class BertEncoderStage<
     return [numPackedRows(this.sizeOf(batch), this.#rowDivisor) / numOwners(this.sequence), 1];
   }
 
-  /** The first stage embeds positions, where the model has a table of them. */
+  /** On the first stage, passes also read positions if the model has a position embedding. */
   protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const reads = super.rowReads(call);
     return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;

@@ -26,8 +26,8 @@ export interface LinearParameters {
 }
 
 /**
- * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. With as many outputs as
- * inputs it is a hidden layer, otherwise the output layer of a head.
+ * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. It is a hidden layer
+ * where outputs equal inputs, otherwise the output layer of a head.
  */
 export function headLinear(
   name: string,
@@ -51,7 +51,7 @@ export function headLinear(
   };
 }
 
-/** tanh of a dense layer over the first token: a vector for a whole sequence (Devlin et al. 2018). */
+/** tanh of a dense layer over the first token: one vector for each sequence (Devlin et al. 2018). */
 export class Pooler {
   readonly parameters: readonly Parameter[];
   readonly #dense: LinearParameters;
@@ -69,8 +69,8 @@ export class Pooler {
 }
 
 /**
- * Predicts masked tokens: dense, GELU, layer norm, and a decoder tied to the token embedding
- * with a bias of its own (Devlin et al. 2018). Parameter names are Megatron-Core's.
+ * Predicts masked tokens: dense layer, GELU, layer norm, and a decoder that shares the weight of the token
+ * embedding and has its own bias (Devlin et al. 2018). Parameter names are Megatron-Core's.
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
@@ -92,7 +92,7 @@ export class MaskedLanguageHead {
     this.parameters = [...[this.#dense.weight, this.#dense.bias, ...this.#norm.parameters], this.outputBias];
   }
 
-  /** Hidden states of masked tokens [M, 1, H] to what the decoder reads, [M, 1, H]. */
+  /** Transforms hidden states of masked tokens [M, 1, H] to the decoder's input, [M, 1, H]. */
   transform(tape: Tape, hidden: Variable): Variable {
     const { geluKind: kind } = this.#options.model;
     const input = gelu(tape, { input: linear(tape, { input: hidden, ...this.#dense }), kind });

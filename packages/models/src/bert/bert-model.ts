@@ -12,11 +12,11 @@ import {
 } from '../stages/block-specification.js';
 
 /**
- * The architecture of a BERT: what its weights look like and what they compute. With rotary position
- * embeddings it is a RoFormer.
+ * The architecture of a BERT: the shapes of its weights and its computation. With rotary position embeddings
+ * it is a RoFormer.
  */
 export interface BertModelConfiguration extends TransformerConfiguration, PositionVariants {
-  /** Kinds of tokens: 2, those of the first and of the second text. */
+  /** The number of token types: 2, one for the first text and one for the second. */
   readonly tokenTypeVocabularySize: number;
   /**
    * `pre`: before each sublayer, and one after the last layer (Shoeybi et al. 2019, figure 7b); `post`: after
@@ -52,8 +52,8 @@ export type BertTask =
   | { readonly kind: 'span' };
 
 /**
- * Returns the blocks of a BERT: those of `transformerBlockSpecification`, with layer norms where the model
- * has them.
+ * Returns the blocks of a BERT: the blocks of `transformerBlockSpecification`, with layer norms at the
+ * model's placement.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */

@@ -27,9 +27,8 @@ export interface TaskLoss extends StageLoss {
 }
 
 /**
- * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining under a head of its own. Its
- * loss, `task_loss`, is the mean over samples. A batch without labels weighs nothing, so that
- * test sets can be evaluated.
+ * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining with a task head. Its loss,
+ * `task_loss`, is the mean over samples. Batches without labels have weight 0, so test sets can be evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
   readonly parameters: readonly Parameter[];

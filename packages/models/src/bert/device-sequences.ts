@@ -9,8 +9,8 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import type { SamplePacking } from './sample-packing.js';
 
-// S sequence, R rows: one for each sample, or several where a sample has several sequences; T tokens of all
-// rows, of which a rank that shares them with others owns as many as each of these.
+// S: sequence length. R: rows, one for each sample, or several if a sample has several sequences. T: tokens
+// of all rows. Ranks that share T or R each own an equal share.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 interface TokenSequences {
@@ -27,15 +27,15 @@ interface TokenSequences {
 }
 
 /**
- * The tensors that the embeddings and the layers of a BERT read, on the device: rows one after the other, T
- * in all, padding left out; of these, what this rank owns.
+ * The device tensors that the embeddings and the layers of a BERT read. The samples are packed one after the
+ * other into T rows, without padding; each rank has the rows that it owns.
  */
 export interface DeviceSequences {
   /** int32 [T, 1]; on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * int32 [own, 1]: of those of the T that this process computes with between the tensor-parallel regions;
-   * likewise.
+   * int32 [own, 1]: types of the owned tokens that this process computes between the tensor-parallel regions;
+   * on the first stage.
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
@@ -63,13 +63,13 @@ export interface DeviceSequencesOptions {
   /** The tables among them. */
   readonly tables: PositionTables;
   /**
-   * Copies them where passes are to be launched again with other samples: the attributes of operations then
-   * fit all samples of as many tokens and rows.
+   * Uploads the tensors for passes that are launched again with other samples. The attributes of operations
+   * then fit all samples with the same number of tokens and rows.
    */
   readonly upload?: Upload | undefined;
 }
 
-/** The places of rows among those that this rank owns. */
+/** Maps packed rows to their indices among the rows that this rank owns. */
 export class PlacesOfRows {
   readonly #places: Int32Array | undefined;
 
@@ -82,7 +82,7 @@ export class PlacesOfRows {
     });
   }
 
-  /** Returns whether this rank owns all of them. */
+  /** Returns whether this rank owns all rows. */
   get areAll(): boolean {
     return this.#places === undefined;
   }
@@ -95,9 +95,10 @@ export class PlacesOfRows {
 }
 
 /**
- * Copies sequences to the device, packed; the caller's to release, those of `packed` too.
+ * Copies sequences to the device, packed. The caller releases the result, and the tensors that `packed`
+ * returns.
  *
- * @throws UsageError MTL_STAGE when the first stage gets none
+ * @throws UsageError MTL_STAGE when the first stage gets no tokens
  */
 export function sequencesToDevice(
   batch: TokenSequences,

@@ -19,12 +19,12 @@ export type BertBatchOutline = Pick<
 >;
 
 /**
- * The batch that a stage gets: the first and the last stage of a pipeline need the tokens, those between only
- * the outline.
+ * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; stages between
+ * them need only the outline.
  */
 export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
-// B samples of a micro-batch, S sequence, M room for masked tokens (of those rows that this rank owns).
+// B: samples of a micro-batch. S: sequence length. M: room for masked tokens of the rows that this rank owns.
 
 /** The part of a batch that the heads read, on the device. */
 interface MaskedTargets {
@@ -52,7 +52,7 @@ interface MaskedBatchOptions extends DeviceSequencesOptions {
 }
 
 /**
- * Copies to the device what a stage needs of a batch of pretraining.
+ * Copies the part of a pretraining batch that a stage needs to the device.
  *
  * @throws UsageError MTL_STAGE where the factor of a loss is missing, and when the first or the last stage
  *   gets a batch without tokens
@@ -106,7 +106,8 @@ interface MaskedTokens {
 }
 
 /**
- * Returns the masked tokens in rows that this rank owns; as many as there is room for, one of eight sizes.
+ * Returns the masked tokens in rows that this rank owns. Their number is rounded up to one of eight sizes;
+ * unused places have weight 0.
  */
 function ownMasked(
   batch: MaskedStageBatch,
@@ -122,7 +123,7 @@ function ownMasked(
   const own = Array.from(maskedPositions, (position, token) => ({ token, place: placeOf(position) })).filter(
     ({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll),
   );
-  // what is launched again has room for all
+  // a captured pass is launched again with other batches, so it needs room for all masked tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));
   const result = {

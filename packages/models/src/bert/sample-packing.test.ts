@@ -41,7 +41,7 @@ describe('numPackedRows', () => {
     const padded = batchSize * sequenceLength;
     const rows = new Set<number>();
     for (let tokens = batchSize; tokens <= padded; tokens++) {
-      // as many in every sample, the first the rest
+      // every sample has the same length; the first also has the remainder
       const lengths = new Int32Array(batchSize).fill(Math.floor(tokens / batchSize));
       lengths[0]! += tokens % batchSize;
       rows.add(numPackedRows({ batchSize, sequenceLength, lengths }, 1));

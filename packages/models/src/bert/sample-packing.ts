@@ -13,9 +13,9 @@ const maximumShapes = 32;
 const rowMultiple = 8;
 
 /**
- * Returns the rows T of a packed micro-batch: its tokens, rounded up so that a run sees few shapes (matmuls
- * are prepared once per shape, of which there are 32 at most) and computes fewer rows than a 32nd of the
- * padded size and 8 for nothing; a multiple of `divisor`, over which rows can be sharded.
+ * Returns the number of rows T of a packed micro-batch: its tokens, rounded up. Rounding gives at most 32
+ * shapes, since matmuls are prepared once per shape, and wastes fewer rows than a 32nd of the padded size,
+ * plus 8. The result is a multiple of `divisor`, so that rows can be sharded.
  */
 export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
   const padded = batchSize * sequenceLength;

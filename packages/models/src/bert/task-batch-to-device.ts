@@ -11,7 +11,7 @@ import {
 
 // B samples of a micro-batch, C choices of a sample (1 but for multiple choice), R = B * C rows, S sequence.
 
-/** The targets of a head: a label for each choice that it makes, and what the loss of each weighs. */
+/** The targets of a head: a label and a loss weight for each choice that the head makes. */
 export interface TaskTargets {
   readonly labels: Int32Array;
   readonly weights: Float32Array;
@@ -19,19 +19,21 @@ export interface TaskTargets {
 
 /** A batch of a fine-tuning run on the device. */
 export interface DeviceTaskBatch extends DeviceSequences {
-  /** int32 [N], and float32 [N] their factors: as many as the head makes choices. */
+  /** int32 [N] labels and float32 [N] loss factors, one for each choice of the head. */
   readonly labels: Variable;
   readonly weights: Variable;
-  /** [1, R]: of the rows that the head drops values of, where it does; all of them are at position 0. */
+  /**
+   * [1, R]: the coordinates of the rows in which the head drops values, if it does; all are at position 0.
+   */
   readonly headRows: RowCoordinates;
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** Tokens of each row before its padding, and where the first of them is. */
+  /** Tokens of each row before its padding, and the index of its first token. */
   readonly lengths: Int32Array;
   readonly starts: Int32Array;
 }
 
-/** Copies to the device what a stage needs of a batch of a fine-tuning run, and the labels of its head. */
+/** Copies the part of a fine-tuning batch that a stage needs, and the labels of its head, to the device. */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
   {
@@ -47,7 +49,7 @@ export function taskBatchToDevice(
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
   const { device, packing, upload } = sequences;
-  // every choice of a sample has dropout masks of its own
+  // every choice of a sample has separate dropout masks
   const rowNumbers = Float64Array.from(
     { length: numRows },
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),

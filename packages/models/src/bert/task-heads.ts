@@ -30,9 +30,9 @@ interface TaskHead {
 }
 
 /**
- * Classification and multiple choice: pooler, dropout and a linear layer with a logit for each class, or one
- * for each sequence, of which those of a sample compete (Devlin et al. 2018, sections 4.1 and 4.4). The
- * linear layers are called as in Megatron-LM; only the pooler may come from pretraining.
+ * Classification and multiple choice: pooler, dropout and a linear layer. It returns one logit for each
+ * class, or one for each sequence; the sequences of a sample then compete (Devlin et al. 2018, sections 4.1
+ * and 4.4). The linear layers are named as in Megatron-LM; only the pooler may come from pretraining.
  */
 export class PooledHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -76,8 +76,8 @@ export class PooledHead implements TaskHead {
 const outOfReach = -30_000;
 
 /**
- * Spans: two logits for every token, how much it looks like the first and like the last one of the answer
- * (Devlin et al. 2018, section 4.2). Padding takes no part, so that losses do not depend on its length.
+ * Spans: two logits for every token, which score it as the first and as the last token of the answer (Devlin
+ * et al. 2018, section 4.2). Padding is masked out, so losses do not depend on its length.
  */
 export class SpanHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -111,7 +111,7 @@ export class SpanHead implements TaskHead {
     // constants of one operation each, on a tape that releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
-    // padding is nowhere: it takes any hidden state, and no part
+    // padding has no row: it gathers row 0, and its logit is masked out
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;

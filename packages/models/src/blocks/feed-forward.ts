@@ -78,7 +78,7 @@ export class ActivatedFeedForward implements Sublayer {
     return output;
   }
 
-  /** Returns the first half of `forward`: what the second layer reads. */
+  /** Returns the first half of `forward`: the input of the second layer. */
   activate(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return this.#activation.apply(tape, { input, layer: this.#up, call: context });
   }
@@ -122,7 +122,7 @@ export interface FirstLayer {
   readonly call: LinearCall;
 }
 
-/** Returns an elementwise operation on the output of the first layer, as a whole network's activation. */
+/** Returns an elementwise operation on the output of the first layer as the activation of a network. */
 export function elementwiseActivation(
   operation: (tape: Tape, input: Variable) => Variable,
 ): FeedForwardActivation {
@@ -171,7 +171,7 @@ export const clampedGluActivation = ({
     const { shape, device } = input.tensor;
     const width = shape.at(-1)!;
     const numRows = input.tensor.size / width;
-    // all rows are those of one expert
+    // all rows belong to one expert
     const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
     const output = expertActivation(tape, {
       input: reshape(tape, { input, shape: [numRows, 1, width] }),

@@ -33,22 +33,25 @@ export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sha
   tensorParallel: sharding,
 });
 
-/** Returns rows of hidden states, whole on every process: see `gatherRows`. */
+/** Returns rows of hidden states, replicated on every process: see `gatherRows`. */
 export const gatheredRows = (
   tape: Tape,
   operands: Omit<GatherRowsOptions, 'tensorParallel'>,
   sharding: LayerSharding,
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
-/** Returns the means of adding up what each process computes of its heads or features in a call. */
+/**
+ * Returns the options that sum the partial results of all processes, which each compute some heads or
+ * features.
+ */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,
   sum: sumOverRanks(sharding),
 });
 
 /**
- * Makes the layers of a stage as this process has them: its shard of each, with the adapters that a model
- * has. Blocks and heads are built from it, and know neither how layers are distributed nor what is adapted.
+ * Makes this process's shard of each layer of a stage, with the model's adapters. Blocks and heads are built
+ * from it and do not know how layers are sharded or which have adapters.
  */
 export class LayerFactory {
   readonly device: Device;
@@ -70,7 +73,7 @@ export class LayerFactory {
     return this.#adapters;
   }
 
-  /** Returns true where adapters are trained, and nothing else. */
+  /** Returns true where only adapters are trained. */
   get trainsAdapters(): boolean {
     return this.#options.lora !== undefined;
   }
@@ -98,7 +101,7 @@ export class LayerFactory {
     return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });
   }
 
-  /** Returns the factory of shared experts, whose layers have names of their own among those to adapt. */
+  /** Returns the factory of shared experts, whose layers have separate adapter targets. */
   ofSharedExperts(): LayerFactory {
     const { lora } = this.#options;
     const factory = new LayerFactory({ ...this.#options, lora: lora && loraOfSharedExperts(lora) });
@@ -129,12 +132,12 @@ export class LayerFactory {
     return sliceOfRank(this.#options.tensorParallel, items);
   }
 
-  /** Makes a parameter that is whole on every process: see `replicatedParameter`. */
+  /** Makes a parameter that is replicated on every process: see `replicatedParameter`. */
   replicated(options: Omit<ReplicatedParameterOptions, 'tensorParallel'>): Parameter {
     return replicatedParameter({ ...options, tensorParallel: this.#options.tensorParallel });
   }
 
-  /** Makes a parameter whose first dimension is sharded, of which this process has a `slice`. */
+  /** Makes a parameter whose first dimension is sharded; this process has a `slice`. */
   sharded({
     stages,
     ...options
@@ -152,7 +155,7 @@ export class LayerFactory {
     return this.#adapted(new RowLayer(options, this.#options));
   }
 
-  /** Makes a linear layer of all routed experts, of which this process has some. */
+  /** Makes a linear layer of all routed experts; this process holds some of the experts. */
   experts(options: ExpertLayerOptions): ExpertLayer {
     return this.#adapted(new ExpertLayer(options, this.#options));
   }
@@ -163,9 +166,9 @@ export class LayerFactory {
   }
 
   /**
-   * Freezes all parameters but those of adapters, where there are adapters.
+   * Freezes all parameters except adapters, if the model has adapters.
    *
-   * `isWhole`: whether these are the parameters of a whole model, of which some must be trained
+   * `isWhole`: whether these are the parameters of a whole model, so that some must be trained
    *
    * @throws ConfigurationError MTL_LORA_TARGETS when no layer of a whole model has an adapter
    */

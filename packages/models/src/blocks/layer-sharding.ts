@@ -3,11 +3,11 @@ import type { Slice } from '@mtl/layout';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { LoraSpecification } from './lora.js';
 
-/** The distribution of a model's layers over processes, and what they have besides their weights. */
+/** How a model's layers are distributed over processes, and their adapters. */
 export interface LayerFactoryOptions {
   /** The processes that share every layer, and how; default: complete layers here. */
   readonly tensorParallel?: TensorParallel | undefined;
-  /** The processes among which experts are spread; default: all experts here. */
+  /** The processes over which experts are sharded; default: all experts here. */
   readonly expertParallel?: ExpertParallel | undefined;
   /**
    * Low-rank adapters of the linear layers of blocks, which then alone are trained: all other parameters are

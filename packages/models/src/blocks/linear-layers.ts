@@ -115,8 +115,8 @@ export class ColumnLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes an activation of `forward`: in the same pass where the layer has a bias to add and no adapter,
-   * which comes between the two.
+   * Computes an activation of `forward`. It is fused with the bias if the layer has a bias and no adapter:
+   * the adapter's output is added between the two.
    */
   forwardThrough(
     { fused, alone }: LinearActivation,
@@ -171,11 +171,13 @@ export class RowLayer extends AdaptedLayer {
 
 export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
 
-/** A linear layer of all routed experts, each of which may have an adapter. */
+/** A linear layer of all routed experts; each expert may have an adapter. */
 export class ExpertLayer extends AdaptedLayer {
   readonly #scale: number;
 
-  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  /**
+   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
+   */
   constructor(options: ExpertLayerOptions, { expertParallel, lora }: LayerFactoryOptions) {
     const { adapters: boxes, ...layer } = options;
     const own = expertParameters({ ...layer, expertParallel });
@@ -191,7 +193,7 @@ export class ExpertLayer extends AdaptedLayer {
     this.#scale = lora?.scale ?? 0;
   }
 
-  /** Rows [R, 1, I] of one expert after those of another to their outputs, without the bias: [R, 1, O]. */
+  /** Computes the outputs [R, 1, O] of rows [R, 1, I], sorted by expert, without the bias. */
   forward(tape: Tape, rows: Pick<GroupedLinearOptions, 'input' | 'offsets'>): Variable {
     const { weight } = this;
     const [adapter] = this.adapters;

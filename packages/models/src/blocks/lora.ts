@@ -4,10 +4,10 @@ import type { Slice } from '@mtl/layout';
 import type { RowCoordinate } from './row-coordinates.js';
 
 /**
- * A linear layer of a block that may have a low-rank adapter, or a part of its outputs: `qkv` is the whole
- * projection to queries, keys and values, `fc1` all of the first layer of a feed-forward network, with gates
- * and values where it is gated. `expertsFc1` and `expertsFc2` are the layers of all routed experts, each of
- * which has an adapter of its own, `sharedFc1` to `sharedFc2` those of shared experts.
+ * A linear layer of a block, or a part of its outputs, that may have a low-rank adapter. `qkv` is the whole
+ * projection to queries, keys and values. `fc1` is the whole first layer of a feed-forward network, with
+ * gates and values if it is gated. `expertsFc1` and `expertsFc2` are the layers of all routed experts; each
+ * expert has its own adapter. `sharedFc1` to `sharedFc2` are the layers of shared experts.
  */
 export type LoraTarget =
   | ('qkv' | 'query' | 'key' | 'value' | 'projection')
@@ -24,7 +24,7 @@ type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 export interface LoraSpecification {
   /** r */
   readonly rank: number;
-  /** The factor of what adapters add: alpha / r, or alpha / sqrt(r). */
+  /** The factor of an adapter's output: alpha / r, or alpha / sqrt(r). */
   readonly scale: number;
   /**
    * Probability with which a feature of an adapter's input is dropped; 0 where routed experts have adapters.
@@ -34,8 +34,8 @@ export interface LoraSpecification {
 }
 
 /**
- * A low-rank adapter of a linear layer of a block. That of routed experts has factors for each of them: A
- * [E, r, I], B [E, ..., r].
+ * A low-rank adapter of a linear layer of a block. The adapter of routed experts has factors for each expert:
+ * A [E, r, I], B [E, ..., r].
  */
 export interface BlockAdapter extends LinearAdapter {
   readonly target: LoraTarget;
@@ -44,7 +44,7 @@ export interface BlockAdapter extends LinearAdapter {
 }
 
 /**
- * Refuses dropout of adapters of routed experts: PEFT has none, whose files could not say it.
+ * Rejects dropout in adapters of routed experts: PEFT does not have it, so its files cannot describe it.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */
@@ -93,7 +93,7 @@ interface LayerAdaptersOptions {
   readonly firstColumn: number;
 }
 
-/** The adapters of a linear layer, as many as the specification asks for. */
+/** The adapters of a linear layer, one for each matching target of the specification. */
 export class LayerAdapters {
   readonly all: readonly BlockAdapter[];
   readonly parameters: readonly Parameter[];
@@ -138,7 +138,7 @@ const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
   fc2: 'sharedFc2',
 };
 
-/** Returns the adapters of shared experts as those of a feed-forward network. */
+/** Returns the adapters of shared experts with the target names of a feed-forward network. */
 export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification => ({
   ...lora,
   targets: (Object.keys(targetOfShared) as FeedForwardTarget[]).filter((target) =>
@@ -153,10 +153,10 @@ export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
 });
 
 /**
- * Freezes all parameters but those of adapters.
+ * Freezes all parameters except adapters.
  *
- * `isWhole`: whether these are the parameters of a whole model; a stage of a pipeline may have no adapter,
- * such as one of dense layers where experts are adapted
+ * `isWhole`: whether these are the parameters of a whole model; a pipeline stage may have no adapter, such as
+ * a stage of dense layers where only experts have adapters
  *
  * @throws ConfigurationError MTL_LORA_TARGETS when a whole model has no adapter
  */

@@ -16,9 +16,9 @@ export interface AttendCall {
   readonly numHeads: number;
   /** G: their groups. */
   readonly numGroups: number;
-  /** Global number of the first of them. */
+  /** Global number of the first head. */
   readonly headOffset: number;
-  /** A query sees its own position and so many before it; undefined: all. */
+  /** A query sees its own position and this number of positions before it; undefined: all. */
   readonly windowSize?: number | undefined;
   readonly dropout: DropoutSite;
 }
@@ -33,15 +33,15 @@ export interface DropoutSite {
 /** The values that the sublayers of a block read of a micro-batch. */
 export interface MicroBatchContext extends EarlierSharding {
   /**
-   * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training takes the keys of
-   * the micro-batch, generation those of a cache.
+   * softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * D]. Training uses the keys of
+   * the micro-batch, generation the keys of a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;
   /** Returns the dropout of hidden states [S, B, ...] at a site; undefined where nothing is dropped. */
   hiddenDropout(site: DropoutSite): Dropout | undefined;
   /**
-   * Returns the dropout of activations inside the sharded regions [S, B, ...], of all rows, whose
-   * features begin at `firstColumn` of all; undefined where nothing is dropped. Needs the coordinates
+   * Returns the dropout of activations [S, B, ...] inside the sharded regions, for all rows; the features
+   * start at global column `firstColumn`. Undefined where nothing is dropped. Needs the coordinates
    * `regionPositions` and `regionSamples`.
    */
   regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
@@ -52,8 +52,8 @@ export interface MicroBatchContext extends EarlierSharding {
    */
   readonly rows: RowCoordinates;
   /**
-   * Takes losses of the layers themselves, such as the balance of a router; undefined where none count
-   * (generation).
+   * Collects losses of the layers, such as the balancing loss of a router; undefined where no such loss
+   * counts (generation).
    */
   readonly losses: LayerLosses | undefined;
   /** The state that routers keep of the micro-batch; undefined in generation. */

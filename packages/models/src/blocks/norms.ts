@@ -22,7 +22,7 @@ export interface NormOptions<Specification extends NormSpecification = NormSpeci
 
 /** A normalization of hidden states. */
 export interface Norm {
-  /** Whole on every process (`LayerFactory.replicated`). */
+  /** Replicated on every process (`LayerFactory.replicated`). */
   readonly parameters: readonly Parameter[];
   /** [..., H] to [..., H], each row for itself. */
   forward(tape: Tape, input: Variable): Variable;

@@ -5,7 +5,7 @@ import { rotaryPositions } from './rotary-positions.js';
 
 const rotary = { rotarySize: 4, base: 10_000, interleaved: false };
 
-/** Returns the rows of a table of so many positions. */
+/** Returns the first `numPositions` rows of a table. */
 function rowsOf(tables: PositionTables, table: ReturnType<typeof rotaryPositions>, numPositions: number) {
   using rows = tables.view(table, numPositions);
   return { shape: rows.shape, values: rows.toArray() };

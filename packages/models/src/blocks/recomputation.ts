@@ -10,9 +10,9 @@ export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_exper
 export type RecomputableModule = (typeof recomputableModules)[number];
 
 /**
- * The activations that are not kept. `full`: whole layers keep only their input; by `uniform` groups of
- * `numLayers` layers, or by `block`: the first `numLayers` layers each, the others kept (Megatron-LM's two
- * methods).
+ * The activations that are recomputed. `full`: layers keep only their input, either in `uniform` groups of
+ * `numLayers` layers, or by `block`: each of the first `numLayers` layers, while the others keep their
+ * activations (Megatron-LM's two methods).
  */
 export type Recomputation =
   | { readonly granularity: 'none' }
@@ -51,7 +51,7 @@ function applyAll(tape: Tape, input: Variable, layers: readonly Layer[]): Variab
   for (const layer of layers) {
     const before = hidden;
     hidden = layer(tape, before);
-    // what backward needs of it, the tape holds
+    // the tape holds the values that backward needs
     if (before !== input) before.release();
   }
   return hidden;

@@ -49,7 +49,7 @@ function scalingOf(model: PositionVariants): RotaryScaling | undefined {
   return factor === 1 ? undefined : { kind: 'linear', factor };
 }
 
-/** Numbers that are absent are those of Llama 3.1, as in Megatron-LM. */
+/** Absent numbers default to Llama 3.1's, as in Megatron-LM. */
 export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
   kind: 'llama3',
   factor: model.ropeScalingFactor ?? 8,

@@ -7,11 +7,11 @@ import type { PositionTable, PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
- * A coordinate of the rows of a micro-batch, [S, B], of packed samples [T, 1]. `positions`, int32: the
- * position of a row in its sample; `samples`, int64: the global number of its sample; both of the rows that
- * this rank computes with between the tensor-parallel regions, its shard under sequence parallelism.
- * `regionPositions` and `regionSamples`: those of all rows, as the layers see them inside the regions. A
- * table has a row for every position that there may be: float32 [P, R].
+ * A coordinate of the rows of a micro-batch, [S, B], or of packed samples, [T, 1]. `positions`, int32: the
+ * position of a row in its sample. `samples`, int64: the global number of its sample. Both cover the rows
+ * that this rank computes between the tensor-parallel regions (its shard under sequence parallelism).
+ * `regionPositions` and `regionSamples` cover all rows, as the layers see them inside the regions. A table
+ * has a row for every possible position: float32 [P, R].
  */
 export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | 'regionSamples' | PositionTable;
 

@@ -35,7 +35,7 @@ export interface AttentionSpecification {
   /** A: query heads. */
   readonly numHeads: number;
   /**
-   * G: groups of A / G heads that share a key and a value (Ainslie et al. 2023). Default: as many as heads.
+   * G: groups of A / G heads that share a key and a value (Ainslie et al. 2023). Default: one group per head.
    */
   readonly numGroups?: number | undefined;
   /** D: features of a head; A * D may differ from the hidden size. */
@@ -46,7 +46,7 @@ export interface AttentionSpecification {
   readonly qkvBias?: boolean | undefined;
   /** Probability with which attention weights are dropped. */
   readonly dropout: number;
-  /** A query sees its own position and so many before it. Default: all. */
+  /** A query sees its own position and this number of positions before it. Default: all. */
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
@@ -56,8 +56,8 @@ export interface AttentionSpecification {
 
 /**
  * Self-attention (Vaswani et al. 2017), also with fewer keys and values than queries. A rank holds complete
- * groups of heads: the packed projection is [G, A / G + 2, D, H], the queries of each group, then its key and
- * its value, so that the shard of a rank is one slice. Where every head is a group it is [A, 3, D, H].
+ * groups of heads. The packed projection is [G, A / G + 2, D, H]: the queries of each group, then its key,
+ * then its value. So the shard of a rank is one slice. Where every head is a group it is [A, 3, D, H].
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -180,7 +180,7 @@ export class SelfAttention implements Sublayer {
 /** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
-/** Weights of the features of all heads, of which a rank holds those of its own. */
+/** Weights of the features of all heads; a rank holds the weights of its heads. */
 function wholeNormOf(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
@@ -251,7 +251,7 @@ function headNormOf({
   };
 }
 
-/** The heads of an attention and their groups, of which each rank has complete ones. */
+/** The heads of an attention and their groups; each rank has complete groups. */
 export class HeadGroups {
   /** G, of all ranks. */
   readonly numGroups: number;

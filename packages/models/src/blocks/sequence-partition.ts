@@ -40,8 +40,8 @@ export const wholeSequence: SequencePartition = {
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Returns the values of all rows, given those of the rows that this rank owns: the same on all ranks that own
- * them together. float32; `device` is where they travel from.
+ * Returns the values of all rows, given the values of the rows that this rank owns. The result is the same on
+ * all ranks that share the rows. float32; `device` is the device of the all-gather.
  */
 export function valuesOfAllRows(
   own: Float32Array,

@@ -3,14 +3,14 @@ import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { LossFactors, StageLoss, Upload } from '@mtl/pipeline';
 
-/** A loss on a tape: its values and the factors of their gradients, of as many elements. */
+/** A loss on a tape: its values, and the same number of factors for their gradients. */
 export interface LossVariables {
   readonly name: string;
   readonly losses: Variable;
   readonly weights: Variable;
 }
 
-/** Returns the loss as the caller of a stage takes it: flat views. */
+/** Returns the loss as flat views, for the caller of a stage. */
 export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss {
   const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
   const views = { losses: flat(losses), weights: flat(weights) };
@@ -75,9 +75,9 @@ export class LayerLosses {
   }
 
   /**
-   * Adds a loss to the total, and to the metrics by its name; several of one name add up. Its values are
-   * those of all tokens of the micro-batch, the same on all tensor-parallel ranks, or already their sum; the
-   * backward of the operation that made them gives gradients that include the weights.
+   * Adds a loss to the total, and to the metrics by its name; losses of the same name add up. The values are
+   * per token of the micro-batch and the same on all tensor-parallel ranks, or already summed. The backward
+   * of the operation that made them returns gradients that include the weights.
    *
    * @throws UsageError MTL_STAGE for a name that no sublayer declares
    */
@@ -88,7 +88,7 @@ export class LayerLosses {
     if (this.#isForward) this.#made.push(asStageLoss(loss));
   }
 
-  /** Ends the forward pass: what layers make from here on is not counted. */
+  /** Ends the forward pass: losses that layers make from here on are not counted. */
   endForward(): void {
     this.#isForward = false;
   }

@@ -9,7 +9,7 @@ import type { RowCoordinate } from './row-coordinates.js';
 /** The initial distribution of weights. */
 export interface BlockInitialization {
   readonly standardDeviation: number;
-  /** The deviation of weights whose output is added to the residual. */
+  /** The standard deviation of weights whose output is added to the residual. */
   readonly residualStandardDeviation: number;
 }
 
@@ -28,7 +28,7 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
 }
 
 export interface SublayerInput {
-  /** [S, B, H], normalized where the norm comes before the sublayer. */
+  /** [S, B, H], normalized if the norm comes before the sublayer. */
   readonly input: Variable;
   /** [S, B, H], to which the output is added. */
   readonly residual: Variable;
@@ -61,6 +61,9 @@ export interface Sublayer {
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
   /** The rows that its experts get, where it has any. */
   readonly load?: ExpertLoad | undefined;
-  /** Gives back what it holds between passes; parameters are their owner's. Default: nothing. */
+  /**
+   * Releases resources that are held between passes, except parameters, which the owner disposes of. Default:
+   * nothing.
+   */
   dispose?(): void;
 }

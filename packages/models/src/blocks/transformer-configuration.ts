@@ -17,7 +17,7 @@ export interface TransformerConfiguration {
   readonly hiddenDropout: number;
   readonly attentionDropout: number;
   /**
-   * Standard deviation of initial weights; those before a residual get this / sqrt(2 * numLayers)
+   * Standard deviation of initial weights; layers before a residual get this / sqrt(2 * numLayers)
    * (Megatron-LM).
    */
   readonly initMethodStd: number;
@@ -26,8 +26,8 @@ export interface TransformerConfiguration {
 }
 
 /**
- * Returns the rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's it does not
- * depend on the tensor-parallel size, so that checkpoints fit any layout; padded rows never enter a softmax.
+ * Returns the rows of the embedding: the vocabulary rounded up to the divisor. Unlike Megatron's, this does
+ * not depend on the tensor-parallel size, so checkpoints fit any layout. Padded rows never enter a softmax.
  */
 export function paddedVocabularySize({
   vocabularySize,
@@ -45,7 +45,7 @@ export function numBlockParameters(configuration: TransformerConfiguration): num
 }
 
 /**
- * Features of an attention head: hidden size / heads where nothing else is given.
+ * Returns the features of an attention head; the default is hidden size / heads.
  * @throws ConfigurationError MTL_ATTENTION_HEADS where the heads do not divide the hidden size
  */
 export function headSizeOf({
@@ -101,8 +101,8 @@ export interface BlockVariants {
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
 /**
- * The properties by which the blocks of a model know positions. Numbers of rotary embeddings that are absent
- * are those of the first models that had them.
+ * How the blocks of a model encode positions. Absent numbers of rotary embeddings default to the first
+ * published models.
  */
 export interface PositionVariants extends YarnVariants {
   /** Absent: learned_absolute. A BERT, which has no causal mask, is not `none`. */
@@ -129,7 +129,7 @@ export interface PositionVariants extends YarnVariants {
 
 /** YaRN (Peng et al. 2023), by Megatron-LM's names and with its defaults. */
 export interface YarnVariants {
-  /** The number of positions over that of pretraining. Absent: 1. */
+  /** The number of positions divided by the positions of pretraining. Absent: 1. */
   readonly rotaryScalingFactor?: number | undefined;
   /** Positions of pretraining. Absent: 4096. */
   readonly yarnOriginalMaxPositionEmbeddings?: number | undefined;
@@ -137,15 +137,15 @@ export interface YarnVariants {
   readonly yarnBetaFast?: number | undefined;
   /** Frequencies that turn at most so often within them are divided. Absent: 1. */
   readonly yarnBetaSlow?: number | undefined;
-  /** True if the range of frequencies between is widened to whole indices. Absent: true. */
+  /** True if the bounds of the interpolated frequency range are rounded outward to integers. Absent: true. */
   readonly yarnCorrectionRangeRoundToInt?: boolean | undefined;
-  /** Weight of ln(factor) in what cosines and sines are multiplied by. Absent: 1. */
+  /** Weight of ln(factor) in the multiplier of cosines and sines. Absent: 1. */
   readonly mscale?: number | undefined;
-  /** Its weight in what they are divided by. Absent: 0. */
+  /** Weight of ln(factor) in the divisor of cosines and sines. Absent: 0. */
   readonly mscaleAllDim?: number | undefined;
   /**
-   * The number that cosines and sines are multiplied by instead; absent: the one that follows from the two
-   * weights.
+   * A multiplier of cosines and sines that replaces the one computed from the two weights; absent: the
+   * computed one.
    */
   readonly yarnAttentionFactor?: number | undefined;
 }

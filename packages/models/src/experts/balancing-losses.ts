@@ -13,7 +13,7 @@ import type { ScoredLoad } from '../routing/expert-load.js';
 import { type RouterEntropy, RouterSums } from '../routing/router-sums.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';
 
-/** The names of the losses in reports, by type: those of Megatron-LM. */
+/** The names of the losses in reports, by type, as in Megatron-LM. */
 export const balancingLossNames = {
   aux_loss: 'load_balancing_loss',
   seq_aux_loss: 'seq_load_balancing_loss',
@@ -35,7 +35,7 @@ interface BalancingLossesOptions {
   /** The processes that share the rows of these sequences; undefined: all rows are here. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
-  /** The load that `global_aux_loss` takes. */
+  /** The load that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
   /** True if this pass counts in it. */
   readonly countsLoads: boolean;
@@ -43,21 +43,22 @@ interface BalancingLossesOptions {
   readonly entropy?: RouterEntropy | undefined;
 }
 
-/** Losses whose sums are under way. */
+/** Losses whose sums are still being computed. */
 export interface PendingLosses {
-  /** Adds them to those of the layer. */
+  /** Adds the losses to the layer's losses. */
   finish(): void;
 }
 
 /**
- * Computes the losses of a router, for those of its layer. Balance, of a sequence or of a micro-batch of n
- * rows (Switch Transformer, Fedus et al. 2021; for sequences DeepSeek-V3): E / (k n^2) times the sum over
- * experts of the rows that would choose one by its score, times the sum of its scores over rows; 1 where
- * loads are even. The z-loss: log-sum-exp of a row's logits, squared. They are sums over sequences or rows:
- * the factor of a loss (`LayerLosses.factor`) makes means of them.
+ * Starts to compute the losses of a router, which are added to the layer's losses. Balancing loss, of a
+ * sequence or of a micro-batch of n rows (Switch Transformer, Fedus et al. 2021; for sequences DeepSeek-V3):
+ * E / (k n^2) times the sum over experts of (the number of rows that would choose the expert by its score,
+ * times the sum of its scores over rows); 1 where loads are even. Z-loss: the squared log-sum-exp of a row's
+ * logits. Both are sums over sequences or rows; the factor of a loss (`LayerLosses.factor`) turns them into
+ * means.
  *
- * All of them are made of one pass over the logits, whose sums are added up over processes once, during
- * what is computed until `finish`; and have one gradient.
+ * One pass over the logits computes all losses. Their sums are all-reduced once, overlapped with the
+ * computation until `finish`; the losses share one gradient.
  */
 export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions): PendingLosses {
   const { specification, logits, group, scoredLoad, countsLoads, entropy } = options;

@@ -36,15 +36,17 @@ export interface ExpertVariants {
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
    * True if the softmax is over all experts before k are chosen; else over the chosen ones. Other score
-   * functions have no softmax: as in Megatron-LM, it then changes nothing.
+   * functions have no softmax, so this changes nothing for them, as in Megatron-LM.
    */
   readonly moeRouterPreSoftmax?: boolean | undefined;
   /** The number that the probabilities of the chosen experts are multiplied by. Absent: 1. */
   readonly moeRouterTopkScalingFactor?: number | undefined;
-  /** Groups of experts of which a token uses `moeRouterGroupTopk`. Absent: any experts. */
+  /** Groups of experts; a token uses experts of `moeRouterGroupTopk` groups. Absent: any experts. */
   readonly moeRouterNumGroups?: number | undefined;
   readonly moeRouterGroupTopk?: number | undefined;
-  /** True if a bias of each expert, moved towards even loads after each step, takes part in the choice. */
+  /**
+   * True if each expert has a bias that affects the choice; each step moves the biases towards even loads.
+   */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
   /** The amount by which a step moves that bias. Absent: 1e-3. */
   readonly moeRouterBiasUpdateRate?: number | undefined;
@@ -98,9 +100,11 @@ interface RouterSpecification {
   readonly preSoftmax: boolean;
   readonly scalingFactor: number;
   readonly bias: boolean;
-  /** Groups of experts, and of how many of them a token uses experts. Absent: any experts. */
+  /**
+   * The number of expert groups, and the number of groups whose experts a token uses. Absent: any experts.
+   */
   readonly groups?: { readonly number: number; readonly topK: number } | undefined;
-  /** A bias of each expert that takes part in the choice, and how much a step moves it. Absent: none. */
+  /** A bias of each expert that affects the choice, and the amount by which a step moves it. Absent: none. */
   readonly expertBias?: { readonly updateRate: number } | undefined;
 }
 
@@ -176,7 +180,7 @@ function activationOf(model: Model): ExpertActivationSpecification {
   return { kind, ...(clamp !== undefined && { clamp }), ...(linearOffset !== undefined && { linearOffset }) };
 }
 
-/** Returns the balancing losses that count: those with a coefficient. */
+/** Returns the balancing losses that have a coefficient. */
 function balancingLossesOf({
   moeRouterLoadBalancingType: types = ['aux_loss'],
   moeAuxLossCoeff: coefficients = [],

@@ -21,9 +21,9 @@ import { Router, type Routing } from './router.js';
 import { SharedExperts } from './shared-experts.js';
 
 /**
- * A feed-forward network of experts (Shazeer et al. 2017): a router chooses k of E for each token, whose
- * outputs are summed by their probabilities. Each process of a tensor-parallel group routes rows of its own:
- * its shard of the sequence, or without sequence parallelism its share of the rows.
+ * A feed-forward network of experts (Shazeer et al. 2017). A router chooses k of E experts for each token;
+ * their outputs are summed, weighted by their probabilities. Each process of a tensor-parallel group routes
+ * different rows: its shard of the sequence, or without sequence parallelism its share of the rows.
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -38,7 +38,9 @@ export class MixtureOfExperts implements Sublayer {
   readonly #experts: RoutedExperts;
   readonly #shared: SharedExperts | undefined;
 
-  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  /**
+   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
+   */
   constructor(options: SublayerOptions<ExpertsSpecification>) {
     const { name, specification, factory } = options;
     const { topK, numExperts, router } = specification;
@@ -59,7 +61,7 @@ export class MixtureOfExperts implements Sublayer {
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    // where adapters are trained, nothing else changes
+    // if adapters are trained, everything else is frozen
     const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
@@ -155,8 +157,8 @@ export class MixtureOfExperts implements Sublayer {
   }
 
   /**
-   * Returns the choice without what experts have no room for, which adds nothing: probabilities stay as they
-   * are.
+   * Returns the choice without assignments that exceed an expert's capacity. A dropped assignment adds
+   * nothing; the other probabilities do not change.
    */
   #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
     const { capacity, numExperts } = this.#specification;

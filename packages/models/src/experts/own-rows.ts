@@ -8,18 +8,18 @@ import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 export interface OwnRows {
   /** [T, 1, H] */
   readonly rows: Variable;
-  /** The processes whose rows are those of the same sequences; undefined: all are here. */
+  /** The processes that route rows of the same sequences; undefined: all rows are here. */
   readonly group: ProcessGroup | undefined;
-  /** Returns the rows that it was made of, from those that it has: joined where each process has a share. */
+  /** Returns all rows, given the rows of this process: joined where each process has a share. */
   whole(tape: Tape, rows: Variable): Variable;
 }
 
 const asIs: OwnRows['whole'] = (_tape, rows) => rows;
 
 /**
- * Returns the rows that this process routes: all it has where the sequence is sharded or nothing is; else its
- * share of the rows that all tensor-parallel processes have. Where that is uneven and nothing is trained,
- * each computes all of them.
+ * Returns the rows that this process routes. They are all its rows if the sequence is sharded or nothing is;
+ * otherwise its share of the rows that all tensor-parallel processes have. If the shares would be uneven and
+ * nothing is trained, each process routes all rows.
  */
 export function ownRows(
   tape: Tape,

@@ -15,7 +15,9 @@ export class RoutedExperts {
   readonly #up: ExpertLayer;
   readonly #down: ExpertLayer;
 
-  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be spread evenly */
+  /**
+   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE where experts or features cannot be sharded evenly
+   */
   constructor({
     name,
     hiddenSize,

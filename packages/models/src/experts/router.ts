@@ -4,7 +4,7 @@ import { ScoredLoad } from '../routing/expert-load.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 
-/** The experts that a row goes to, and the weight of each of them. */
+/** The experts of each row and their weights. */
 export interface Routing {
   /** int32 [T, k] */
   readonly experts: Variable;
@@ -13,13 +13,13 @@ export interface Routing {
 }
 
 /**
- * Chooses the experts of each row by a linear layer, whose logits and scores are in float32: of equal scores
- * that of the lower expert. Under tensor parallelism each process routes rows of its own, so that gradients
- * of its parameters are parts of a sum.
+ * Chooses the experts of each row by a linear layer with logits and scores in float32. Ties go to the expert
+ * with the lower number. Under tensor parallelism each process routes different rows, so the gradients of the
+ * router's parameters are partial sums.
  */
 export class Router {
   readonly parameters: readonly Parameter[];
-  /** float32 [E]: moved after each step; undefined where there is none. */
+  /** float32 [E]: moved after each step; undefined without expert bias. */
   readonly expertBias: Parameter | undefined;
   /** Undefined without `global_aux_loss`. */
   readonly scoredLoad: ScoredLoad | undefined;
@@ -70,7 +70,7 @@ export class Router {
     return routerLinear(tape, { input, weight: this.#weight, bias: this.#bias });
   }
 
-  /** Returns the choice for each row, that of the forward pass where layers are recomputed. */
+  /** Returns the choice for each row. Recomputed layers get the choice of the forward pass. */
   route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
     const { topK, router } = this.#specification;
     const { scoreFunction, preSoftmax, scalingFactor, groups } = router;

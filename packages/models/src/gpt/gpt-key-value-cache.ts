@@ -19,7 +19,7 @@ export class GptKeyValueCache {
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
-  /** By layer: where its first sequence begins, and what one sequence has. */
+  /** For each layer: the start of its first sequence, and the shape of one slot. */
   readonly #layers: readonly { readonly start: number; readonly slotShape: readonly number[] }[];
 
   constructor(options: {

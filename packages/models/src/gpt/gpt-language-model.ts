@@ -26,11 +26,11 @@ interface TokenSpan {
 }
 
 /**
- * A GPT for generation and scoring; it has the shape of @mtl/inference's `CausalLanguageModel`. The new
- * tokens of all sequences are packed one after the other: everything but attention sees one list of tokens,
- * so that sequences of different lengths share matmuls without padding, and attention runs for each
- * over its own cache. Where processes share layers, or have stages, all make the same calls and get the same
- * logits, bit for bit: hidden states go from stage to stage, and the last stage broadcasts its results.
+ * A GPT for generation and scoring; it implements @mtl/inference's `CausalLanguageModel`. The new tokens of
+ * all sequences are packed one after the other. Everything except attention sees one list of tokens, so
+ * sequences of different lengths share matmuls without padding; attention runs for each sequence with its own
+ * cache. Under tensor or pipeline parallelism all processes make the same calls and get the same logits, bit
+ * for bit: hidden states go from stage to stage, and the last stage broadcasts its results.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
@@ -86,12 +86,12 @@ export class GptLanguageModel {
   }
 
   /**
-   * Appends tokens to sequences of a cache. Ranks that share sequences in training have whole ones here, and
-   * compute the same.
+   * Appends tokens to sequences of a cache. Ranks that share sequences in training have complete sequences
+   * here, and compute the same.
    *
    * `sequences`: each slot at most once, at least one token each
    *
-   * @returns float32 [sequences, vocabularySize]: logits of what comes after each sequence
+   * @returns float32 [sequences, vocabularySize]: logits of the next token of each sequence
    * @throws UsageError MTL_CONTEXT when a sequence would outgrow the cache
    */
   forward({
@@ -146,7 +146,7 @@ export class GptLanguageModel {
    * `labels` given the tokens so far.
    *
    * `tokens`: [batchSize, length], row by row, as `labels`; length at most maximumContext. Ranks that share
-   * sequences have parts of equal length of one with a few more tokens behind, which none before them sees.
+   * sequences split them evenly; a few padding tokens are appended for that, which no earlier token sees.
    *
    * @returns float32 [batchSize, length]
    */
@@ -201,7 +201,10 @@ export class GptLanguageModel {
     });
   }
 
-  /** qkv [N, 1, (A + 2 G) * D] of packed tokens to [N, 1, A * D], A and G being those of this process. */
+  /**
+   * Computes attention: qkv [N, 1, (A + 2 G) * D] of packed tokens to [N, 1, A * D]. A and G are this
+   * process's heads and groups.
+   */
   #attend(
     tape: Tape,
     { qkv, layer, numHeads, numGroups, windowSize }: AttendCall,

@@ -11,8 +11,8 @@ import {
 } from '../stages/block-specification.js';
 
 /**
- * The architecture of a GPT: what its weights look like and what they compute. With other blocks it is a
- * Llama, or a mixture of experts.
+ * The architecture of a GPT: the shapes of its weights and its computation. With other blocks it is a Llama,
+ * or a mixture of experts.
  */
 export interface GptModelConfiguration
   extends TransformerConfiguration,
@@ -22,7 +22,7 @@ export interface GptModelConfiguration
   readonly tieEmbeddings: boolean;
 }
 
-/** The sizes of a GPT; everything else has a default. */
+/** Options of a GPT: sizes are required, everything else has a default. */
 export type GptModelOptions = Partial<GptModelConfiguration> &
   Pick<
     GptModelConfiguration,
@@ -49,7 +49,7 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
 }
 
 /**
- * Returns a block of a GPT without experts: that of `transformerBlockSpecification`, with norms before
+ * Returns a block of a GPT without experts: the block of `transformerBlockSpecification`, with norms before
  * sublayers (GPT-2, Radford et al. 2019).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
@@ -58,8 +58,8 @@ export const gptBlock = (model: GptModelConfiguration): BlockSpecification =>
   transformerBlockSpecification(model, 'pre');
 
 /**
- * Returns the blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as feed-forward network in
- * those that have experts.
+ * Returns the blocks of a GPT: `gptBlock` in all layers, with a mixture of experts as the feed-forward
+ * network of layers that have experts.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */

@@ -236,7 +236,7 @@ describe('GptStage', () => {
       built.gradientsOf([batchOf([step])], step % 2 === 0);
       return numLiveTensors();
     });
-    // counted to the tensor: one that a step left behind would show after the next
+    // exact: a tensor leaked in one step would show after the next
     expect(new Set(afterSteps).size, `${afterSteps}`).toBe(1);
     built.dispose();
     expect(numLiveTensors()).toBe(before);

@@ -18,8 +18,8 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
  * A GPT as a pipeline stage: embeddings, transformer layers with norms before their sublayers, a final norm,
- * and a head, tied to the token embedding as in GPT-2 (Radford et al. 2019) or not as in Llama (Touvron et
- * al. 2023), computed together with the loss so that all logits never exist at once.
+ * and a head. The head is tied to the token embedding as in GPT-2 (Radford et al. 2019), or not, as in Llama
+ * (Touvron et al. 2023). It is computed together with the loss so that all logits never exist at once.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
@@ -57,14 +57,14 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   /**
-   * Returns the hidden states [S, B, H] after the layers of this stage, on the last one after the final layer
-   * norm, for generation: `attend` uses a cache of its own. The sequence is never sharded, so that any number
-   * of tokens is valid.
+   * Returns the hidden states [S, B, H] after the layers of this stage, on the last stage after the final
+   * layer norm, for generation: `attend` uses its own cache. The sequence is never sharded, so any number of
+   * tokens is valid.
    *
    * @param input.tokens ids, on the first stage
-   * @param input.hidden the hidden states of the stage before, on the others
+   * @param input.hidden the hidden states of the previous stage, on the other stages
    * @param input.positionIds int32 [S, B]: the positions of the tokens
-   * @param input.numPositions all positions are below it. Default: those that the model was made for
+   * @param input.numPositions all positions are below it. Default: the model's number of positions
    */
   hiddenStates(
     tape: Tape,

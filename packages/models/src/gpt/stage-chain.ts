@@ -3,7 +3,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { GptStage } from './gpt-stage.js';
 
-/** A model whose stages are on the ranks of a pipeline. */
+/** A model whose stages are distributed over the ranks of a pipeline. */
 export interface PipelinedGpt {
   /** The stages of this rank, by number of the model chunk. */
   readonly stages: ReadonlyMap<number, GptStage>;
@@ -73,7 +73,7 @@ export class StageChain {
     }
   }
 
-  /** float32 values of the rank of the last stage, `size` of them, on all ranks. */
+  /** Returns `size` float32 values of the last stage's rank, on all ranks. */
   fromLast(values: Float32Array | undefined, size: number): Float32Array {
     if (this.#pipelined === undefined) return values!;
     const { placement, group } = this.#pipelined;

@@ -20,7 +20,7 @@ const batch = sequenceFirst({
 describe('toDevice', () => {
   it.each([
     { indices: undefined },
-    // a rank's share under context parallelism, whose rows may have other positions, and all in another order
+    // a rank's share under context parallelism: rows may have other positions and another order
     { indices: [2, 3, 4, 5] },
     { indices: [0, 3, 6, 1] },
     { indices: [0, 1, 6, 7, 2, 3, 4, 5] },

@@ -9,12 +9,12 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
 /**
- * The batch that a stage gets: the first and the last stage of a pipeline need the tokens, those between only
- * the outline.
+ * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; stages between
+ * them need only the outline.
  */
 export type StageBatch = SequencesOfBatch & Partial<TokenBatch>;
 
-/** Returns the tokens of a batch whose loss counts; 0 of an outline. */
+/** Returns the number of tokens whose loss counts; 0 for an outline. */
 export function numLossTokens({ lossMask }: StageBatch): number {
   let sum = 0;
   // reduce calls a function for each token
@@ -23,8 +23,8 @@ export function numLossTokens({ lossMask }: StageBatch): number {
 }
 
 /**
- * Returns the batch whose rows lie one after the other: of arrays [B, S] those [S, B] that a stage takes. For
- * callers that make batches of sequences themselves.
+ * Returns the batch with arrays transposed from [B, S] to [S, B], the layout that a stage expects. It is for
+ * callers that make batches of sequences.
  */
 export function sequenceFirst(rows: TokenBatch): TokenBatch {
   const { batchSize, sequenceLength } = rows;
@@ -51,15 +51,15 @@ function chosen<Values extends Int32Array | Float32Array>(
 }
 
 /**
- * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`: of the positions of each
- * sequence as many as this rank owns.
+ * A batch on the device; [own, B] except `samples` [B], `rows` and `ownRows`. `own` is the number of
+ * positions of each sequence that this rank owns.
  */
 export interface DeviceBatch {
   /** On the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * [own, B], those that this rank computes with between the tensor-parallel regions: on the first stage of a
-   * model that embeds positions.
+   * [own, B]: the positions that this rank computes between the tensor-parallel regions, on the first stage
+   * of a model with a position embedding.
    */
   readonly positionIds: Variable | undefined;
   /** On the last stage, as `weights`. */
@@ -74,7 +74,7 @@ export interface DeviceBatch {
 }
 
 /**
- * Copies of a batch to the device what a stage needs.
+ * Copies the part of a batch that a stage needs to the device.
  *
  * @throws UsageError MTL_STAGE when the first or the last stage gets a batch without tokens
  */
@@ -99,7 +99,7 @@ export function toDevice(
     embedsPositions: boolean;
     /** The rows that this rank owns. */
     partition: SequencePartition;
-    /** The part of them that it computes with between the tensor-parallel regions. */
+    /** The slice of the owned positions that this rank computes between the tensor-parallel regions. */
     own: Slice;
     /** The coordinates of rows that passes read. */
     reads: ReadonlySet<RowCoordinate>;

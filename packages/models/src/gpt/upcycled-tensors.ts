@@ -52,9 +52,9 @@ export const expertVariantsOf = (model: GptModelConfiguration): ExpertVariants =
   Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
 
 /**
- * Tensors of a mixture of experts as tensors of the dense model, to be filled from it: what is written to the
- * feed-forward network of a layer becomes each of its experts (Komatsuzaki et al. 2023). Routers are left
- * out, and keep their values.
+ * Returns tensors of a mixture of experts under the names of the dense model, to be filled from a dense
+ * checkpoint: values for the feed-forward network of a layer are written to each of its experts (Komatsuzaki
+ * et al. 2023). Routers are left out and keep their values.
  */
 export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {
   return tensors.flatMap((tensor) => {

@@ -44,7 +44,7 @@ describe('buildGptStages', () => {
         [{ tp: 0 }, ['pp']],
       ]);
     }
-    // the last thing that forward uses, so that its gradient is the first to be ready
+    // forward uses it last, so its gradient is the first to be ready
     expect(second.parameters.at(-1)!.name).toBe(words);
     expect(first.parameters[0]!.name).toBe(words);
   });

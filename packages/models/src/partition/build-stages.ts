@@ -39,9 +39,9 @@ interface StageKind<Model extends TransformerConfiguration, Stage> {
 }
 
 /**
- * Builds the model chunks of one rank. A tied embedding whose first and last chunk are both here is one
- * parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp). Position tables are
- * one for all chunks.
+ * Builds the model chunks of one rank. If the rank has both the first and the last chunk, they share a tied
+ * embedding as one parameter; on two ranks each has a copy, whose gradients are partial sums (axis pp). All
+ * chunks share the position tables.
  */
 function buildStages<
   Model extends TransformerConfiguration,

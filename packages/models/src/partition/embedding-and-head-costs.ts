@@ -5,19 +5,19 @@ import { bertMatmuls, gptLayerMatmuls } from '../model-parameters.js';
 import type { EmbeddingAndHeadCost } from './partition-layers.js';
 
 /**
- * The cost of an embedding in layers. Lookups, their sum and dropout, and the sum of gradients by token are
- * no matmuls, but some ten passes over S B H numbers: 40 H bytes per token, where a layer takes 72 H^2
- * operations forward and backward. Where a byte takes as long as 16 operations (a core of a CPU), that is 9 /
- * H of a layer, 0.01 for GPT-2. `npm run dev -- head-costs` measured between -0.03 and 0.04 for 768 to 2048,
- * which is not distinguishable from zero, but enough to break ties in favour of stage 0.
+ * The cost of an embedding in layers. An embedding has no matmuls: lookups, their sum and dropout, and the
+ * sum of gradients by token are some ten passes over S B H numbers, 40 H bytes per token. A layer takes 72
+ * H^2 operations per token, forward and backward. If a byte takes as long as 16 operations (a core of a CPU),
+ * that is 9 / H of a layer, 0.01 for GPT-2. `npm run dev -- head-costs` measured between -0.03 and 0.04 for
+ * 768 to 2048, which is not distinguishable from zero, but enough to break ties in favour of stage 0.
  */
 const embeddingCost = 0.01;
 
 /**
- * Returns the cost of embedding and output head in layers, and that of each layer where some have experts.
- * The head's is that of its matmul, 2 V H per token, where a layer on average takes two operations for each
- * of its weights and 4 S A D for attention: with GPT-2's blocks 8 H^2 + 4 H F + 4 S H, 4.5 for 124 million
- * parameters with 1024 tokens.
+ * Returns the cost of the embedding and the output head in layers, and the cost of each layer if some have
+ * experts. The head's cost is its matmul, 2 V H per token. A layer on average takes two operations for each
+ * of its weights and 4 S A D for attention: with GPT-2's blocks 8 H^2 + 4 H F + 4 S H. So the head costs 4.5
+ * layers for 124 million parameters with 1024 tokens.
  *
  * @param sequenceLength S
  */

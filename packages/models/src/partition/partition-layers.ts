@@ -13,7 +13,7 @@ export interface EmbeddingAndHeadCost {
   readonly embedding: number;
   /** The cost of the head with the loss, in the last chunk. */
   readonly head: number;
-  /** The cost of each layer, 1 on average. Default: all are alike. */
+  /** The cost of each layer, 1 on average. Default: all costs are equal. */
   readonly layers?: readonly number[];
 }
 
@@ -26,11 +26,12 @@ export interface PartitionLayersOptions {
 }
 
 /**
- * Returns the layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r where
- * schedules assign them round-robin, so that even chunks are those of Narayanan et al. 2021, section 2.2.2.
+ * Returns the layers of each chunk, in the order of the model. Chunk c of rank r is number c p + r if
+ * schedules assign chunks round-robin; evenly sized chunks are then placed as in Narayanan et al. 2021,
+ * section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when they cannot be split so, with the nearest numbers
- *   that can
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` when the layers cannot be split so, with the nearest
+ *   numbers that can
  */
 export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -90,9 +91,9 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 }
 
 /**
- * Returns the numbers whose largest chunk has the least work, since the slowest stage is what the others wait
- * for; among these the most alike. Chunks between the ends differ by one layer at most, the larger ones last:
- * early stages keep more activations.
+ * Returns the numbers of layers whose most expensive chunk costs the least, since the slowest stage
+ * determines the speed. Ties go to the most even numbers. Chunks other than the first and the last differ by
+ * one layer at most, the larger ones last: early stages keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
   if (numChunks === 1) return [numLayers];
@@ -122,7 +123,10 @@ interface Split {
   readonly numbers: readonly number[];
 }
 
-/** Does what `balancedNumbers` does for layers that differ: the best of all ways, chunk by chunk. */
+/**
+ * Does the same as `balancedNumbers` for layers with different costs: it finds the best of all partitions,
+ * chunk by chunk.
+ */
 function balancedCosts(
   { numLayers, numChunks, work }: PartitionLayersOptions,
   layers: readonly number[],
@@ -170,7 +174,7 @@ function balancedCosts(
   return bestWithin(sorted[low]!)!.numbers;
 }
 
-/** Returns whole numbers of a given sum that differ by one at most, ascending. */
+/** Returns `count` integers that add up to `sum` and differ by one at most, ascending. */
 function alike(sum: number, count: number): number[] {
   const least = Math.floor(sum / count);
   const numMore = sum % count;

@@ -9,11 +9,11 @@ export class ExpertLoad {
   readonly layer: string;
   /** E */
   readonly numExperts: number;
-  /** float32 [E]: the bias that takes part in the choice; undefined where there is none. */
+  /** float32 [E]: the bias that affects the choice; undefined without expert bias. */
   readonly expertBias: Parameter | undefined;
   /** The amount by which a step moves it. */
   readonly updateRate: number;
-  /** The load that `global_aux_loss` takes from step to step; undefined where there is no such loss. */
+  /** The load that `global_aux_loss` carries from step to step; undefined without this loss. */
   readonly scored: ScoredLoad | undefined;
   readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
@@ -50,8 +50,8 @@ export class ExpertLoad {
   }
 
   /**
-   * Returns the experts that rows have chosen since the last call, k for each row: those without room for it
-   * too.
+   * Returns the number of choices since the last call, k for each row, including choices beyond an expert's
+   * capacity.
    */
   takeChoices(): number {
     const numChoices = this.#numChoices;
@@ -77,9 +77,9 @@ export class ExpertLoad {
 }
 
 /**
- * The frequency with which the experts of a layer would be chosen by their scores alone, over all ranks and a
- * whole step: that of the step before enters `global_aux_loss`, since that of a step is known only when its
- * last micro-batch has been routed. Checkpoints keep it.
+ * The frequency with which the scores alone would choose each expert of a layer, over all ranks and a whole
+ * step. `global_aux_loss` uses the frequency of the previous step, since a step's own frequency is known only
+ * after its last micro-batch is routed. Checkpoints keep it.
  */
 export class ScoredLoad implements PrecisionState {
   readonly name = 'load';
@@ -121,7 +121,7 @@ export class ScoredLoad implements PrecisionState {
     return counts;
   }
 
-  /** Takes the choices of all ranks in a step as the load for the next one. */
+  /** Sets the load of the next step from the choices of all ranks in a step. */
   set(counts: readonly number[]): void {
     const sum = counts.reduce((total, count) => total + count, 0);
     if (sum === 0) return;

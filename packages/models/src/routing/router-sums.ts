@@ -26,7 +26,7 @@ export class RouterSums {
   readonly squares: Tensor;
   /** [N], of this process: of the entropies of scores, in nats. */
   readonly entropies: Tensor;
-  /** [1, E]: those of all sequences. */
+  /** [1, E]: sums over all sequences. */
   readonly totalCounts: Tensor;
   readonly totalScoreSums: Tensor;
   /** [1] */
@@ -91,7 +91,9 @@ export class RouterSums {
   }
 }
 
-/** Sets `total` to the sum over the first dimension of `input`, which has as many elements in each row. */
+/**
+ * Sets `total` to the sum over the first dimension of `input`; each row of `input` has the size of `total`.
+ */
 function addRows(total: Tensor, input: Tensor): void {
   using rows = input.reshape([input.dim(0), total.size]);
   using output = total.reshape([total.size]);
@@ -109,7 +111,7 @@ export class RouterEntropy {
   #sum: Tensor | undefined;
   #numRows = 0;
 
-  /** Adds the sums of a pass over so many rows, float32 [N]. */
+  /** Adds the sums of a pass over `numRows` rows, float32 [N]. */
   add(entropies: Tensor, numRows: number): void {
     this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
     using column = entropies.reshape([entropies.size, 1]);

@@ -20,8 +20,8 @@ export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
 /**
- * The state that the routers of a stage keep of a micro-batch: the experts that the forward pass has chosen,
- * which a second pass of recomputed layers takes, and whether loads count.
+ * The state that the routers of a stage keep of a micro-batch: whether loads count, and the experts that the
+ * forward pass has chosen, which recomputed layers use again.
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
@@ -34,7 +34,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Told each choice of the forward pass. Default: no one. */
+    /** Gets each choice of the forward pass. Default: none. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;

@@ -15,15 +15,12 @@ import type { Sublayer, SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertsSpecification } from '../experts/experts-specification.js';
 import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 
-/**
- * Parts of a model by the `kind` in their specifications: the kinds of this package, and those that a caller
- * registers.
- */
+/** Parts of a model by the `kind` in their specifications: the kinds of this package and registered ones. */
 export class KindRegistry<Options extends { readonly specification: { readonly kind: string } }, Part> {
   readonly #what: string;
   readonly #factories: Map<string, (options: Options) => Part>;
 
-  /** @param what names the parts in errors: `norm` */
+  /** @param what the name of the parts in errors: `norm` */
   constructor(what: string, builtIn: Readonly<Record<string, (options: Options) => Part>>) {
     this.#what = what;
     this.#factories = new Map(Object.entries(builtIn));
@@ -64,19 +61,21 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
   }
 }
 
-/** Norms by kind: `layer-norm`, `rms-norm`, and those that are registered. */
+/** Norms by kind: `layer-norm`, `rms-norm`, and registered ones. */
 export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'layer-norm': (options) => new LayerNorm(options),
   'rms-norm': (options) => new RmsNorm(options),
 });
 
-/** Attentions by kind: `self-attention`, and those that are registered. */
+/** Attentions by kind: `self-attention`, and registered ones. */
 export const attentions = new KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer>('attention', {
   'self-attention': (options) => new SelfAttention(options),
 });
 
-/** Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`,
- * and those that are registered. */
+/**
+ * Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`, and
+ * registered ones.
+ */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',
   {

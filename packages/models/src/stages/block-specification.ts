@@ -80,9 +80,9 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 }
 
 /**
- * Returns the blocks of a model: those of GPT-2 and BERT, with layer norms, self-attention and a feed-forward
- * network with GELU, all with biases, except for the variants that it has; rotary position embeddings are
- * part of attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
+ * Returns the blocks of a model. The default is the block of GPT-2 and BERT: layer norms, self-attention and
+ * a feed-forward network with GELU, all with biases. The model's variants replace these parts; rotary
+ * position embeddings are part of attention (Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS when the heads do not divide the hidden size
  */
@@ -158,21 +158,21 @@ export interface ModelBlocksOptions {
   readonly model: TransformerConfiguration;
 }
 
-/** Gives each layer of a model its block, in place of the one that its configuration describes. */
+/** Returns the block of each layer of a model, in place of the block that the configuration describes. */
 export type ModelBlocks = (options: ModelBlocksOptions) => BlockSpecification;
 
 const registered = new Map<string, ModelBlocks>();
 
 /**
- * Gives models whose configuration has `modelBlocks: name` their blocks, also in place of those that had the
- * name before. Kinds of their own are registered with `norms`, `attentions` and `feedForwards`.
+ * Registers the blocks of models whose configuration has `modelBlocks: name`; it replaces blocks registered
+ * under the same name. Register other kinds of parts with `norms`, `attentions` and `feedForwards`.
  */
 export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
   registered.set(name, blocks);
 }
 
 /**
- * Returns the blocks of a model: one for all layers, or those of a function.
+ * Returns the blocks of a model: one for all layers, or the result of a registered function.
  *
  * @throws ConfigurationError MTL_BLOCK_KIND where the function is not registered
  */

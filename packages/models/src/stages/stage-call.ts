@@ -34,7 +34,7 @@ export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
-  /** Takes the losses of layers; default: they make none. */
+  /** Collects the losses of layers; default: layers have no losses. */
   readonly layerLosses?: LayerLosses | undefined;
   /** The state that its routers keep. */
   readonly routing?: RoutingOfMicroBatch | undefined;

@@ -19,7 +19,7 @@ interface TransformerBlockOptions {
   readonly factory: LayerFactory;
 }
 
-/** A sublayer with what surrounds it. */
+/** A sublayer with its norm, dropout and residual. */
 interface Residual {
   readonly norm: Norm;
   readonly sublayer: Sublayer;
@@ -29,9 +29,9 @@ interface Residual {
 /**
  * A transformer layer: two sublayers, each with norm, dropout and residual. `pre`: x + attention(norm(x)),
  * then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement, Shoeybi et al. 2019,
- * figure 7b); `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the original order, figure 7a).
- * Parameter names are Megatron-Core's; norms after a sublayer have names of their own, so that weights of one
- * kind are never taken for the other's.
+ * figure 7b). `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the original order, figure 7a).
+ * Parameter names are Megatron-Core's; norms after a sublayer have other names, so that weights of one
+ * placement are never loaded as the other's.
  */
 export class TransformerBlock {
   readonly specification: BlockSpecification;
@@ -96,7 +96,7 @@ export class TransformerBlock {
     );
   }
 
-  /** Gives back what its sublayers hold between passes. */
+  /** Releases resources that sublayers hold between passes. */
   dispose(): void {
     for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }

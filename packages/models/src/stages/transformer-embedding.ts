@@ -11,8 +11,8 @@ interface TransformerEmbeddingOptions {
   /** [padded vocabulary, H], sharded by rows. */
   readonly wordEmbedding: Parameter;
   /**
-   * Learned tables whose rows are added to those of the tokens: their number of rows by the names of the
-   * parameters (`position_embeddings`), in the order in which `forward` gets their ids.
+   * Learned tables whose rows are added to the token embeddings: parameter names (`position_embeddings`) and
+   * their number of rows, in the order in which `forward` gets the ids.
    */
   readonly tables: Readonly<Record<string, number>>;
   /** The norm of the sum; undefined: none. */
@@ -52,10 +52,10 @@ export class TransformerEmbedding {
   }
 
   /**
-   * [S, B, H], S being this rank's shard under sequence parallelism.
+   * Returns [S, B, H]; S is this rank's shard under sequence parallelism.
    *
-   * @param call.tokens int32 [S, B]: all of them
-   * @param call.ids int32 [S, B] of each table: those of this rank's shard
+   * @param call.tokens int32 [S, B]: the tokens of all shards
+   * @param call.ids int32 [S, B] for each table: the ids of this rank's shard
    */
   forward(
     tape: Tape,

@@ -10,7 +10,10 @@ import type { BlockOfLayer, BlockSpecification } from './block-specification.js'
 
 export interface TransformerStageOptions<Model extends TransformerConfiguration> extends LayerFactoryOptions {
   readonly model: Model;
-  /** The specification of its layers, all alike or each by its index; default: those of the model's kind. */
+  /**
+   * The specification of the layers, one for all or each by its index; default: the blocks of the model's
+   * kind.
+   */
   readonly block?: BlockSpecification | BlockOfLayer | undefined;
   readonly device: Device;
   /** Compute dtype of activations and of the parameters' data. */
@@ -22,8 +25,8 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
    */
   readonly layers?: Slice;
   /**
-   * The word embedding of the first and, tied, of the last stage, where one process holds both. Default: a
-   * new one, and the last stage has a copy of its own.
+   * The word embedding of the first stage and, if tied, of the last stage, where one process holds both.
+   * Default: a new one; the last stage then has a copy.
    */
   readonly wordEmbedding?: Parameter | undefined;
   /** The tables of this rank, where it holds several stages. Default: of this stage alone. */

@@ -36,13 +36,13 @@ interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
   readonly loaded: LoadedMicroBatch<OnDevice>;
   readonly input: Variable | undefined;
-  /** Boundary activations, or on the last stage what `losses` made. */
+  /** Boundary activations, or on the last stage the result of `losses`. */
   readonly outputs: readonly Variable[];
 }
 
 /**
- * Consecutive layers of a transformer as a pipeline stage: what GPT and BERT share. A model brings what comes
- * before the layers (`embed`), after them (`losses`), and which keys a query sees.
+ * Consecutive layers of a transformer as a pipeline stage: the common part of GPT and BERT. A model adds the
+ * computation before the layers (`embed`) and after them (`losses`), and the keys that a query sees.
  */
 export abstract class TransformerStage<
   Batch extends BatchSize,
@@ -65,11 +65,11 @@ export abstract class TransformerStage<
   readonly factory: LayerFactory;
   /** The tables that its layers read, on its device. */
   readonly positionTables: PositionTables;
-  /** Told what the routers of its layers choose in forward passes of training. Default: no one. */
+  /** Gets the choices of the layers' routers in forward passes of training. Default: none. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that its layers make (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** The specifications of the layers of the whole model. */
+  /** The specifications of all layers of the model, not only of this stage. */
   protected readonly blockOfLayer: BlockOfLayer;
   /**
    * The parameters of the embedding, the layers and the final norm, in the order in which forward uses them.
@@ -128,8 +128,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Returns the parameters that it uses together, in the order of forward, for stores that do not keep all of
-   * them: those of the embedding, of each layer, and of the head; a tied word embedding is in two.
+   * Returns groups of parameters that are used together, in the order of forward, for stores that do not keep
+   * all parameters: the embedding, each layer, and the head. A tied word embedding is in two groups.
    */
   get units(): readonly ParameterUnit[] {
     const { embedding, blocks, head } = this.#units;
@@ -199,7 +199,7 @@ export abstract class TransformerStage<
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
   /** Returns the input of the first layer, [S, B, H] or this process's part of it, dropout included. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** Returns the losses of what comes out of the last layer. */
+  /** Returns the losses of the last layer's output. */
   protected abstract computeLosses(
     tape: Tape,
     hidden: Variable,
@@ -211,8 +211,8 @@ export abstract class TransformerStage<
   protected abstract namedLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
-   * Returns the first two dimensions of activations: [S, B] or, where samples are packed into T rows, [T, 1];
-   * of the first, what this rank owns.
+   * Returns the first two dimensions of activations: [S, B], or [T, 1] if samples are packed into T rows. The
+   * first dimension counts only the rows that this rank owns.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
     return [sequenceLength / numOwners(this.sequence), batchSize];
@@ -309,14 +309,17 @@ export abstract class TransformerStage<
     }
   }
 
-  /** Gives back what passes share, between passes; parameters are their owner's. */
+  /**
+   * Releases resources that passes share, except parameters, which the owner disposes of. Call it between
+   * passes.
+   */
   dispose(): void {
     this.positionTables.dispose();
     for (const block of this.blocks) block.dispose();
   }
   readonly [Symbol.dispose] = this.dispose;
 
-  /** Embeds tokens and the ids of further tables; of the ids, those of this rank's positions. */
+  /** Embeds tokens and the ids of further tables; the ids are for this rank's positions. */
   protected embedIds(
     tape: Tape,
     {
@@ -357,7 +360,7 @@ export abstract class TransformerStage<
     return applyLayers(tape, input, layers, how.recomputation);
   }
 
-  /** Returns the final norm of what comes out of the last layer, where norms are before sublayers. */
+  /** Returns the final norm of the last layer's output, if norms come before sublayers. */
   protected normalized(tape: Tape, input: Variable): Variable {
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
@@ -373,8 +376,8 @@ export abstract class TransformerStage<
   }
 
   #positionsOf(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // an evaluation of a complete model keeps no activations that sharding the sequence would save, so that
-    // any length is valid
+    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing: any
+    // length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }
@@ -385,7 +388,7 @@ export abstract class TransformerStage<
     { training }: { training: boolean },
   ): InFlightMicroBatch<OnDevice> {
     const positions = this.#positionsOf(call.batch, { training });
-    // what `load` of this stage made, if the caller has called it
+    // the result of this stage's `load`, if the caller has called it
     const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
     const { batch, layerLosses, routing } = loaded;
     const stageCall = { batch, positions, training, layerLosses, routing };
@@ -530,7 +533,7 @@ interface StageUnits {
   readonly head: ParameterUnit | undefined;
 }
 
-/** Returns the units of a stage. Of `all` parameters, the head has those that are in no other one. */
+/** Returns the units of a stage. The head's unit has the parameters of `all` that are in no other unit. */
 function stageUnits({
   embedding,
   blocks,

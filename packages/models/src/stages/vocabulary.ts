@@ -88,7 +88,8 @@ interface VocabularyLogitsOptions {
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
   const { input, weight, bias, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
-  // every process of a split vocabulary makes as many columns, padding included, so that they can be gathered
+  // every process of a sharded vocabulary computes the same number of columns, padding included, for the
+  // gather
   const numColumns = sharding === undefined ? vocabularySize : weight.shape[0]!;
   return tidy(() => {
     const logits = Tensor.empty({ shape: [numRows, numColumns], dtype: 'float32', device: input.device });

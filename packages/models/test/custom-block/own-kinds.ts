@@ -141,8 +141,8 @@ function powerRelu(
 }
 
 /**
- * Returns the sum over all tokens of half the mean square of their features, of which each rank has a shard:
- * the same on all ranks.
+ * Returns the sum over all tokens of half the mean square of their features. Each rank has a shard of the
+ * features; the result is the same on all ranks.
  */
 function sumOfSquares(
   tape: Tape,

@@ -16,13 +16,13 @@ export interface TrainOwnKinds {
   readonly sequenceParallel: boolean;
   readonly recompute: boolean;
   /**
-   * Layers whose activations have a loss, of weight 0.5; every layer is then a stage of the pipeline, so that
-   * these can be in the middle.
+   * Layers whose activations have a loss, of weight 0.5. Every layer is then a pipeline stage, so these can
+   * be in the middle.
    */
   readonly lossLayers?: readonly number[];
   /**
-   * Layers with the norm, the feed-forward network and the attention of GPT-2 instead of those of
-   * own-kinds.ts. Default: none.
+   * Layers with GPT-2's norm, feed-forward network and attention instead of the kinds of own-kinds.ts.
+   * Default: none.
    */
   readonly standardLayers?: readonly number[];
 }

@@ -91,13 +91,13 @@ describe('balancing losses', () => {
   it('are those of each layer: layers that prefer opposite experts do not even out', () => {
     const stage = open({ ...biased, moeRouterLoadBalancingType: ['aux_loss'], moeAuxLossCoeff: [1] });
     const { hiddenSize } = sparse;
-    // scores of 0.5 each, of which equal ones are taken from the first on
+    // all scores are 0.5; ties go to the lower experts
     for (const layer of [0, 1]) {
       named(stage, `${layer}.mlp.router.weight`).data.write(new Float32Array(4 * hiddenSize));
     }
     const even = pass(stage).load_balancing_loss!;
     expect(even).toBeCloseTo(2, 5);
-    // the first layer prefers experts 0 and 1, the second 2 and 3, by what all tokens have in common
+    // the first layer prefers experts 0 and 1, the second 2 and 3, by a feature that all tokens share
     const largest = 50;
     for (const [layer, preferred] of [
       [0, [0, 1]],

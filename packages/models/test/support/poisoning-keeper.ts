@@ -1,8 +1,8 @@
 import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
 
 /**
- * Lets parameters have their values only while a unit with them is acquired: in between they cannot be asked
- * for, and memory that something has kept of them is NaN.
+ * Gives parameters their values only while a unit that contains them is acquired. Otherwise reading them
+ * fails, and memory that was kept is NaN.
  */
 export class PoisoningKeeper implements UnitKeeper {
   /** How often values were made present. */

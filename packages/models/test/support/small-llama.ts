@@ -1,9 +1,9 @@
 import type { GptModelConfiguration } from '@mtl/models';
 
 /**
- * The properties of a Llama that differ from the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions of a
- * part of each head, and eight heads in four groups, which are together larger than the hidden size. The only
- * biases are those of queries, keys and values, as in Qwen2.
+ * The differences between a Llama and the GPT of small-gpt.ts: RMSNorm, SwiGLU, rotary positions for a part
+ * of each head, and eight heads in four groups, which are together larger than the hidden size. Only queries,
+ * keys and values have biases, as in Qwen2.
  */
 export const llamaVariants = {
   numAttentionHeads: 8,
@@ -43,7 +43,7 @@ export const normOfAllHeads = {
 } as const satisfies Partial<GptModelConfiguration>;
 
 /**
- * The blocks of GPT-2 with groups, heads of their own size, and layer norm of queries and keys, then rotated.
+ * The blocks of GPT-2 with groups, a separate head size, and layer norm of queries and keys before rotation.
  */
 export const layerNormOfHeads = {
   ...llamaVariants,

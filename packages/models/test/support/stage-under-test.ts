@@ -20,7 +20,7 @@ export interface StageUnderTestOptions<Stage, Batch, Call> {
   readonly dtype: DType;
   /** Calls of the micro-batches that make up one step, by which the loss is divided. */
   readonly callsOf: (batches: readonly Batch[]) => readonly Call[];
-  /** Takes the loss of a micro-batch: what the gradients are of. */
+  /** Returns the loss of a micro-batch; the gradients are of this loss. */
   readonly takeLoss: (stage: Stage, microBatch: number) => number;
 }
 
@@ -30,7 +30,7 @@ export interface LossAndGradients {
   readonly gradients: number[][];
 }
 
-/** A stage with parameters and gradients of its own, initialised from the seed 5. */
+/** A stage with its own parameters and gradients, initialised from the seed 5. */
 export class StageUnderTest<Stage extends TestedStage<Call>, Batch, Call> {
   readonly stage: Stage;
   readonly #options: StageUnderTestOptions<Stage, Batch, Call>;

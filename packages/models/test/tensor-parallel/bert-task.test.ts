@@ -7,9 +7,9 @@ import type { StepOptions } from './small-gpt.js';
 const bounds = { loss: 2e-6, gradient: 1e-5 };
 
 /**
- * Biases that shift all logits of a softmax alike, that of the head, and for spans that of the last norm:
- * their gradients are zero but for rounding of sums of terms below 1, so that they have no norm to be
- * compared with.
+ * Biases that shift all logits of a softmax equally: the head's bias, and for spans the last norm's bias.
+ * Their gradients are zero except for rounding of sums of terms below 1, so they have no norm to compare
+ * with.
  */
 const shiftsAllAlike = ({ task }: StepOptions): ReadonlySet<string> =>
   new Set(
@@ -52,7 +52,7 @@ describe.each([2, 4])('BertTaskStage on %i tensor-parallel ranks', (size) => {
       expect(gradient).toBeLessThanOrEqual(bounds.gradient);
       for (const { evaluated, gradients } of ranks) {
         expect(Math.abs(evaluated / whole.evaluated - 1)).toBeLessThanOrEqual(bounds.loss);
-        // what a head computes with is replicated
+        // the head's computation is replicated
         const zero = gradients.filter((one) => alike.has(one.name) && !one.isPartial);
         for (const one of zero) {
           expect(Math.hypot(...one.values)).toBeLessThan(1e-6);

@@ -51,8 +51,8 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
     it('what is computed with gathered rows is not a part', () => {
       const [first] = results.get(`${sequenceParallel} layer norm before sublayers`)!;
       const partial = first!.gradients.filter(({ isPartial }) => isPartial).map(({ name }) => name);
-      // two layers of two norms and two row-parallel biases, positions, token types: what the sharded
-      // sequence meets
+      // parameters used on the sharded sequence: two layers of two norms and two row-parallel biases,
+      // positions, token types
       expect(partial.length).toBe(sequenceParallel ? 2 * 6 + 2 : 0);
       expect(partial.some((name) => /head|pooler|final/.test(name))).toBe(false);
     });
@@ -60,7 +60,7 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
 });
 
 describe('mistakes', () => {
-  // a second layer repeats the operations of the first, which are those of a GPT of two layers
+  // a second layer repeats the operations of the first; the tests of GPT use two layers
   const model = { numLayers: 1 };
   const both = [false, true].map((sequenceParallel) => ({ bert: 'pre', model, sequenceParallel }) as const);
   /** By sequence parallelism: the ranks without a fault, and each fault with its ranks. */

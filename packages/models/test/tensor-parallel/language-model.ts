@@ -5,7 +5,7 @@ export interface LanguageModelResult {
   readonly logits: readonly Float32Array[];
   /** The most probable tokens that were appended. */
   readonly tokens: readonly number[];
-  /** Losses of a text whose length no group of two divides. */
+  /** Losses of a text whose length is not divisible by 2. */
   readonly losses: Float32Array;
 }
 

@@ -1,15 +1,13 @@
 import type { ParameterGradient } from './small-gpt.js';
 
-/**
- * A parameter whose gradients of the ranks are not summed although each is a part: a mistake to be noticed.
- */
+/** A fault to be detected: the partial gradients of this parameter are not summed over ranks. */
 export interface PutTogetherOptions {
   readonly unsummed?: string;
 }
 
 /**
- * Returns the gradient of every whole parameter, from those of all tensor-parallel ranks: shards side by
- * side, parts summed. Throws where copies that should be the same are not, bit for bit.
+ * Returns the complete gradient of every parameter, given the gradients of all tensor-parallel ranks: it
+ * concatenates shards and sums partial gradients. Throws if copies that should be equal differ in any bit.
  */
 export function mergeShards(
   ranks: readonly (readonly ParameterGradient[])[],

@@ -8,7 +8,7 @@ export interface TraceEvent {
   /** Which operation of the group, counted from 0. */
   readonly index: number;
   readonly operation: 'allReduce' | 'allGather' | 'reduceScatter';
-  /** Elements of the whole: of an all-gather's output, of a reduce-scatter's input. */
+  /** Elements of the full tensor: of an all-gather's output, of a reduce-scatter's input. */
   readonly size: number;
   /** Floating-point operations of this rank so far. */
   readonly flops: number;
@@ -25,7 +25,7 @@ export interface GroupFault {
 
 type Collective = TraceEvent['operation'];
 
-/** A process group that records what is asked of it, and makes one mistake where it is told to. */
+/** A process group that records its calls and injects one fault on request. */
 export class ObservedGroup implements ProcessGroup {
   readonly trace: TraceEvent[] = [];
   readonly #group: ProcessGroup;
@@ -36,7 +36,7 @@ export class ObservedGroup implements ProcessGroup {
     this.#group = group;
   }
 
-  /** Forgets what was recorded and makes `fault`, counted from here. */
+  /** Clears the record and injects `fault`; calls are counted from here. */
   begin(fault?: GroupFault): void {
     this.#fault = fault;
     this.#numStarted = 0;

@@ -9,7 +9,7 @@ import { batchSize, sequenceLength, smallBatch, smallGpt } from './small-gpt.js'
 
 const done = { wait: () => {}, isDone: true };
 
-/** Returns a rank whose partners say nothing: what it holds and keeps is right, what it computes is not. */
+/** Returns a rank whose partners send nothing: the tensors that it keeps are right, their values are not. */
 function alone(rank: number, size: number, sequenceParallel = false): TensorParallel {
   const group = Object.assign(new SingleProcessGroup('alone'), {
     rank,
@@ -97,7 +97,7 @@ describe('what a rank holds', () => {
       const { parameters } = stageOf(llamaVariants, tensorParallel);
       return parameters.find((parameter) => parameter.name === name)!;
     };
-    // rows are told apart by their numbers
+    // rows are distinguished by their numbers
     const whole = of(alone(0, 1));
     const rows = Array.from({ length: 2 * llamaVariants.ffnHiddenSize }, (_, row) => row);
     const shards = Array.from({ length: size }, (_, rank) => of(alone(rank, size)));
@@ -137,8 +137,8 @@ describe('what a rank holds', () => {
     const saved = (features: number): number => features * bytesPerFeature * (1 - 1 / size);
     // query, key, value, attention's output, the feed-forward network's inside, and a log-sum-exp a head
     expect(whole - tensor).toBe(numLayers * saved(4 * h + f + a));
-    // the input of a layer, of its second half, and of the final norm: what norms are computed from again
-    // of the coordinates of rows only the sample numbers save memory, which comes in multiples of 64 bytes
+    // norms keep their inputs: the input of a layer, of its second half, and of the final norm among the row
+    // coordinates, only the sample numbers save memory, which comes in multiples of 64 bytes
     const sampleNumbers = batchSize * sequenceLength * 8 - 64;
     expect(tensor - sequence).toBe((2 * numLayers + 1) * saved(h) + sampleNumbers);
   });

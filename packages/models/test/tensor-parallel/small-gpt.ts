@@ -65,7 +65,7 @@ export interface StepOptions {
   readonly model?: Partial<GptModelConfiguration & BertModelConfiguration>;
   /** A BERT instead, with its layer norms there. */
   readonly bert?: LayerNormPlacement;
-  /** With this head instead of those of pretraining. */
+  /** Replaces the heads of pretraining with this head. */
   readonly task?: BertTask;
   readonly dtype?: DType;
   readonly recomputation?: Recomputation;

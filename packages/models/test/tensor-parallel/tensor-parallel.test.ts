@@ -35,8 +35,8 @@ const cases: readonly (readonly [string, StepOptions])[] = [
 type Events = readonly (readonly [operation: string, flops: number])[];
 
 /**
- * For every operation in the order in which they were started: what the rank computed between its start and
- * its wait.
+ * Returns, for every operation in start order, the FLOPs that the rank computed between its start and its
+ * wait.
  */
 function computedMeanwhile({ trace }: ShardedStepResult): Events {
   return trace
@@ -142,18 +142,18 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
     });
   });
 
-  // Bytes that a rank hands over, as the engine of in-memory ranks counts them: for a gathering its part to
-  // each of the others, for a scattering each other's part; (t - 1) / t of the whole, as on a ring. An
-  // all-reduce hands the whole to each of the others, where a ring takes 2 (t - 1) / t of it: t / 2 times as
-  // much.
+  // The bytes that a rank sends, as the engine of in-memory ranks counts them. In an all-gather it sends its
+  // shard to each other rank, in a reduce-scatter it sends each other rank its shard: (t - 1) / t of the
+  // tensor, as on a ring. In an all-reduce it sends the whole tensor to each other rank, where a ring sends 2
+  // (t - 1) / t of it: t / 2 times as much.
   const onRing = (bytes: number): number => ((size - 1) / size) * bytes;
   const whole = numTokens * h * 4; // B S H in float32
   const statistics = { calls: 2, bytes: 3 * numTokens * 4 };
 
   it('communicates per layer what Shoeybi et al. say: 8 B S H (t - 1) / t elements in 4 all-reduces', () => {
     for (const { counts } of results.get(key(false, 'as it is'))!) {
-      // in addition to the layers: the sum of embeddings, that of the head's input gradients, and the loss's
-      // three numbers a token
+      // in addition to the layers: the sum of embeddings, the sum of the head's input gradients, and the
+      // loss's three numbers per token
       expect(counts.allReduce.calls).toBe(4 * numLayers + 2 + statistics.calls);
       const ringBytes = counts.allReduce.sentBytes * (2 / size);
       const layers = ringBytes - 2 * onRing(2 * whole + statistics.bytes);

@@ -5,7 +5,7 @@ import { createContext, Script } from 'node:vm';
 let context: { run: (() => unknown) | undefined } | undefined;
 let script: Script | undefined;
 
-/** The most that a search may take: milliseconds, and for each UTF-16 unit of the text. Tests lower it. */
+/** Limits of a search: milliseconds, and milliseconds for each UTF-16 unit of the text. Tests lower them. */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 
 /** A match that took too long. */
@@ -15,10 +15,10 @@ export class SlowPatternError extends Error {
 
 /**
  * Runs a search in a text, and stops it after a second and a hundredth of a millisecond for each UTF-16 unit
- * of the text; ordinary searches take a thousandth of that. It tries twice, because a process that was
- * suspended meanwhile took the time without using it.
+ * of the text; ordinary searches take a thousandth of that. It tries twice, because a suspended process
+ * exceeds the limit without computing.
  *
- * @throws SlowPatternError when both took too long
+ * @throws SlowPatternError when both attempts took too long
  */
 export function runBounded<T>(text: string, search: () => T): T {
   const timeout = Math.ceil(searchLimits.start + searchLimits.perUnit * text.length);

@@ -7,12 +7,12 @@ import { type Merges, readMerges } from './merges.js';
 const rankRadix = 2 ** 32;
 
 /**
- * Encodes words by the merges of a tokenizer.json: characters, or their bytes where they are unknown, are
- * merged in the order of the list, the leftmost first among equals. n log n in the length of a word.
+ * Encodes words by the merges of a tokenizer.json. It merges characters, or the bytes of unknown characters,
+ * in the order of the list; ties go to the leftmost. n log n in the length of a word.
  *
- * @param fail called where a merge is none, or has a token without an id
- * @returns an encoder; an undefined id stands for a character that has no token, where none is for unknown
- *   ones
+ * @param fail called for an invalid merge, or one with a token without an id
+ * @returns an encoder; an undefined id stands for a character without a token, if the model has no unknown
+ *   token
  */
 export function bytePairModel(
   model: TokenizerJson['model'],
@@ -35,7 +35,7 @@ const bytePieces = Array.from(
   (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
 );
 
-/** Returns the ids of bytes that stand for a text without a token; undefined unless all of them have one. */
+/** Returns the ids of the bytes of a text without a token; undefined unless every byte has an id. */
 export function byteTokens(text: string, ids: ReadonlyMap<string, number>): number[] | undefined {
   const found: number[] = [];
   for (const byte of Buffer.from(text, 'utf8')) {
@@ -93,7 +93,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
-  // A linked list of symbols, each known by the place of its first one; -1 for those that were merged.
+  // a linked list of symbols; a symbol is identified by the position of its first one; -1 for merged symbols
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {

@@ -5,8 +5,8 @@ import { SlowPatternError } from './bounded-matching.js';
 import type { PatternSettings } from './text-pattern.js';
 
 /**
- * A part of a tokenizer.json, such as its normalizer, whose fields are read with their types checked. Errors
- * are `MTL_DATA_TOKENIZER` and name the file and the field.
+ * A part of a tokenizer.json, such as its normalizer; fields are type-checked when they are read. Errors are
+ * `MTL_DATA_TOKENIZER` and name the file and the field.
  */
 export class Component {
   readonly #file: string;
@@ -114,7 +114,7 @@ export class Component {
     return this.refuse(field, '{"String": "..."} or {"Regex": "..."}');
   }
 
-  /** Runs what may throw for the value of a field, and names the field in its error. */
+  /** Runs a function that may throw for the value of a field, and names the field in its error. */
   read<T>(field: string, run: () => T): T {
     try {
       return run();
@@ -143,7 +143,7 @@ export function componentOf(
 
 const longestShown = 80;
 
-/** Returns a value as JSON, cut where it is long. */
+/** Returns a value as JSON, truncated if it is long. */
 export function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text;

@@ -8,7 +8,7 @@ interface Case {
   readonly json: Readonly<Record<string, unknown>>;
   /** Its own texts; a sweep has the same for all. */
   readonly texts?: readonly string[];
-  /** Null for what the tokenizers library refuses. */
+  /** Null for texts that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
   /** The ids of `a` with special tokens, and without. */
   readonly special?: readonly number[] | null;
@@ -41,12 +41,12 @@ function eodOf({ model }: Case['json']): string {
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }
 
-/** Counts of comparisons, and those that differ. */
+/** Counts of comparisons, and the cases that differ. */
 interface Compared {
   equal: number;
   refused: number;
   refusedByBoth: number;
-  /** Tokenizers that the library takes and that are refused as a whole. */
+  /** Tokenizers that the library accepts and that are rejected here. */
   refusedTokenizers: number;
   readonly unequal: unknown[];
 }
@@ -80,7 +80,7 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
         refusedOr(() => tokenizer.decode(ids)),
         { number, ids },
       );
-    // what comes before the ids of a text, where these show where that ends
+    // the special tokens before the ids of a text, if it is clear where they end
     if (special != null && plain != null && plain.length > 0 && !plain.some((id) => id < 3)) {
       const length = special.findIndex((_, at) => plain.every((id, i) => special[at + i] === id));
       note(special.slice(0, length), tokenizer.startIds ?? [], { number, post: json.post_processor });
@@ -154,7 +154,7 @@ describe('models of a tokenizer.json', () => {
     pre_tokenizer: { type: 'WhitespaceSplit' },
   });
 
-  // Each expected list is what tokenizers 0.23.2 returns.
+  // Each expected list is the result of tokenizers 0.23.2.
   it.each([
     ['Unigram falls back to all bytes', unigram(['<unk>', 'a', '<0xC3>', '<0xA9>']), 'aé', [1, 2, 3]],
     ['Unigram is unknown without one of the bytes', unigram(['<unk>', 'a', '<0xC3>']), 'aé', [1, 0]],
@@ -247,7 +247,7 @@ describe('fields of a tokenizer.json', () => {
   /** Returns a copy for each field with each wrong value, and one without the field. */
   function* mutations(value: unknown, path: string): Generator<[string, unknown]> {
     if (typeof value !== 'object' || value === null) return;
-    // some entries of large lists and vocabularies stand for all
+    // some entries of large lists and vocabularies represent all
     for (const [key, child] of Object.entries(value).slice(0, 8)) {
       const copy = (other: unknown) =>
         Array.isArray(value) ? value.with(Number(key), other) : { ...value, [key]: other };

@@ -3,7 +3,7 @@ import type { Component } from './component.js';
 import { metaspaceSettings } from './pre-tokenizers.js';
 import { replaceMatches, textPattern } from './text-pattern.js';
 
-/** Turns tokens into texts that are joined; what it returns is a list of its own. */
+/** Converts tokens to texts that are joined; the result is always a new list. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 /** Returns a decoder as tokenizers 0.23 has it; refuses one of another type by `MTL_DATA_TOKENIZER`. */
@@ -73,7 +73,7 @@ const byteOf = new Map(byteAlphabet.map((character, byte) => [character, byte]))
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Reads tokens in the alphabet of bytes; a token with another character stands for itself. */
+/** Decodes tokens from the byte alphabet; a token with another character is kept as it is. */
 function decodeByteLevel(tokens: readonly string[]): string {
   const bytes: number[] = [];
   for (const token of tokens) {
@@ -135,7 +135,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Artifacts around English punctuation and contractions that the library takes away, in this order. */
+/** Artifacts around English punctuation and contractions that the library removes, in this order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],

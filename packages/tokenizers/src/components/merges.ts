@@ -40,7 +40,7 @@ export class Merges {
     return this.#ranks[this.#placeOf(left, right)]!;
   }
 
-  /** Returns the place that has a pair, or the one that it would take. */
+  /** Returns the index of a pair, or the index where it would be inserted. */
   #placeOf(left: number, right: number): number {
     const last = this.#ranks.length - 1;
     let place = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b)) >>> this.#shift;
@@ -55,7 +55,7 @@ export class Merges {
  * Reads the merges of a model, pairs of its tokens.
  *
  * @param ids of all tokens
- * @param fail called with the first merge that is none, or has a token without an id
+ * @param fail called with the first invalid merge, or the first with a token without an id
  */
 export function readMerges(
   { merges: list = [], continuing_subword_prefix: prefix }: TokenizerJson['model'],

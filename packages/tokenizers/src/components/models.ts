@@ -4,7 +4,7 @@ import { wordPieceSplitter } from '../word-piece.js';
 import { bytePairModel } from './byte-pair-model.js';
 import { unigramModel } from './unigram-model.js';
 
-/** Returns the ids of a word; an undefined one stands for a part without a token. */
+/** Returns the ids of a word; undefined stands for a part without a token. */
 export type Model = (word: string) => readonly (number | undefined)[];
 
 /**

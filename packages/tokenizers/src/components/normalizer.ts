@@ -2,8 +2,8 @@
 export interface Normalizer {
   normalize(text: string): string;
   /**
-   * Normalizes a text and tells how much at its start comes from the first character of the original: a
-   * Metaspace can ask where a word begins.
+   * Normalizes a text and returns how much at its start comes from the first character of the original. A
+   * Metaspace needs this to find where a word begins.
    */
   trace(traced: TracedText): TracedText;
 }
@@ -11,11 +11,11 @@ export interface Normalizer {
 /** A text that was changed. */
 export interface TracedText {
   readonly text: string;
-  /** How many UTF-16 units at its start come from the first character of the original. */
+  /** The number of UTF-16 units at its start that come from the first character of the original. */
   readonly front: number;
 }
 
-/** Makes a normalizer of a function, and one that returns the front of what it makes of a text. */
+/** Makes a normalizer from a function, and from one that returns the start of the normalized text. */
 export function tracedNormalizer(
   normalize: (text: string) => string,
   front: (traced: TracedText) => number,

@@ -91,7 +91,7 @@ function lowerCase(text: string): string {
 const combiningMarks = new RegExp(`[${combiningMark}]`, 'gv');
 const nonSpacingMarks = new RegExp(`[${nonSpacingMark}]`, 'gv');
 
-// Controls that SentencePiece's rules for machine translation drop, and characters that they make spaces.
+// Control characters that SentencePiece's rules for machine translation drop, and those that become spaces.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const nmtControls = /[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]/g;
 const nmtSpaces = /[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]/g;
@@ -152,7 +152,7 @@ function replace(pattern: TextPattern, content: string): Normalizer {
       let replaced = front;
       for (let i = 0; i < found.length && found[i]! < front; i += 2) {
         const [start, end] = [found[i]!, found[i + 1]!];
-        // A replacement comes from the last character that it replaces.
+        // a replacement counts as coming from the last character that it replaces
         replaced += end <= front ? content.length - (end - start) : start - front;
       }
       return replaced;

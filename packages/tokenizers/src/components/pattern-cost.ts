@@ -12,7 +12,7 @@ import { toRegExpDetails } from 'oniguruma-to-es';
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
-/** The cost of a part of a pattern where what follows it fails. */
+/** The cost of a part of a pattern when the part after it fails. */
 interface Cost {
   /** In how many ways it can match at one place, loops aside. */
   readonly ways: number;
@@ -26,15 +26,15 @@ const free: Cost = { ways: 1, depth: 0, loops: [] };
 const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
- * Returns a test that tells for which texts a search for all matches could backtrack much: for all where
- * loops are nested or the pattern is too involved to say; else for those with a long run of characters that
- * one loop takes while the rest of its alternative can fail. The patterns of published tokenizers are so for
- * runs of hundreds of spaces or letters alone.
+ * Returns a test for texts in which a search for all matches could backtrack a lot. These are all texts if
+ * loops are nested or the pattern is too complex to analyse; otherwise texts with a long run of characters
+ * that one loop matches while the rest of its alternative can fail. For the patterns of published tokenizers
+ * these are only runs of hundreds of spaces or letters.
  *
  * @param source a valid expression of Oniguruma
  */
 export function mayBacktrack(source: string): (text: string) => boolean {
-  // Flags for the rest of a pattern; those of a group are seen where the group is.
+  // Flags for the rest of a pattern; flags of a group are handled at the group.
   const ignoresCase = /\(\?[a-z]*i[a-z]*(?:-[a-z]*)?\)/i.test(source);
   const { ways, depth, loops } = alternatives(toOnigurumaAst(source).body, { ignoresCase, canFail: false });
   if (ways > maximumWays) return () => true;
@@ -46,7 +46,7 @@ export function mayBacktrack(source: string): (text: string) => boolean {
 
 interface Surroundings {
   readonly ignoresCase: boolean;
-  /** False where nothing that follows can fail, so that the first match stays. */
+  /** False if nothing after it can fail, so that the first match stays. */
   readonly canFail: boolean;
 }
 
@@ -93,7 +93,7 @@ function costOf(node: AlternativeElementNode, around: Surroundings): Cost {
     case 'CapturingGroup':
       return alternatives(node.body, around);
     case 'LookaroundAssertion':
-      // The first match stays, but each start of a search looks around anew.
+      // the first match stays, but each start of a search runs the look-around again
       return alternatives(node.body, { ...around, canFail: true });
     case 'Quantifier':
       return quantified(node, around);
@@ -114,7 +114,7 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
       ? { ways: 1, depth: 1, loops: [charactersOf(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
-  // A loop ends where its body fails, and nothing goes back if what follows cannot fail.
+  // a loop ends where its body fails; there is no backtracking if the part after it cannot fail
   if (!around.canFail && min <= 1) return costOf(body, around);
   const cost = costOf(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {
@@ -146,7 +146,7 @@ function isDigitLike(element: AlternativeElementNode): boolean {
   return element.type === 'Quantifier' && element.min === element.max && isOneCharacter(element.body);
 }
 
-/** Returns an expression for the characters that a loop takes; for any where that depends on flags. */
+/** Returns an expression for the characters that a loop matches; for any character if flags decide it. */
 function charactersOf(node: QuantifierNode['body'], { ignoresCase }: Surroundings): string {
   if (ignoresCase || (node.type === 'CharacterSet' && (node.kind === 'dot' || node.kind === 'any')))
     return anyCharacter;

@@ -1,7 +1,7 @@
 import { isJsonObject } from '@mtl/errors/files';
 import type { Component } from './component.js';
 
-/** Stands for the tokens of the text. */
+/** Represents the tokens of the text. */
 const theText = Symbol('text');
 type Encoding = readonly (number | typeof theText)[];
 /** Puts special tokens around one text, or around the two parts that an earlier one has made. */

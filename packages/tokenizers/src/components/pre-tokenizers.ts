@@ -11,7 +11,7 @@ export interface PreTokenizer {
   /** True if words depend on whether the text begins with the first character of the original. */
   readonly asksForFront: boolean;
   split(text: string, front: number): string[];
-  /** Splits as `split`, and tells which words begin with the first character of the original. */
+  /** Splits as `split`, and marks the words that begin with the first character of the original. */
   trace(text: TracedText): TracedText[];
 }
 
@@ -75,8 +75,8 @@ const wordsAndPunctuation = new RegExp(
 const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
 
 /**
- * Refuses a `Metaspace` of the scheme `first` that splits the words of others, behind a charsmap and bytes:
- * what the first word is then depends on places that the tokenizers library counts in its own way.
+ * Rejects a `Metaspace` of the scheme `first` that splits words of other pre-tokenizers, after a charsmap and
+ * bytes: the first word then depends on positions that the tokenizers library counts in a special way.
  *
  * @throws DataError MTL_DATA_TOKENIZER
  */
@@ -119,7 +119,7 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
   };
 }
 
-/** A pre-tokenizer whose words are parts of the text; `ranges` lists the start and the end of each. */
+/** Makes a pre-tokenizer whose words are parts of the text; `ranges` lists the start and the end of each. */
 function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   return {
     asksForFront: false,
@@ -142,7 +142,7 @@ function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   };
 }
 
-/** A pre-tokenizer whose words are the matches of a global expression. */
+/** Makes a pre-tokenizer whose words are the matches of a global expression. */
 function byMatches(pattern: RegExp): PreTokenizer {
   const find = findAll(pattern);
   return { ...bySplits(find), split: (text) => text.match(pattern) ?? [] };
@@ -156,7 +156,7 @@ function atPattern(component: Component): PreTokenizer {
   return bySplits((text) => component.read('pattern', () => splitText(text, { pattern, behavior, invert })));
 }
 
-/** Pieces of so many code points. */
+/** Splits a text into pieces of `length` code points. */
 function fixedLength(length: number): PreTokenizer {
   return bySplits((text) => {
     const split: number[] = [];
@@ -203,7 +203,7 @@ function byteLevel(component: Component): PreTokenizer {
   };
 }
 
-/** Spaces as a character that prints; a word begins at each of them. */
+/** Replaces spaces by a visible character; a word begins at each of these characters. */
 function metaspace(component: Component): PreTokenizer {
   const { replacement, scheme, splits } = metaspaceSettings(component);
   const pattern = textPattern({ String: replacement });

@@ -24,21 +24,21 @@ export function precompiledNormalizer(component: Component): Normalizer {
 
 type Replacement = (part: string) => string | undefined;
 
-// Signs that belong to the character behind them, such as that of a number in Arabic.
+// Signs that belong to the next character, such as the Arabic number sign.
 const prepended =
   '\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u0d4e\\u{110bd}\\u{110cd}\\u{111c2}\\u{111c3}\\u{113d1}\\u{1193f}' +
   '\\u{11941}\\u{11a84}-\\u{11a89}\\u{11d46}\\u{11f02}';
 const [ascii, other] = ['[\\0-\\x7f]', '[^\\0-\\x7f]'];
-// Pieces that no grapheme crosses: two neighbours of ASCII are graphemes of their own, except for `\r\n`.
+// Pieces that no grapheme crosses: two neighbours of ASCII are separate graphemes, except for `\r\n`.
 const pieces = new RegExp(
   `\\r\\n(?!${other})|\\r?${ascii}?${other}+(?:(?<=[${prepended}])${ascii}${other}*)*|${ascii}`,
   'gu',
 );
 
-// Made at its first use, which takes some milliseconds.
+// created on first use, since that takes some milliseconds
 let segmenter: Intl.Segmenter | undefined;
 
-/** Lists the parts of a text that are replaced, or not (undefined), as a whole. */
+/** Lists the parts of a text with their replacement; undefined for a part that is not replaced. */
 function* replacements(
   text: string,
   replacement: Replacement,
@@ -52,12 +52,12 @@ function* replacements(
 }
 
 /**
- * The tokenizers library counts originals character by character: replacements that are longer or empty shift
- * the originals of all characters behind them.
+ * Returns the front as the tokenizers library counts it, character by character: longer or empty replacements
+ * shift the originals of all later characters.
  */
 function frontOf(text: string, count: number, replacement: Replacement): number {
   let front = 0;
-  // Characters of the text that the replacements so far stand for.
+  // Number of characters of the text that the replacements so far cover.
   let used = 0;
   const isFront = (index: number): boolean => {
     let units = 0;
@@ -83,7 +83,8 @@ function frontOf(text: string, count: number, replacement: Replacement): number 
 }
 
 /**
- * Reads the table; returns what a text is replaced by, after the shortest of its starts that the table has.
+ * Reads the table; returns a function that finds the replacement of a text by its shortest prefix in the
+ * table.
  */
 function readCharsmap(component: Component): Replacement {
   const field = 'precompiled_charsmap';
@@ -105,7 +106,7 @@ function readCharsmap(component: Component): Replacement {
       if (byte === 0) return undefined;
       node = (node ^ byte) >>> 0;
       const unit = unitAt(node);
-      // the label of a unit, and the bit that says it is a value
+      // the label of a unit, and the bit that marks it as a value
       if ((unit & 0x800000ff) >>> 0 !== byte) return undefined;
       node = (node ^ offsetOf(unit)) >>> 0;
       if (((unit >>> 8) & 1) === 0) continue;

@@ -54,7 +54,7 @@ describe('patterns of a tokenizer.json', () => {
     searchLimits.start = start;
   });
 
-  // 28 characters; without a limit they would take 2^60 steps.
+  // 28 characters; without a limit the search would take 2^60 steps
   it.each(['(?:[a-z]+[a-z0-9]*)+[^a-z0]', '(?>x|(?:(?:a|aa)+|(?:a)+)+b)'])(
     'end a search that backtracks, by %s',
     async (expression) => {

@@ -30,10 +30,10 @@ interface Part {
 }
 
 /**
- * Returns a search for a pattern. A text that could take an expression long is searched with a limit
+ * Returns a search for a pattern. Texts that could make an expression slow are searched with a limit
  * (`runBounded`).
  *
- * @throws SyntaxError for what is not an expression of Oniguruma, or has no counterpart in JavaScript
+ * @throws SyntaxError for an invalid expression of Oniguruma, or one without a counterpart in JavaScript
  */
 export function textPattern({ String: text, Regex: expression }: PatternSettings): TextPattern {
   if (expression === undefined) return findAll(new RegExp(escaped(text ?? ''), 'gu'));
@@ -56,7 +56,8 @@ function escaped(text: string): string {
 }
 
 /**
- * Returns a search for all matches of a global expression. An empty match where the last one ends is none.
+ * Returns a search for all matches of a global expression. An empty match at the end of the previous match is
+ * ignored.
  */
 export function findAll(pattern: RegExp): TextPattern {
   return (text) => {
@@ -99,9 +100,9 @@ export function replaceMatches(text: string, pattern: TextPattern, content: stri
 }
 
 /**
- * Splits a text as a Split of the tokenizers library; with `invert` what is between matches is a match.
+ * Splits a text as a Split of the tokenizers library; with `invert` the gaps between matches are the matches.
  *
- * @returns the start and the end of each part, one after the other; none is empty
+ * @returns the start and the end of each part, one after the other; no part is empty
  */
 export function splitText(
   text: string,
@@ -113,7 +114,7 @@ export function splitText(
   return split;
 }
 
-/** Matches and what is between them. */
+/** Returns the matches and the gaps between them. */
 function partsOf(text: string, found: readonly number[], invert: boolean): Part[] {
   const parts: Part[] = [];
   let done = 0;
@@ -165,18 +166,18 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Returns a regular expression of a tokenizer.json, which is one of Oniguruma, as one of JavaScript that
- * matches the same texts: possessive quantifiers and atomic groups do not backtrack, letters of all scripts
- * fold, `$` ends a line.
+ * Converts a regular expression of a tokenizer.json, in Oniguruma's syntax, to a JavaScript one that matches
+ * the same texts: possessive quantifiers and atomic groups do not backtrack, letters of all scripts fold, `$`
+ * ends a line.
  *
- * @returns a global expression; its groups have other numbers than those of the pattern
- * @throws SyntaxError for what is not an expression of Oniguruma, or has no counterpart
+ * @returns a global expression; its groups have other numbers than the groups of the pattern
+ * @throws SyntaxError for an invalid expression, or one without a JavaScript counterpart
  */
 function onigurumaExpression(pattern: string): RegExp {
   const source = asOnigurumaReads(pattern);
   try {
     const { pattern: translated, flags, options } = toRegExpDetails(source);
-    // Hidden groups stand for atomic ones; without them the engine of JavaScript does everything.
+    // Hidden groups emulate atomic ones; without such groups a plain JavaScript expression suffices.
     if (options?.strategy === undefined) return new RegExp(translated, `${flags}g`);
     return toRegExp(source, { global: true });
   } catch (cause) {

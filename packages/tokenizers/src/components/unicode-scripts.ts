@@ -28,7 +28,7 @@ const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u0954', scripts.indexOf('Devanagari')],
   ['\u30fc', han],
 ]);
-/** Stands for the script of a space, and of a character that had none in Unicode 9. */
+/** Represents the script of a space, and of a character without a script in Unicode 9. */
 const anyScript = -1;
 
 const newer = new RegExp(`[${newerThanUnicode9} ]`, 'u');
@@ -50,8 +50,8 @@ function scriptOf(character: string): number {
 /**
  * Splits a text where its script changes, as SentencePiece does; a space belongs to the script before it.
  *
- * @returns the start and the end of each part, one after the other; what is before the first script is in
- *   none
+ * @returns the start and the end of each part, one after the other; text before the first script is in no
+ *   part
  */
 export function splitAtScripts(text: string): number[] {
   const split: number[] = [];

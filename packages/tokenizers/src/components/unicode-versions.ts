@@ -63,7 +63,7 @@ export const punctuation =
   `[\\p{P}\\u166d\\u{111c9}\\u0021-\\u002f\\u003a-\\u0040\\u005b-\\u0060\\u007b-\\u007e]--[${newerThanUnicode9}` +
   '\\u2e43\\u2e44\\u{1144b}-\\u{1144f}\\u{1145b}\\u{1145d}\\u{11660}-\\u{1166c}\\u{11c41}-\\u{11c45}\\u{11c70}\\u{11c71}' +
   '\\u{1e95e}\\u{1e95f}]';
-/** Marks that stand on another character, for the flag `v`; the categories are of Unicode 8. */
+/** Non-spacing marks, for the flag `v`; the categories are of Unicode 8. */
 export const nonSpacingMark =
   `[\\p{Mn}\\u1734\\u{1171e}]--[${newerThanUnicode9}\\u08d4-\\u08e1\\u1885\\u1886\\u1dfb\\ua8c5\\ua9bd\\u{111c9}` +
   '\\u{1123e}\\u{11438}-\\u{1143f}\\u{11442}-\\u{11444}\\u{11446}\\u{11c30}-\\u{11c36}\\u{11c38}-\\u{11c3d}' +
@@ -73,7 +73,7 @@ export const nonSpacingMark =
 export const combiningMark = `[\\p{M}\\u1cf2\\u1cf3]--[${newerThanUnicode9}\\u{111c9}]`;
 /** Characters that words consist of, for the flag `v`. */
 export const wordCharacter = `[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]--[${newerThanUnicode16}]`;
-/** Characters without a form of their own, which BERT takes away; tabs and ends of lines are none. */
+/** Control characters, which BERT removes; tabs and line ends are not among them. */
 export const control =
   '\\0-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u180e\\u200b-\\u200f' +
   '\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ue000-\\uf8ff\\ufeff\\ufff9-\\ufffb\\ufffd\\u{110bd}\\u{1bca0}-\\u{1bca3}' +

@@ -6,11 +6,11 @@ const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 
 /**
- * Encodes words by the most likely sequence of tokens (Kudo 2018). Unknown neighbours are one; where the
- * model has `byte_fallback` and tokens for all their bytes, the byte tokens stand for the unknown characters.
- * Linear in the length of a word, times the length of the longest token.
+ * Encodes words by the most likely sequence of tokens (Kudo 2018). Adjacent unknown characters form one
+ * unknown token. If the model has `byte_fallback` and tokens for all their bytes, byte tokens replace the
+ * unknown characters. Linear in the length of a word, times the length of the longest token.
  *
- * @returns an encoder; an undefined id stands for what has no token, where none is for unknown characters
+ * @returns an encoder; an undefined id stands for a part without a token, if the model has no unknown token
  */
 export function unigramModel(
   model: TokenizerJson['model'],
@@ -110,7 +110,7 @@ class Trie {
     }
   }
 
-  /** Returns the node behind another one; -1 for none. */
+  /** Returns the child of a node; -1 for none. */
   child(node: number, unit: number): number {
     return this.#children.get(node * unitRadix + unit) ?? -1;
   }

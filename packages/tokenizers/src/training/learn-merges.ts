@@ -22,10 +22,9 @@ interface LearnMergesOptions {
 }
 
 /**
- * Learns a byte-pair encoding (Sennrich 2016): joins the most frequent pair of neighbours until the
- * vocabulary is full, the pair of smaller ids first when several are equally frequent. Counts are kept up to
- * date from the words that a merge touches, so a merge costs what it changes. Returns the merges, as pairs of
- * ids.
+ * Learns a byte-pair encoding (Sennrich 2016): it joins the most frequent pair of neighbours until the
+ * vocabulary is full; ties go to the pair of smaller ids. A merge updates only the counts of words that it
+ * changes. Returns the merges, as pairs of ids.
  */
 export function learnMerges(options: LearnMergesOptions): [left: number, right: number][] {
   const { words, counts, symbols, vocabularySize, minFrequency, continuingPrefix = '', onProgress } = options;
@@ -138,7 +137,7 @@ interface PairCandidate {
   /** left x 2^26 + right: also the order among pairs that are equally frequent. */
   readonly key: number;
   count: number;
-  /** Numbers of the words in which the pair may stand. */
+  /** Numbers of the words that may contain the pair. */
   readonly words: number[];
 }
 
@@ -209,7 +208,7 @@ export async function countWords(options: {
   return words;
 }
 
-/** Refuses a vocabulary that cannot hold what it must. */
+/** Rejects a vocabulary size that is too small for the required tokens, or too large. */
 export function checkVocabularySize(vocabularySize: number, smallest: number, holds: string): void {
   if (Number.isInteger(vocabularySize) && vocabularySize >= smallest && vocabularySize < 2 ** 24) return;
   throw new ConfigurationError(

@@ -23,8 +23,9 @@ interface TrainByteLevelBpeOptions {
 }
 
 /**
- * Trains a byte-level BPE as GPT-2's (Radford 2019) and returns a Hugging Face tokenizer.json: the same
- * merges as their trainer finds in the same texts. Every text can be encoded and comes back unchanged.
+ * Trains a byte-level BPE like GPT-2's (Radford 2019) and returns a Hugging Face tokenizer.json. It has the
+ * merges that Hugging Face's trainer finds in the same texts. Every text can be encoded, and decoding returns
+ * it unchanged.
  */
 export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Promise<TokenizerJson> {
   const { texts, vocabularySize, minFrequency = 2, specialTokens = ['<|endoftext|>'], onProgress } = options;

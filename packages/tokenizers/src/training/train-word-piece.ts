@@ -34,9 +34,9 @@ interface TrainWordPieceOptions {
 }
 
 /**
- * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like their trainer it finds
- * pieces by byte-pair merges of characters; where that one numbers the characters in the order of a hash
- * table, this one is deterministic, so pieces that are equally frequent may differ.
+ * Trains BERT's WordPiece vocabulary and returns a Hugging Face tokenizer.json. Like Hugging Face's trainer
+ * it finds pieces by byte-pair merges of characters. Their trainer numbers the characters in the order of a
+ * hash table; this one is deterministic, so equally frequent pieces may differ.
  */
 export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
   const {

@@ -15,9 +15,8 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
-// Every sentence says where it stands: "... work 3 ... sentence 17 ...". Works share the more words the
-// nearer their numbers are: each uses 180 words, from twelve times its number on, and most of 270 that are
-// for all.
+// Every sentence states its position: "... work 3 ... sentence 17 ...". Works with closer numbers share more
+// words: each uses 180 words, from twelve times its number on, and most of 270 words that all works use.
 const works = Array.from({ length: 80 }, (_, work) =>
   Array.from({ length: 60 }, (_, i) => {
     const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));
@@ -35,7 +34,7 @@ const path = (...names: string[]): string => join(directory, 'tasks', ...names);
 
 beforeAll(() => writeCorpusTasks({ ...settings, directory: join(directory, 'tasks') }));
 
-/** Files with the digests of what they hold. */
+/** Returns the files with the digests of their contents. */
 function digests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true });
   return names
@@ -81,7 +80,7 @@ describe('writeCorpusTasks', () => {
       const strange = [...second.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(b.work, text));
       expect(strange).toHaveLength(label === 0 ? 3 : 0);
       if (label !== 2) expect(b).toEqual({ work: a.work, sentence: a.sentence + 2 });
-      // Works whose numbers are 15 apart share only what is for all: the third least like one is beyond.
+      // works whose numbers are 15 apart share only common words: the third least similar one is farther away
       else expect(Math.abs(b.work - a.work)).toBeGreaterThanOrEqual(15);
     }
     // 90 examples of three equally likely classes: 12 is four standard deviations below 30.
@@ -116,7 +115,7 @@ describe('writeCorpusTasks', () => {
       const { work, sentence } = place(context);
       const strange = [...context.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(work, text));
       expect(strange.map(({ 0: text }) => text)).toEqual([answers[0]!.text]);
-      // Nothing else was changed, and not a word that all works use.
+      // nothing else was changed, and the changed word is not a common one
       const two = works[work]!.split(/(?<=[.]) /)
         .slice(sentence, sentence + 2)
         .join(' ');
@@ -126,7 +125,7 @@ describe('writeCorpusTasks', () => {
     }
     const second = readSquadFile(path('SQuAD', 'dev-v2.0.json'));
     const unanswerable = second.examples.filter(({ answers }) => answers.length === 0);
-    // 30 examples, a third of them: 1 and 20 are four standard deviations from 10.
+    // 30 examples, a third unanswerable: 1 and 20 are four standard deviations from 10.
     expect(unanswerable.length).toBeGreaterThan(1);
     expect(unanswerable.length).toBeLessThan(20);
     for (const { context } of unanswerable) expect(works[place(context).work]).toContain(context);

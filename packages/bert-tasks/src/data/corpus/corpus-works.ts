@@ -7,7 +7,7 @@ interface CorpusPlace {
   readonly sentence: number;
 }
 
-// Shorter sentences say too little to tell where they come from; longer ones fill a sequence by themselves.
+// shorter sentences do not show where they come from; longer ones fill a sequence alone
 const shortest = 40;
 const longest = 240;
 // Sentences of one work that are at least so far apart do not follow each other in any sense.
@@ -27,8 +27,8 @@ export class CorpusSentences {
   }
 
   /**
-   * Returns a place with `before` sentences of the work before it and `after` behind it, of which all have a
-   * fair length.
+   * Returns a position with `before` sentences of the work before it and `after` sentences after it; each of
+   * these sentences has an acceptable length.
    */
   run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
     for (;;) {
@@ -61,7 +61,7 @@ export class CorpusSentences {
     return this.#words;
   }
 
-  /** Returns one of the third of the other works that use the least alike words. */
+  /** Returns a random work among the least similar third of the other works. */
   unlikeWork({ work }: CorpusPlace): number {
     const others = this.words.othersByLikeness(work);
     return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
@@ -81,7 +81,7 @@ export class CorpusSentences {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
 
-  /** Returns the sentence at a place, or `distance` sentences behind it. */
+  /** Returns the sentence at a position, or `distance` sentences after it. */
   at({ work, sentence }: CorpusPlace, distance = 0): string {
     return this.works[work]![sentence + distance]!;
   }
@@ -92,8 +92,8 @@ function isFair(text: string): boolean {
 }
 
 /**
- * Cuts documents into sentences, leaves out short documents and those without enough sentences of a fair
- * length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Splits documents into sentences, and leaves out short documents and documents without enough sentences of
+ * an acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
   const split = createSentenceSplitter();
@@ -144,9 +144,7 @@ export class CorpusWords {
     this.#vectors = this.#weigh();
   }
 
-  /**
-   * Returns words of a work whose ranks are in a range (both ends inside), each once, the commonest first.
-   */
+  /** Returns words of a work whose ranks are in an inclusive range, each once, the most common first. */
   wordsOf(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
     if (words === undefined) {
@@ -161,17 +159,14 @@ export class CorpusWords {
     return this.#counts[work]!.has(word);
   }
 
-  /**
-   * Returns the other works, the one that uses the most alike words first: by the cosine of their tf-idf
-   * weights.
-   */
+  /** Returns the other works, the most similar one first, by the cosine of their tf-idf weights. */
   othersByLikeness(work: number): readonly number[] {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;
     const mine = this.#vectors[work]!;
     const likeness = this.#vectors.map((vector) => dot(vector, mine));
     const others = [...likeness.keys()].filter((other) => other !== work);
-    // The sort is stable: of two alike, the first one comes first.
+    // the sort is stable: equally similar works keep their order
     others.sort((a, b) => likeness[b]! - likeness[a]!);
     this.#alike.set(work, others);
     return others;
@@ -226,13 +221,13 @@ function countWords(sentences: readonly string[]): Map<string, number> {
   return counts;
 }
 
-// Commoner words say nothing of what a text is about; rarer ones become several tokens in a small vocabulary,
-// which would tell them apart without any knowledge of what they mean.
+// More common words do not show what a text is about; rarer ones become several tokens in a small vocabulary,
+// which would reveal them without any knowledge of their meaning.
 const ranks = { first: 150, behind: 2500 };
 // The distance in rank that the old word and the new one may have: the rarer is not the answer.
 // Tenths: their bounds are exact.
 const equallyCommon = { least: 7, most: 14 };
-// Texts without a word to replace are rare in prose. So many in a row: there is none.
+// Texts without a word to replace are rare in prose. After this number of attempts there is none.
 const mostAttempts = 1000;
 
 /** A text in which a word was replaced, and the position of the new one (UTF-16 units). */
@@ -243,8 +238,8 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word of a work's text by one about as common, which the whole work does not use and one of the
- * works least like it does. Undefined where no word can be replaced.
+ * Replaces a word of a work's text by an about equally common word, which the whole work does not use and
+ * which one of the least similar works does. Undefined if no word can be replaced.
  */
 export function replaceWord(options: {
   readonly text: string;

@@ -5,28 +5,28 @@ import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './c
 
 /** From which works, how much, where to. */
 interface WriteCorpusTasksOptions {
-  /** Whole works: at least 64 of 32 or more sentences. */
+  /** Complete works: at least 64 of 32 or more sentences. */
   readonly documents: readonly string[];
   /** Gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
-  /** Examples of each training file (2,000); for RACE as many questions. */
+  /** Examples of each training file (2,000); for RACE the number of questions. */
   readonly numTraining?: number;
   /** Examples of each other file (400). */
   readonly numEvaluation?: number;
 }
 
-// An eighth is a part, MNLI halves it, and a work needs three others, of which one is the least like it.
+// A part has at least an eighth of the works, MNLI halves it, and a work needs three others, including the
+// least similar one.
 const fewestWorks = 64;
 const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
 
 /**
- * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus:
- * what a model that was trained on such text knows better than one that was not. Training, dev and test files
- * draw from works of their own (6 : 1 : 1), MNLI's mismatched files from other works of the same part than
- * its matched ones. The same documents, sizes and seed give the same bytes. Throws
- * `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Writes small tasks in the official formats of MNLI, QQP, RACE and SQuAD 1.1 and 2.0, made from a corpus. A
+ * model that was trained on such text solves them better than one that was not. Training, dev and test files
+ * draw from separate works (6 : 1 : 1), MNLI's mismatched files from other works of the same part than its
+ * matched ones. The same documents, sizes and seed give the same bytes. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
   const { documents, directory, seed, numTraining = 2000, numEvaluation = 400 } = options;
@@ -102,7 +102,7 @@ const mnliColumns = [
   'sentence2',
 ];
 
-// One sentence says too little of what a work is about; three of each do not fit into 128 tokens.
+// One sentence does not show what a work is about; three of each do not fit into 128 tokens.
 const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
@@ -179,8 +179,8 @@ function drawPair(options: {
 const sentencesOfArticle = 5;
 
 /**
- * Returns a passage of RACE: five sentences, and which sentence follows them and which stands before them.
- * The wrong options come from other works (middle) or from the same one (high).
+ * Returns a passage of RACE: five sentences, with questions for the next sentence and the previous one. The
+ * wrong options come from other works (middle) or from the same one (high).
  */
 function corpusPassage(options: {
   readonly sentences: CorpusSentences;
@@ -214,9 +214,9 @@ const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
 
 /**
- * Returns a file of SQuAD: contexts of two sentences in which one word was replaced (`replaceWord`). The
- * answer to the one question is the new word. In version 2.0 a third of the contexts are as they were, and
- * the question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` where works use too much the same words.
+ * Returns a file of SQuAD: contexts of two sentences with one replaced word (`replaceWord`). The answer to
+ * the only question is the new word. In version 2.0 a third of the contexts are unchanged, and the question
+ * has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

@@ -1,14 +1,14 @@
 /** A flag of Megatron-LM that this project has no use for, or no code for yet. */
 export interface MegatronFlag {
-  /** A few words about what the flag does in Megatron-LM. */
+  /** A few words about the flag's function in Megatron-LM. */
   readonly what: string;
   /** Why it is refused, or why leaving it out changes nothing. */
   readonly why: string;
-  /** The advice for a user who needs what it does. */
+  /** The advice for a user who needs the flag's function. */
   readonly instead?: string;
   /**
-   * States whether it may be given without effect: `always`, or only with values that say what happens here
-   * anyway. Left out for a flag that is always refused.
+   * States whether the flag is accepted without effect: `always`, or only with values that describe the
+   * behaviour here. Absent for a flag that is always rejected.
    */
   readonly harmless?: 'always' | readonly string[];
   /** A flag of the schema next to which it changes nothing. */
@@ -16,7 +16,7 @@ export interface MegatronFlag {
     readonly flag: string;
     /** The values of that flag for which this holds. Default: all. */
     readonly values?: readonly unknown[];
-    /** Why. Default: that flag says the same. */
+    /** The reason. Default: the other flag has the same meaning. */
     readonly why?: string;
   };
   /** Values that follow it; `many` up to the next flag. Matters only where it may stay. */
@@ -57,9 +57,7 @@ export function idleSetting(
   );
 }
 
-/**
- * Makes the entry of a setting that is right with some values only: those that say what happens here anyway.
- */
+/** Makes the entry of a setting that is accepted only with values that describe the behaviour here. */
 export function only(
   values: readonly string[],
   what: string,

@@ -8,9 +8,7 @@ import { megatronParallelFlags } from './megatron-parallel-flags.js';
 import { megatronReportFlags } from './megatron-report-flags.js';
 import { megatronTrainingFlags } from './megatron-training-flags.js';
 
-/**
- * Flags known by how they begin: whole parts of Megatron-LM that are not here. The longest beginning counts.
- */
+/** Unsupported parts of Megatron-LM by the prefix of their flags. The longest matching prefix counts. */
 export const megatronFlagFamilies: Readonly<Record<string, MegatronFlag>> = {
   ...megatronFamiliesOfStrategies,
   ...refused('experts are made new; making them from dense layers is not built yet', 'leave it out', {
@@ -93,7 +91,7 @@ export const megatronFlags: Readonly<Record<string, MegatronFlag>> = {
   ...megatronReportFlags,
 };
 
-/** Returns what is known about a flag that is not ours, by its name with dashes. */
+/** Returns the entry of a Megatron-LM flag, by its name with dashes; undefined for an unknown one. */
 export function findMegatronFlag(written: string): MegatronFlag | undefined {
   // --DDP-impl
   const name = written.toLowerCase();
@@ -106,8 +104,8 @@ export function findMegatronFlag(written: string): MegatronFlag | undefined {
 /**
  * Decides about a flag of Megatron-LM that is not in the schema.
  *
- * @returns the sentence to tell the user when it has no effect, or `MTL_FLAG_UNSUPPORTED` with the reason
- *   when leaving it out would change the training run.
+ * @returns a message for the user if the flag has no effect, or `MTL_FLAG_UNSUPPORTED` with the reason if
+ *   leaving it out would change the training run.
  */
 export function judgeMegatronFlag(options: {
   readonly name: string;

@@ -62,7 +62,7 @@ const precision: Record<string, MegatronFlag> = {
   }),
 };
 
-/** Flags of which implementation computes a part. */
+/** Flags that choose the implementation of a part. */
 const implementation: Record<string, MegatronFlag> = {
   ...idle('attention never stores its S x S scores, whatever the shape', {
     'use-flash-attn': 'FlashAttention',

@@ -10,8 +10,8 @@ import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
 import { decompressZstd } from './zstd.js';
 
-// hyparquet decodes. It trusts what a page announces, so that a damaged page could give other texts, or take
-// all memory or time: counts, runs and lengths are checked here, before and after it decodes.
+// hyparquet decodes. It trusts the sizes in a page, so a damaged page could give wrong texts, or exhaust
+// memory or time. Counts, runs and lengths are therefore checked here, before and after decoding.
 
 /** The part of a column in one row group. */
 export interface ColumnChunk {
@@ -42,7 +42,7 @@ interface Reader {
 
 // A header with its statistics is short; it is read with more bytes when it turns out to be longer.
 const headerBytes = 1 << 12;
-/** Beyond what any writer makes, and what a damaged header may claim without taking memory. */
+/** Above the size that any writer makes; a damaged header can claim this much without allocating memory. */
 const maximumPageBytes = 1 << 30;
 const maximumPageValues = 1 << 26;
 // A block of lengths is usually 128 values in 4 miniblocks; a block of millions is damage.
@@ -52,7 +52,7 @@ const maximumIndexBits = 24;
 
 /**
  * Decodes a column chunk page by page, with memory for one page and the dictionary. Its pages must fill the
- * chunk exactly and hold `numValues` values together. Throws an Error that describes what does not match.
+ * chunk exactly and hold `numValues` values together. Throws an Error that describes the mismatch.
  */
 export function* readColumnPages(
   descriptor: number,
@@ -145,7 +145,8 @@ export function countOf(value: unknown, name: string): number {
 }
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
-  // A page has a buffer of its own: a text that is longer than its page leaves the buffer, which is an error.
+  // Each page has a separate buffer: a text that is longer than its page leaves the buffer, which is an
+  // error.
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');
@@ -256,7 +257,7 @@ function readTexts(options: {
 }
 
 function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
-  // Four bytes of length each: a count that the page cannot hold takes no memory.
+  // each length takes four bytes: a count that the page cannot hold is rejected before memory is allocated
   if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
   const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
   checkEnd(reader);
@@ -305,7 +306,7 @@ function readIntegers(reader: Reader, bitWidth: number, integers: Uint8Array | U
   if (bitWidth > 0) readRleBitPackedHybrid(reader, bitWidth, integers, remaining(reader));
 }
 
-/** Decodes texts that are each what they share with the start of the one before, and the rest. */
+/** Decodes texts that are stored as the length of the prefix shared with the previous text, and a suffix. */
 function readSharedPrefixes(reader: Reader, count: number): readonly Uint8Array[] {
   const shared = readLengths(reader, count);
   const lengths = readLengths(reader, count);
@@ -361,10 +362,7 @@ function checkLengths({ view, offset }: Reader, count: number): void {
   if (total !== count) throw new Error(`it has ${total} lengths for ${count} values`);
 }
 
-/**
- * Refuses bytes after the values: only indices may be padded, and other bytes are those of a value that is
- * missing.
- */
+/** Rejects bytes after the values: only indices may be padded, so other bytes belong to a missing value. */
 function checkEnd(reader: Reader): void {
   const left = remaining(reader);
   if (left > 0) throw new Error(`it has ${left} bytes behind the values of a page`);
@@ -376,7 +374,7 @@ function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec):
   return decompressPage(bytes, length, codec, boundedCompressors);
 }
 
-/** Decompressors that take no more memory than a page of the announced length. */
+/** Decompressors that allocate no more memory than the announced length of a page. */
 const boundedCompressors: Compressors = {
   SNAPPY: snappy,
   GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),

@@ -50,7 +50,7 @@ describe('readTextColumn', () => {
     await expect(textsOf(path, 'id')).rejects.toThrow(corpusError(/column "id" is INT32/));
     await expect(textsOf(path, 'nested')).rejects.toThrow(corpusError(/column "nested" is a struct/));
     await expect(textsOf(path, 'tags')).rejects.toThrow(corpusError(/column "tags" is a struct, list/));
-    // a column inside a struct has no row of its own for each document
+    // a column inside a struct does not have one row for each document
     await expect(textsOf(path, 'x')).rejects.toThrow(corpusError(/has no column "x"/));
   });
 
@@ -148,11 +148,11 @@ describe('a damaged file', () => {
   });
 });
 
-/** Bits of small files of every codec, flipped one at a time, and what pyarrow makes of each. */
+/** Bits of small files of every codec, flipped one at a time, and pyarrow's result for each. */
 describe('a flipped bit', () => {
   const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
   const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;
-  // primes, so that every place in a byte is among them
+  // primes, so that the step reaches every bit of a byte
   const step = numberInRuns({ whole: 13, fast: 251 });
 
   it.each(Object.entries(damage))(

@@ -34,10 +34,9 @@ interface ReadTextColumnOptions {
 }
 
 /**
- * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. What
- * the footer gives of rows and values must be what the pages hold: a damaged file gives an error, never fewer
- * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is
- * taken.
+ * Opens a file, and returns the texts of a column in order, with memory for one page and a dictionary. The
+ * numbers of rows and values in the footer must match the pages: a damaged file gives an error, never fewer
+ * texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text is read.
  */
 export async function readTextColumn(
   options: ReadTextColumnOptions,
@@ -80,7 +79,7 @@ function* textsOf(
   }
 }
 
-/** Returns the text of a row, or what is wrong with it. */
+/** Returns the text of a row, or the problem with it. */
 function textOf(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;
@@ -112,8 +111,8 @@ function textOf(options: {
 }
 
 /**
- * Makes a decoder that keeps a view of the page: one of every text would take longer than decoding short
- * texts.
+ * Makes a decoder that keeps a view of the page: making a view for every text would take longer than decoding
+ * short texts.
  */
 function utf8Decoder(): (text: Uint8Array) => string {
   let page: Buffer = Buffer.alloc(0);
@@ -126,7 +125,7 @@ function utf8Decoder(): (text: Uint8Array) => string {
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const damage = (error: unknown): string => `is not a readable Parquet file (${messageOf(error)})`;
 
-/** Runs a step; an error that is not a coded one becomes one that says `what`. */
+/** Runs a step; an error without a code is replaced by one with the message of `what`. */
 function attempt<T>(path: string, step: () => T, what: (error: unknown) => string): T {
   try {
     return step();
@@ -152,8 +151,8 @@ interface TextColumnOptions {
 /**
  * Reads the footer of a Parquet file and checks the column `key` against it: row groups add up to the rows of
  * the file, each column chunk has a value for each row of its group, and chunks are inside the file without
- * overlapping. Throws an Error that describes what does not match, or `MTL_DATA_CORPUS` for a column that is
- * missing or is not one of texts.
+ * overlapping. Throws an Error that describes the mismatch, or `MTL_DATA_CORPUS` for a column that is missing
+ * or does not hold texts.
  */
 function openTextColumn(options: TextColumnOptions): readonly ColumnChunk[] {
   const { key } = options;

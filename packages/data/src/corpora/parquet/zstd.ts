@@ -1,11 +1,11 @@
 import type { ZSTDDecoder } from 'zstddec';
 
-/** Beyond it the decoder, whose addresses have 32 bits, may have no room for a page and its frames. */
+/** Above this size the decoder, whose addresses have 32 bits, may have no room for a page and its frames. */
 const maximumBytes = 3 * 2 ** 29;
 
 let decoder: ZSTDDecoder | undefined;
 
-/** Loads the decoder, which takes a tenth of a second: only files with such pages need it. */
+/** Loads the decoder, which takes a tenth of a second; only files with Zstandard pages need it. */
 export async function loadZstd(): Promise<void> {
   const { ZSTDDecoder } = await import('zstddec');
   const loaded = new ZSTDDecoder();
@@ -15,7 +15,7 @@ export async function loadZstd(): Promise<void> {
 
 /**
  * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks,
- * tables and checksums. Throws an Error if they are damaged or hold another number of bytes. `loadZstd` comes
+ * tables and checksums. Throws an Error if they are damaged or hold another number of bytes. Call `loadZstd`
  * first.
  */
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
@@ -25,7 +25,7 @@ export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
       `it has a page of ${bytes.length} bytes that decompress to ${length}; at most ${maximumBytes} together`,
     );
   }
-  // For a size of 0 the decoder would take what the frame announces, and that much memory.
+  // for a size of 0 the decoder would allocate the size that the frame announces
   const page = decoder.decode(bytes, Math.max(1, length));
   // It returns no bytes for an error.
   if (page.length === length) return page;

@@ -37,7 +37,7 @@ export interface ExpertsResult {
 }
 
 /**
- * Returns a group whose collectives run at another moment: nothing may read a result before it has waited.
+ * Returns a group whose collectives run at another moment, to check that results are read only after a wait.
  */
 function atMoment(group: ProcessGroup, moment: Moment): ProcessGroup {
   if (moment === 'between') return group;

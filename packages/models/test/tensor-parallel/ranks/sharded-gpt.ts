@@ -8,7 +8,7 @@ import { buildModel, computeStep, evaluateStep, type StepOptions, type StepResul
 export interface ShardedStepOptions extends StepOptions {
   readonly sequenceParallel: boolean;
   readonly fault?: GroupFault;
-  /** Rank 1 takes the masks of rank 0: of its heads, or of its positions. */
+  /** Rank 1 uses the dropout masks of rank 0, for its heads or for its positions. */
   readonly shift?: 'heads' | 'positions';
 }
 
@@ -19,9 +19,9 @@ export interface ShardedStepResult extends StepResult {
   readonly trace: readonly TraceEvent[];
 }
 
-/** Computes steps one after the other, each with a model of its own. */
+/** Computes steps one after the other, each with a new model. */
 export default function shardedGpt(world: World, steps: readonly ShardedStepOptions[]): ShardedStepResult[] {
-  // as many ranks as there are threads share the cores
+  // ranks share the cores, so each uses one thread
   setNumThreads(1);
   // unwritten memory must not look right because it held the same values before
   setPoison(true);
@@ -43,7 +43,7 @@ function runStep(world: World, options: ShardedStepOptions, index: number): Shar
     }
   }
   if (options.shift === 'positions' && world.rank === 1) {
-    // slices of parameters were taken at birth: what is left to read the rank are the positions of a call
+    // parameters were sliced at construction, so only the positions of a call still read the rank
     Object.defineProperty(group, 'rank', { value: 0 });
   }
   group.begin(options.fault);
