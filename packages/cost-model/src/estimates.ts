@@ -11,7 +11,7 @@ interface EstimateSecondsOptions {
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
-  /** Part of a micro-batch that the bubble of the schedule counts: 1, or less with halves of backward. */
+  /** Share of a micro-batch that the bubble of the schedule counts: 1, or less with halves of backward. */
   readonly bubble: number;
   /** Seconds of a message from one stage to the next. */
   readonly message: number;
@@ -20,9 +20,9 @@ interface EstimateSecondsOptions {
 }
 
 /**
- * Estimates the time of a step of 1F1B or the interleaved schedule, from its slowest rank: m micro-batches on
- * it, and the passes of all other ranks while the pipeline fills and empties (Narayanan et al. 2021, section
- * 2.2).
+ * Estimates the time of a step of 1F1B or the interleaved schedule, from its slowest rank: the passes of its
+ * m micro-batches, and the passes of all other ranks while the pipeline fills and drains (Narayanan et al.
+ * 2021, section 2.2).
  */
 export function estimateSeconds(options: EstimateSecondsOptions): number {
   const { chunks, pipeline: p, numMicroBatches: m, bubble, message, end } = options;
@@ -35,16 +35,16 @@ export function estimateSeconds(options: EstimateSecondsOptions): number {
   return m * slowest + (bubble * (all - slowest)) / v + 2 * (p - 1) * message + end;
 }
 
-/** Time and memory of a layout, near enough to leave out those that cannot be among the best. */
+/** Time and memory of a layout, accurate enough to leave out layouts that cannot be among the best. */
 export interface LayoutEstimate {
   readonly seconds: number;
   /** Memory of the fullest rank. */
   readonly memoryBytes: number;
 }
 
-/** Estimates steps whose operations are listed, without their schedules on a clock. */
+/** Estimates steps whose operations are listed, without simulating their schedules. */
 export class ListedEstimates {
-  /** Schedules by the sizes that they depend on: the layouts of a search share few. */
+  /** Schedules by the sizes that they depend on; the layouts of a search share a few schedules. */
   readonly #schedules = new Map<string, PipelineSchedule>();
 
   estimate(given: GivenStepOptions): LayoutEstimate {
@@ -80,7 +80,7 @@ export class ListedEstimates {
     return { seconds, memoryBytes: Math.max(...bytes) };
   }
 
-  /** Returns a schedule with as many micro-batches as there are in flight at most. */
+  /** Returns a schedule with the largest number of micro-batches that are in flight at once. */
   #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
     const { pp: numStages, numChunks = 1 } = layout;
     if (numStages === 1) return oneStage(1);

@@ -14,7 +14,7 @@ const profileList = z.strictObject({
 /**
  * Reads a shipped profile by its name, such as `a100-80gb-megatron`.
  *
- * @throws ConfigurationError `MTL_PROFILE_NAME` with the names there are
+ * @throws ConfigurationError `MTL_PROFILE_NAME`, which lists the existing names
  */
 export function loadProfile(name: string): Profile {
   const { profiles } = profileList.parse(read('profiles'));
@@ -60,16 +60,16 @@ interface OpenProfileOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Returns whether a profile is named, or this machine was calibrated. */
+/** Returns whether the user named a profile, or calibrated this machine. */
 export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
   return name !== undefined || existsSync(calibratedProfilePath(variables));
 }
 
 /**
- * Opens the profile of that name or in that file, or the calibrated one of this machine.
+ * Opens the profile of that name or in that file, or the calibrated profile of this machine.
  *
- * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name where
- *   nothing was calibrated; `MTL_PROFILE` for a file that cannot be read or is no profile
+ * @throws ConfigurationError `MTL_PROFILE_NAME` for a name that does not exist, or without a name and a
+ *   calibration; `MTL_PROFILE` for a file that cannot be read or is no profile
  */
 export function openProfile({ name, variables }: OpenProfileOptions): Profile {
   if (name !== undefined) return name.endsWith('.json') ? readProfile(name) : loadProfile(name);

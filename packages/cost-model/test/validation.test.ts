@@ -20,7 +20,8 @@ describe('measured steps that no constant is fitted on', () => {
     // Not within 12 % where computation bounds the step: less of the communication is hidden than predicted.
     ['Narayanan ZeRO-3', 6, 0.13, 0.25],
     ['Headline runs', 2, 0.1, 0.1],
-    // The largest error is of groups of 16 data-parallel ranks, several of them on a node, in a pipeline.
+    // The largest error is for groups of 16 data-parallel ranks, with several ranks of a group on a node, in
+    // a pipeline.
     ['Megatron-DeepSpeed', 16, 0.1, 0.25],
   ] as const)('%s: %i rows within %d in the mean, %d at most', (set, count, mean, most) => {
     const members = heldOut(set);

@@ -6,18 +6,18 @@ import { describe, expect, it } from 'vitest';
 interface Outcome {
   readonly name: string;
   readonly value: number;
-  /** Absent in the message that a case begins. */
+  /** Absent in the message that starts a case. */
   readonly outcome?: string;
   readonly seconds?: number;
   readonly peakBytes?: number;
 }
 
 const program = fileURLToPath(new URL('support/dry-runs-of-counts.mjs', import.meta.url));
-/** The limit is that of a machine that does much else; a case takes a tenth of a second or less. */
+/** The limit suits a busy machine; a case takes a tenth of a second or less. */
 const mostSeconds = 20;
 const mostBytes = 700e6;
 
-/** Returns how every dry run ended, of some flags or all, up to the first that does not end. */
+/** Returns the result of every dry run, for some or all flags, up to the first run that does not end. */
 async function outcomesOfCounts(flags: readonly string[] = []): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
   const child = fork(program, flags, {
@@ -48,14 +48,14 @@ async function outcomesOfCounts(flags: readonly string[] = []): Promise<readonly
   return outcomes;
 }
 
-/** The error names the flag, or another that had to be as large. */
+/** Expects that the error names the flag, or another flag that would have to be as large. */
 function isWrong({ name, value, outcome = '', peakBytes = 0 }: Outcome): boolean {
   const names = [`--${name} `, ` ${value}`].some((word) => outcome.includes(word));
   const isRight = outcome === 'works' || (/^error\[MTL_\w+\]/.test(outcome) && names);
   return !isRight || peakBytes > mostBytes;
 }
 
-/** Flags whose values fill lists, and those that searches for a nearest value begin with. */
+/** Flags whose values fill lists, and flags at which searches for a nearest value begin. */
 const ofLists = [
   ...['num-layers', 'num-experts', 'hidden-size', 'kv-channels', 'micro-batch-size', 'global-batch-size'],
   ...['rampup-batch-size', 'pipeline-model-parallel-size', 'expert-tensor-parallel-size', 'num-processes'],

@@ -40,7 +40,7 @@ describe('Llama 3 8B', () => {
     expect(numParameters).toBe(8_030_261_248 + 65 * 4096);
     expect(ranks.length).toBe(1);
     expect(ranks[0]!.numParameters).toBe(numParameters);
-    // bf16 values, fp32 gradients, and a shard of an eighth of what the optimizer keeps
+    // bf16 values, fp32 gradients, and a shard of an eighth of the optimizer's state
     expect(ranks[0]!.peakBytes).toBeGreaterThan((2 + 4 + 12 / 8) * numParameters);
   });
 
@@ -78,7 +78,7 @@ describe('a model with blocks of its own', () => {
       const { ranks } = await dryRun(validateConfiguration(flags));
       return ranks[0]!.numParameters;
     };
-    // each of two layers has a matrix before and after 128 features more, without the biases of both layers
+    // each of two layers has a matrix before and a matrix after 128 more features, without their biases
     const more = 2 * (2 * 32 * 128 - 128 - 32);
     expect(await parametersOf({ model: { modelBlocks: blocks } })).toBe((await parametersOf({})) + more);
   });

@@ -17,7 +17,7 @@ const sizes: RunOptions = {
   layout: { threads: 1 },
 };
 
-/** FLOPs of a step: those that a dry run counts, and model FLOPs. */
+/** FLOPs of a step: counted by a dry run, and model FLOPs. */
 async function flopsOf(options: RunOptions) {
   const flags = flagsOfOptions(mergeOptions(sizes, options));
   const configuration = validateConfiguration(withLoadedFlags(flags, await readLoadedFlags(flags)));
@@ -30,7 +30,7 @@ it('has the FLOPs that a run of adapters leaves out', async () => {
   const [whole, adapted] = [await flopsOf({}), await flopsOf({ lora: { loraRank: 4 } })];
   const { hiddenSize: H } = whole.model;
   const { sequenceLength: S } = whole.shape;
-  // queries, keys and values of the first layer and their adapter: nothing needs the gradient of their input
+  // queries, keys and values of the first layer and their adapter: the gradient of their input is not needed
   const ofFirstInput = 6 * S * (2 * 3 * H * H + 2 * 4 * H);
   expect(whole.counted - adapted.counted - ofFirstInput).toBe(whole.inModel - adapted.inModel);
 });
@@ -46,7 +46,7 @@ it('counts of the adapters of experts those that a token is sent to', async () =
   const { sequenceLength: S } = small.shape;
   // of two layers with two of six experts: A and B of [20, 14] and of [14, 10]
   expect(small.shape.numAdapterParameters).toBe(2 * 2 * 4 * (H + 20 + 10 + H));
-  // the first adapters' input, which two experts get: nothing needs its gradient
+  // the input of the first adapters, which two experts get: its gradient is not needed
   const ofFirstInput = 6 * S * 2 * 2 * 4 * H;
   expect(large.counted - small.counted + ofFirstInput).toBe(large.inModel - small.inModel);
 });

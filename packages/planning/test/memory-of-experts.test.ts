@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
 import { ofGroups } from './support/sent-by-groups.js';
 
-/** Every token uses all experts: routing is as even as that of a dry run. */
+/** Every token uses all experts, so routing is as even as in a dry run. */
 const recipe: RunOptions = {
   preset: 'none',
   model: {
@@ -47,7 +47,7 @@ const recomputed: RunOptions = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
 
-/** A Qwen2-MoE: a model of the transformers library, for adapters to be trained of. */
+/** A Qwen2-MoE: a model of the transformers library, as the base model of adapters. */
 const qwen: RunOptions = {
   model: {
     positionEmbeddingType: 'rope',
@@ -96,7 +96,7 @@ const cases = [
       bias,
     ),
   },
-  // the only one whose experts are reduced by a group of their own
+  // the only layout whose experts are reduced by a separate group
   { name: 'dp 4, ep 2', worldSize: 4, options: spread({ expertModelParallelSize: 2 }) },
   ...inWholeRuns({
     name: 'tp 2, dp 2, ep 2, etp 2',
@@ -148,12 +148,12 @@ describe('what experts take on a rank, in processes that train', () => {
 
   it('is told apart by what it is for, where groups have the same members', () => {
     const [{ dry }] = measured.get('dp 2, ep 2') as [MeasuredMemory];
-    // rows of 4 micro-batches of 512 tokens, 4 experts and 2 layers: half of them, 4 times
+    // rows of 4 micro-batches of 512 tokens, 4 experts and 2 layers; half of the rows are sent, 4 times
     const rows = 2 * 2 * 512 * 4 * 64 * 4 * (1 / 2) * 4;
-    // with their probabilities, three of four times, and counts
+    // with their probabilities, in three of the four transfers, and counts
     expect(dry.sentBytes.ep! / rows).toBeGreaterThan(1);
     expect(dry.sentBytes.ep! / rows).toBeLessThan(1.02);
-    // gradients of what is not an expert's
+    // gradients of all parameters outside of experts
     const expertParameters = 2 * 4 * 3 * 48 * 64;
     const dense = dry.numParameters - expertParameters / 2;
     expect(dry.sentBytes.dp! / (4 * dense)).toBeGreaterThan(0.99);

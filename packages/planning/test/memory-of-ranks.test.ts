@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MeasuredMemory } from './ranks/measure-memory.js';
 import { ofGroups } from './support/sent-by-groups.js';
 
-/** Activations are most of the memory: what layouts do to them cannot hide behind parameters. */
+/** Activations are most of the memory, so that their changes are not small next to parameters. */
 const recipe: RunOptions = {
   preset: 'none',
   model: {
@@ -32,7 +32,7 @@ const recipe: RunOptions = {
 };
 interface PipelineSizes {
   readonly numChunks?: number;
-  /** The smaller, the more the 0.6 MB show that matmuls take for themselves. */
+  /** The smaller the model, the more the 0.6 MB of scratch of matmuls matter. */
   readonly microBatch?: number;
 }
 
@@ -159,7 +159,7 @@ const names = cases.map(({ name }) => name);
 type Name = (typeof names)[number];
 
 /**
- * Returns the bytes that wait at a sender whose receiver is slow, at most: the output of each of six
+ * Returns the most bytes that wait at a sender whose receiver is slow: the output of each of six
  * micro-batches.
  */
 function waitingBytes(name: Name): number {
@@ -210,7 +210,7 @@ describe('the memory of a rank, in processes that train', () => {
 
   it.each(names)('is what a dry run counts: %s', (name) => {
     for (const { peak, dry } of measured.get(name)!) {
-      // a message waits at its sender until the receiver takes it, which a dry run does at once
+      // a message waits at its sender until the receiver takes it, which happens at once in a dry run
       const waiting = waitingBytes(name);
       expect(peak).toBeGreaterThanOrEqual(waiting === 0 ? dry.peakBytes : 0.99 * dry.peakBytes);
       expect(peak).toBeLessThanOrEqual(dry.peakBytes + waiting);
@@ -222,7 +222,7 @@ describe('the memory of a rank, in processes that train', () => {
     const [{ dry: adapted }] = measured.get('LoRA, one process') as [MeasuredMemory];
     const numAdapted = adapted.numParameters - whole.numParameters;
     const { parameters, gradients, optimizer } = adapted.memoryByKind;
-    // float32, and what buffers are padded to and allocators round up, an eighth of each at most
+    // float32, with the padding of buffers and the rounding of allocators, at most an eighth of each
     const rounded = 9 / 8;
     expect(parameters).toBeGreaterThanOrEqual(4 * adapted.numParameters);
     expect(parameters).toBeLessThan(4 * adapted.numParameters * rounded);
@@ -237,7 +237,7 @@ describe('the memory of a rank, in processes that train', () => {
     for (const { flops, sentBytes, dry } of measured.get(name)!) {
       const { world: _, embedding: __, ...sent } = dry.sentBytes;
       if (name.startsWith('BERT')) {
-        // samples of a corpus do not all fill their sequences, as those of a dry run do
+        // samples of a corpus do not all fill their sequences; samples of a dry run do
         expect(flops / dry.flops).toBeGreaterThan(0.95);
         expect(flops).toBeLessThanOrEqual(dry.flops);
         expect((sentBytes.pp ?? 0) / (sent.pp ?? 1)).toBeLessThanOrEqual(1);

@@ -11,19 +11,19 @@ afterAll(() => rmSync(directory, { recursive: true }));
 
 interface Pair {
   readonly options: readonly [Option, Option];
-  /** True where its step runs on this machine, too, and not only dry. */
+  /** True if its step also runs for real on this machine, not only as a dry run. */
   readonly trains: boolean;
 }
 
-/** A flag's place in the table, and its values that are tried. */
+/** The index of a flag in the table, and its tested values. */
 type NumberedOptions = readonly [index: number, options: readonly Option[]];
 
 const isNumber = ({ words: [first] }: Option): boolean =>
   first !== undefined && Number.isFinite(Number(first));
 
 /**
- * Returns pairs of the values of two flags: of choices each with each, of numbers each with one of the other
- * flag in turn. One of the pairs trains.
+ * Returns pairs of the values of two flags: all combinations for choices, and for numbers each value with one
+ * value of the other flag in turn. One of the pairs trains.
  */
 function pairsOf([one, ofOne]: NumberedOptions, [other, ofOther]: NumberedOptions): readonly Pair[] {
   const isInTurn = ofOne.some(isNumber) || ofOther.some(isNumber);
@@ -37,7 +37,7 @@ function pairsOf([one, ofOne]: NumberedOptions, [other, ofOther]: NumberedOption
   return pairs.map((pair, index) => ({ options: pair as [Option, Option], trains: index === trained }));
 }
 
-/** Flags that no model trains with: of a BERT whose samples are longer than the positions that are tried. */
+/** Flags that no model trains with, such as a BERT whose samples are longer than the tested positions. */
 const neverTrained: Readonly<Record<ModelKind, readonly string[]>> = {
   gpt: [],
   bert: ['max-position-embeddings', 'model-blocks'],
@@ -63,7 +63,7 @@ describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %
     };
   });
 
-  /** Runs pairs; returns what failed, and the options that a model trained with. */
+  /** Runs pairs; returns the failures, and the options that a model trained with. */
   async function sweep(pairs: readonly Pair[]) {
     const failures: string[] = [];
     const trained = new Set<string>();
@@ -100,7 +100,7 @@ describe.each(['gpt', 'bert'] as const)('pairs of options of the architecture, %
   }, async () => {
     const { failures, trained } = await sweep(all);
     expect(failures).toEqual([]);
-    // a flag that no model trains with is tested by no pair
+    // no pair tests a flag that no model trains with
     const flagsOfTrained = new Set([...trained].map((option) => option.split(' ')[0]));
     const unused = flags
       .map(([, [option]]) => option!.flag)

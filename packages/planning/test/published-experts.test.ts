@@ -8,7 +8,8 @@ import { formatDryRun } from '../src/dry-run/print-dry-run.js';
 import { planRun } from '../src/plan/plan-run.js';
 
 /**
- * The flags of Megatron-LM's examples/mixtral/train_mixtral_8x7b_distributed.sh, but for data and tokenizer.
+ * The flags of Megatron-LM's examples/mixtral/train_mixtral_8x7b_distributed.sh, without data and tokenizer
+ * flags.
  */
 const mixtral = `
   --use-mcore-models --disable-bias-linear --seq-length 4096 --max-position-embeddings 32768
@@ -105,8 +106,8 @@ describe.each([
 });
 
 /**
- * The blocks of both at 1/64 of their width, with one layer on each stage in fast runs, two otherwise; of
- * Qwen with a quarter of its experts in fast runs. Experts are over both data-parallel ranks.
+ * The blocks of both models at 1/64 of their width, with one layer on each stage in fast runs, two otherwise;
+ * for Qwen with a quarter of its experts in fast runs. Experts are sharded over both data-parallel ranks.
  */
 const narrow = (own: RunOptions['model']): RunOptions => ({
   model: {

@@ -1,17 +1,17 @@
 import { adapterExportFlags, adapterStartFlags } from '@mtl/configuration/internal';
 import type { RunRecord, RunStart } from './run-record.js';
 
-/** A value of a run that is compared with those of other runs. */
+/** A value of a run that is compared between runs. */
 export interface ComparableValue {
   /** Equal for values that mean the same, such as two paths of files with the same content. */
   readonly key: string;
-  /** The value for people. */
+  /** The value for display. */
   readonly shown: unknown;
 }
 
-/** The part of a run that is compared with others. */
+/** The part of a run that is compared. */
 export interface ComparableRun {
-  /** True where flags have the values in force. A run of an older version tells only what it was given. */
+  /** True if the flags have the values in force. A run of an older version records only the given flags. */
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValue>>;
   /** Further conditions of the run: commit, versions, threads, layout, datasets. */
@@ -19,8 +19,8 @@ export interface ComparableRun {
 }
 
 /**
- * Flags that explain no difference of two runs: places, those of one start, and what a condition or another
- * flag tells.
+ * Flags that explain no difference between two runs: paths, flags of a single start, and flags that a
+ * condition or another flag covers.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
@@ -36,15 +36,15 @@ const notCompared = new Set([
   ...['epochs', 'train-samples'],
 ]);
 
-/** Flags of the weights at first: a resumed run is given its checkpoint in their place. */
+/** Flags of the initial weights: a resumed run has its checkpoint instead. */
 const ofFirstStart: readonly string[] = ['load-hf', ...adapterStartFlags, 'finetune'];
 
-/** Returns the flags among `flags` that tell one training run from another. */
+/** Returns the flags among `flags` that distinguish training runs. */
 export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }
 
-/** Returns what is compared of the run with this record, as its last start had it. */
+/** Returns the compared part of the run with this record, from its last start. */
 export function comparableRun({ starts }: RunRecord): ComparableRun {
   const [first, last] = [starts[0]!, starts.at(-1)!];
   const origin = last.iteration > 0 ? first : last;
@@ -65,7 +65,7 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
   };
 }
 
-/** Returns values with a key; those that are undefined are left out. */
+/** Returns values with a key, without undefined values. */
 function comparableValues(
   values: Readonly<Record<string, unknown>>,
   keyOf: (name: string) => string | undefined,
@@ -76,10 +76,10 @@ function comparableValues(
   );
 }
 
-/** Returns what tells the content apart that a flag names; undefined where its value itself does. */
+/** Returns a key for the content of the file that a flag names; undefined if the value itself is compared. */
 function contentOf({ contents, flags, resolved }: RunStart, name: string): string | undefined {
   if (name !== 'data-path') return contents?.[name];
-  // the datasets are a condition: only their weights are left
+  // the datasets are a condition, so only their weights are compared here
   const words = (resolved ?? flags)[name];
   return Array.isArray(words)
     ? words.filter((word) => word !== '' && Number.isFinite(+word)).join(' ')
@@ -91,7 +91,7 @@ function nameOfDataset(dataset: RunStart['datasets'][number]): string {
   return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
 }
 
-/** Returns the conditions of a start besides its flags, by name; one line of text or a number each. */
+/** Returns the other conditions of a start, by name; each is one line of text or a number. */
 export function conditionsOf(start: RunStart): Readonly<Record<string, unknown>> {
   return {
     model: start.model,

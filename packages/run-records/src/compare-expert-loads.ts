@@ -2,19 +2,27 @@ import type { MetricsRecord } from './metrics-records.js';
 
 /** The loads of experts in two runs: the rows that each expert of a layer got. */
 export interface ExpertLoadComparison {
-  /** Reports of loads of the same steps that both have. */
+  /** Number of load reports of the same steps in both runs. */
   readonly commonReports: number;
-  /** The first of them in which loads differ: tokens took other experts. Undefined where none does. */
+  /**
+   * The first report in which loads differ because tokens chose other experts. Undefined if all reports are
+   * equal.
+   */
   readonly firstDifference:
     | {
-        /** The steps that the report is of, both included: one where every step is reported. */
+        /** The steps of the report, both included; equal if every step is reported. */
         readonly firstStep: number;
         readonly lastStep: number;
-        /** The layers whose loads differ, in the order of the model, and how many choices at least. */
+        /**
+         * The layers whose loads differ, in the order of the model, and the least number of changed choices.
+         */
         readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
-        /** The largest relative difference of the losses of a step before these; undefined: no such step. */
+        /**
+         * The largest relative difference of the losses of a step before the report; undefined without such a
+         * step.
+         */
         readonly largestBefore: number | undefined;
-        /** And of a step from the first of these on. */
+        /** The same from the first step of the report on. */
         readonly largestAfter: number | undefined;
       }
     | undefined;
@@ -30,10 +38,10 @@ interface LoadReport {
 }
 
 /**
- * Compares the loads that two runs have reported of the same steps.
+ * Compares the loads that two runs have reported for the same steps.
  *
- * @param losses relative differences of the losses of steps that both have
- * @returns undefined where the runs have no such reports, as those of models without experts
+ * @param losses relative differences of the losses of common steps
+ * @returns undefined if the runs have no common reports, as for models without experts
  */
 export function compareExpertLoads(
   [one, other]: readonly MetricsRecord[][],
@@ -89,7 +97,7 @@ const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
   one.layers.join() === other.layers.join() &&
   one.loads.every(({ length }, layer) => length === other.loads[layer]!.length);
 
-/** A choice that moves from an expert to another one is one row less here and one more there. */
+/** A choice that moves between experts removes a row from one and adds a row to the other. */
 function movedChoices(one: LoadReport, other: LoadReport) {
   return one.layers.flatMap((layer, index) => {
     const changes = one.loads[index]!.map((rows, expert) => other.loads[index]![expert]! - rows);

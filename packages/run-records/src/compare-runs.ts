@@ -3,7 +3,7 @@ import { compareExpertLoads, type ExpertLoadComparison } from './compare-expert-
 import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
-/** A value of both runs; undefined where one has none. */
+/** A value of both runs; undefined for a run without it. */
 export interface Difference {
   readonly name: string;
   readonly values: readonly [unknown, unknown];
@@ -11,30 +11,30 @@ export interface Difference {
 
 /** The losses of two runs. */
 export interface LossComparison {
-  /** Steps that both have. */
+  /** Number of common steps. */
   readonly commonSteps: number;
-  /** The first common step with another loss, to the last bit; undefined where all are equal. */
+  /** The first common step with different losses, compared bit by bit; undefined if all are equal. */
   readonly firstDifference: number | undefined;
   /** The largest relative difference of the losses of a step. */
   readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
-  /** At the last step that both have. */
+  /** The losses at the last common step. */
   readonly last:
     | { readonly iteration: number; readonly losses: readonly [number | null, number | null] }
     | undefined;
-  /** At the last evaluation that both have. */
+  /** The losses at the last common evaluation. */
   readonly validation: LossComparison['last'];
 }
 
 export interface RunComparison {
   /**
-   * Flags that differ in the values in force, by the last starts. Places, and flags of one start such as
-   * --exit-interval, are not compared, and files by their content.
+   * Flags with different values in force at the last starts. Paths, and flags of a single start such as
+   * --exit-interval, are not compared; files are compared by content.
    */
   readonly flags: readonly Difference[];
   /** Further differences of the last start: commit, versions, threads, layout, datasets. */
   readonly conditions: readonly Difference[];
   readonly losses: LossComparison;
-  /** Undefined where the runs have no loads of the same experts in the same steps. */
+  /** Undefined if the runs have no loads of the same experts in the same steps. */
   readonly experts: ExpertLoadComparison | undefined;
 }
 
@@ -54,7 +54,10 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
 
 type Compared = ComparableRun | undefined;
 
-/** `inBoth`: what only one of them has may follow from other flags in the other, which does not tell it. */
+/**
+ * `inBoth`: true to compare only flags that both runs have. A flag of only one run may follow from other
+ * flags in the other run, which does not record it.
+ */
 function differences(
   [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],
   { inBoth }: { readonly inBoth: boolean },
@@ -66,7 +69,7 @@ function differences(
     .map((name) => ({ name, values: [one[name]?.shown, other[name]?.shown] }));
 }
 
-/** A switch that is not given is off. */
+/** A missing switch is off. */
 const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
 
 type LossesOfStep = NonNullable<LossComparison['last']>;
@@ -85,7 +88,7 @@ function compareLosses(steps: readonly LossesOfStep[], evaluations: readonly Los
   };
 }
 
-/** Returns those of steps whose losses are both finite. */
+/** Returns the relative differences of steps whose losses are both finite. */
 const relativeDifferences = (steps: readonly LossesOfStep[]) =>
   steps.flatMap(({ iteration, losses: [one, other] }) =>
     one === null || other === null ? [] : [{ iteration, relative: Math.abs(one / other - 1) }],

@@ -2,8 +2,8 @@ import { flagsOfStart } from '@mtl/configuration/internal';
 import type { RunStart } from './run-record.js';
 
 /**
- * Returns the flags, without dashes, that a run was started with for the weights that it began with, as its
- * command has them: `mtl sft` takes `--model`, which stands for several.
+ * Returns the flags, without dashes, that give the initial weights of a run, in the form of its command: `mtl
+ * sft` takes `--model`, which stands for several flags.
  */
 export function flagsOfStartOf({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
   const given = flagsOfStart.filter((name) => (flags[name] ?? false) !== false);

@@ -4,12 +4,12 @@ import { renamedLosses } from '@mtl/trainer/metrics-records';
 
 export { renamedLosses };
 
-/** A record of metrics.jsonl, its losses by the names of today; a step has no `type`. */
+/** A record of metrics.jsonl with the current names of losses; a step has no `type`. */
 export interface MetricsRecord {
   readonly type?: string;
   readonly time?: string;
   readonly iteration: number;
-  /** Null where it was not finite. */
+  /** The value; null if it was not finite. */
   readonly lm_loss: number | null;
   readonly [key: string]: unknown;
 }
@@ -20,12 +20,12 @@ export interface LastMetrics {
 }
 
 const blockBytes = 1 << 20;
-/** An evaluation further from the end of a file is not looked for. */
+/** Most bytes at the end of a file that are searched for an evaluation. */
 const mostBytes = 16 << 20;
 
 /**
- * Returns the last step and the last evaluation of a metrics.jsonl, from its end; neither where there is no
- * file.
+ * Returns the last step and the last evaluation of a metrics.jsonl, read from its end; neither if the file
+ * does not exist.
  */
 export function lastMetrics(path: string): LastMetrics {
   const file = open(path);
@@ -52,7 +52,7 @@ export function lastMetricsIn(file: number): LastMetrics {
   }
 }
 
-/** Reads all records of a metrics.jsonl; none where there is no file. */
+/** Reads all records of a metrics.jsonl; returns an empty list if the file does not exist. */
 export function readMetricsRecords(path: string): MetricsRecord[] {
   const file = open(path);
   if (file === undefined) return [];
@@ -72,7 +72,7 @@ function open(path: string): number | undefined {
   }
 }
 
-/** Lines that are whole: the first may be cut by the block, the last by a process that is writing. */
+/** Returns whole lines: the block may cut the first line, and a running process may be writing the last. */
 function recordsIn(text: string): MetricsRecord[] {
   return text.split('\n').flatMap((line) => {
     try {
@@ -87,24 +87,25 @@ function recordsIn(text: string): MetricsRecord[] {
 /** Returns the file of metrics in a run folder. */
 export const metricsPath = (directory: string): string => join(directory, 'metrics.jsonl');
 
-/** The loss of an evaluation; NaN where it was not finite. */
+/** The loss of an evaluation; NaN if it was not finite. */
 interface Evaluation {
   readonly iteration: number;
   readonly loss: number;
 }
 
-/** Evaluations after the best one without which nothing is said. */
+/** Least number of evaluations after the best one before a warning. */
 const fewest = 5;
-/** Share of all steps so far, after the best one, without which nothing is said. */
+/** Least share of all steps so far that must follow the best evaluation before a warning. */
 const leastShare = 0.1;
-/** The least share of the best loss by which the last one is above it: with less the loss is level. */
+/** Least relative increase of the last loss over the best one; a smaller increase counts as level. */
 const leastRise = 0.01;
 
 /**
- * Says in words that the validation loss of a run has been rising for long; undefined where it has not.
+ * Returns a message if the validation loss of a run has been rising for long; undefined otherwise.
  *
- * It has been where at least five evaluations and a tenth of all steps follow the best one, the last loss is
- * more than 1 % above it, and the later half of those that follow is above the earlier one.
+ * The loss is rising if at least five evaluations and a tenth of all steps follow the best evaluation, the
+ * last loss is more than 1 % above it, and the later half of the following evaluations is above the earlier
+ * half.
  *
  * @param all evaluations of a run, oldest first
  */

@@ -6,7 +6,7 @@ import { checkArgument, textOption } from '@mtl/errors/options';
 import { lastMetrics, type MetricsRecord, metricsPath } from './metrics-records.js';
 import { type RunRecord, type RunState, readRunRecord, runRecordPath, stateOfRun } from './run-record.js';
 
-/** A run as its folder shows it. */
+/** A run as read from its folder. */
 export interface RunInformation {
   readonly name: string;
   readonly directory: string;
@@ -17,7 +17,7 @@ export interface RunInformation {
   readonly validation: MetricsRecord | undefined;
   /** Bytes on disk. */
   readonly bytes: number;
-  /** Undefined for a run of an older version. */
+  /** The record; undefined for a run of an older version. */
   readonly record: RunRecord | undefined;
 }
 
@@ -34,7 +34,7 @@ export function isRun(directory: string): boolean {
 const checkpointPattern = /^iter_\d{7,}$/;
 
 /**
- * Reads what a run folder shows.
+ * Reads a run folder.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -51,7 +51,10 @@ export async function readRun(directory: string): Promise<RunInformation> {
   };
 }
 
-/** Links count, what they name does not. What is removed meanwhile counts as nothing. */
+/**
+ * Returns the bytes of a folder. Links count, their targets do not. Files that are removed meanwhile count as
+ * 0.
+ */
 function bytesOnDisk(path: string): number {
   try {
     const status = lstatSync(path);
@@ -63,11 +66,11 @@ function bytesOnDisk(path: string): number {
   }
 }
 
-/** The directory of runs that name none. */
+/** The default directory of runs. */
 export const runsDirectory = 'runs';
 
 /**
- * Lists the runs in a directory by name, or the one that it is.
+ * Lists the runs in a directory by name, or the single run if the directory is a run folder.
  *
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
@@ -81,7 +84,7 @@ export async function listRuns(directory: string): Promise<RunInformation[]> {
 }
 
 /**
- * Returns the folder of a run that a word names: a path, or a name in `runs`.
+ * Returns the folder of a run from an argument: a path, or a name in `runs`.
  *
  * @throws ConfigurationError MTL_RUN_NONE
  */
@@ -92,8 +95,8 @@ export function runDirectoryOf(name: string): string {
 }
 
 /**
- * Returns the directory that a word names: a path, or the folder of a run by its name in `runs`. What does
- * not exist stays as it is.
+ * Returns the directory for an argument: a path, or the folder of a run by its name in `runs`. An argument
+ * that matches nothing is returned unchanged.
  */
 export function directoryOfRuns(word: string): string {
   const named = join(runsDirectory, word);

@@ -5,7 +5,7 @@ import { ConfigurationError, MtlError } from '@mtl/errors';
 import { checkArgument, textOption } from '@mtl/errors/options';
 import { readRunRecord } from './run-record.js';
 
-/** Files that a run writes into its folder. Everything else there is the user's. */
+/** Files that a run writes into its folder. All other files there belong to the user. */
 const written = [
   /^iter_\d{7,}$/,
   /^(run|metrics|samples|tracking)\.jsonl?(\.\d+|\.new)?$/,
@@ -14,16 +14,16 @@ const written = [
   /^run_owner\./,
 ];
 
-/** Files that a fine-tuning run writes in addition. */
+/** Further files that a fine-tuning run writes. */
 const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {
-  /** Files that were left in the folder, since no run wrote them; the folder is gone where there are none. */
+  /** Files that were left in the folder, since no run wrote them; empty if the folder was removed. */
   readonly left: readonly string[];
 }
 
 /**
- * Returns what `removeRun` would delete of a folder, and what it would leave.
+ * Returns the files of a folder that `removeRun` would delete, and the files that it would leave.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -39,11 +39,11 @@ export function contentsOfRun(directory: string): {
 }
 
 /**
- * Deletes what a run wrote into its folder, and the folder when that was all. The folder is owned meanwhile,
+ * Deletes a run's files from its folder, and the folder if it is then empty. The folder is owned meanwhile,
  * so that no run starts there.
  *
- * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE where the path is a
- *   link; MTL_RUN_RECORD
+ * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE if the path is a link;
+ *   MTL_RUN_RECORD
  */
 export async function removeRun(directory: string): Promise<RemovedRun> {
   checkArgument(directory, { name: 'directory', check: textOption });
@@ -62,7 +62,7 @@ export async function removeRun(directory: string): Promise<RemovedRun> {
   });
   try {
     const { own } = contentsOfRun(directory);
-    // the record of this process last
+    // the record of this process is deleted last
     const others = own.filter((name) => !name.startsWith('run_owner.'));
     for (const name of others) rmSync(join(directory, name), { recursive: true, force: true });
   } finally {

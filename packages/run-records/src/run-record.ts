@@ -7,25 +7,25 @@ import * as z from 'zod';
 const text = z.string();
 const count = z.int().nonnegative();
 
-/** A dataset that a run was trained on, told apart from others without reading all of it. */
+/** A dataset that a run was trained on, with a fingerprint that does not need all its bytes. */
 const datasetSchema = z.object({
   prefix: text,
   idxBytes: count,
   binBytes: count,
   /** SHA-256 of both sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
-  /** SHA-256 of all of both files, where they were read whole. Absent in records of older versions. */
+  /** SHA-256 of all bytes of both files, if they were read whole. Absent in records of older versions. */
   sha256: text.optional(),
 });
 
-/** A file or folder of a fine-tuning's task, likewise. */
+/** A file or folder of a fine-tuning task, with a fingerprint like a dataset's. */
 const taskDataSchema = z.object({
   path: text,
   /** Bytes of all files in a folder. */
   bytes: count,
   /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
-  /** SHA-256 of names, sizes and contents, where all was read. Absent in records of older versions. */
+  /** SHA-256 of names, sizes and contents, if all files were read. Absent in records of older versions. */
   sha256: text.optional(),
 });
 
@@ -34,7 +34,7 @@ const startSchema = z.object({
   time: text,
   host: text,
   pid: count,
-  /** The words of the command line, Node.js and the program included, and where it was given. */
+  /** The words of the command line, Node.js and the program included, and its working directory. */
   command: z.array(text),
   workingDirectory: text,
   model: text,
@@ -44,26 +44,26 @@ const startSchema = z.object({
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /**
-   * Flags that tell this run from others, with the values in force: what follows from other flags, too.
+   * Flags that distinguish this run, with the values in force, including values that follow from other flags.
    * Absent in records of older versions.
    */
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
   contents: z.record(text, text).optional(),
-  /** SHA-256 of all bytes of those that were read whole. Absent in records of older versions. */
+  /** SHA-256 of all bytes of the files that were read whole. Absent in records of older versions. */
   contentsSha256: z.record(text, text).optional(),
-  /** The iteration that it went on from; 0 for the first step. */
+  /** The iteration that it continued from; 0 for the first step. */
   iteration: count,
   trainIterations: count,
   /**
-   * Commit of the checkout that the program was run from, with `-dirty` where files were changed; null
-   * without one.
+   * Commit of the checkout that the program was run from, with `-dirty` if files were changed; null outside
+   * of a checkout.
    */
   commit: text.nullable(),
   versions: z.object({ mtl: text, node: text, onednn: text }),
   instructionSet: text,
   device: text,
-  /** CPU threads of rank 0, and why so many. */
+  /** CPU threads of rank 0, and the reason for the number. */
   threads: z.object({ count, reason: text }),
   layout: z.object({
     worldSize: count,
@@ -71,22 +71,23 @@ const startSchema = z.object({
     pipeline: count,
     data: count,
     /**
-     * Processes over which the experts of a layer are divided, and that share one; absent without experts.
+     * Number of processes over which the experts of a layer are sharded, and that share one expert; absent
+     * without experts.
      */
     expert: count.optional(),
     expertTensor: count.optional(),
   }),
   datasets: z.array(z.union([datasetSchema, taskDataSchema])),
-  /** Absent while it runs, and for ever where the process was killed. */
+  /** The end; absent while the start runs, and forever if the process was killed. */
   end: z
     .object({
       time: text,
-      /** `done`, `failed`, or why it was stopped: a signal, `exit-interval`, `deadline`, `data`. */
+      /** `done`, `failed`, or the reason of the stop: a signal, `exit-interval`, `deadline`, `data`. */
       reason: text,
       iteration: count,
       /** Code and message of the error that ended it. */
       error: text.optional(),
-      /** The remedy of the error; absent where it has none, and in records of older versions. */
+      /** The remedy of the error; absent for an error without one, and in records of older versions. */
       remedy: text.optional(),
     })
     .optional(),
@@ -95,7 +96,7 @@ const startSchema = z.object({
 const schema = z.object({
   format: z.literal('mtl-run'),
   version: z.literal(1),
-  /** The first start, and one for each resumption and restart. */
+  /** The starts: the first, and one for each resumption and restart. */
   starts: z.array(startSchema).min(1),
 });
 
@@ -113,9 +114,9 @@ export type TaskDataRecord = z.infer<typeof taskDataSchema>;
 export const runRecordPath = (directory: string): string => join(directory, 'run.json');
 
 /**
- * Returns the record of a run; undefined where its folder has none.
+ * Returns the record of a run; undefined for a folder without one.
  *
- * @throws ConfigurationError MTL_RUN_RECORD for one that cannot be read
+ * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
 export function readRunRecord(directory: string): RunRecord | undefined {
   const path = runRecordPath(directory);
@@ -130,9 +131,9 @@ export function readRunRecord(directory: string): RunRecord | undefined {
 }
 
 /**
- * Returns the record of a run in the text of its run.json.
+ * Returns the record of a run from the text of its run.json.
  *
- * `path`: what errors call it
+ * `path`: the name of the file in errors
  *
  * @throws ConfigurationError MTL_RUN_RECORD
  */
@@ -147,9 +148,9 @@ export function parseRunRecord(text: string, { path }: { readonly path: string }
 }
 
 /**
- * Writes the record of a run, whole or not at all.
+ * Writes the record of a run atomically.
  *
- * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+ * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
  */
 export function writeRunRecord(directory: string, record: RunRecord): void {
   const path = runRecordPath(directory);
@@ -182,7 +183,7 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
  */
 export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** Returns the state that the record of a run tells, where no process owns its folder. */
+/** Returns the state of a run from its record, if no process owns its folder. */
 export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'running'> {
   if (record === undefined) return 'unknown';
   const reason = record.starts.at(-1)!.end?.reason;
@@ -190,7 +191,7 @@ export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'ru
   return reason === undefined || reason === 'failed' ? 'failed' : 'stopped';
 }
 
-/** Returns what tracking services are told about the run of a record. */
+/** Returns the information from a run's record for tracking services. */
 export function trackedRun({ starts }: RunRecord): TrackedRun {
   const { flags, host } = starts.at(-1)!;
   return { flags, host, startedAt: Date.parse(starts[0]!.time) };

@@ -16,7 +16,7 @@ import { trackedRun } from './run-record.js';
 export interface SendRunOptions {
   /** The run folder. */
   readonly directory: string;
-  /** The variables in which keys are. */
+  /** The environment variables with keys. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly onMessage: (text: string) => void;
 }
@@ -28,10 +28,10 @@ const checks: OptionChecks<SendRunOptions> = {
 };
 
 /**
- * Sends the metrics of a run that has ended to the tracking services that did not take them while it ran.
+ * Sends the metrics of a finished run to the tracking services that have not received them.
  *
  * @returns a result for each service
- * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a run under way, which sends them itself;
+ * @throws ConfigurationError MTL_OPTION; MTL_RUN_RUNNING for a running run, which sends its own metrics;
  *   MTL_RUN_RECORD, MTL_TRACKING_NONE, MTL_TRACKING_STATE, MTL_WANDB_API_KEY
  */
 export async function sendRun(options: SendRunOptions): Promise<readonly DeliveryResult[]> {

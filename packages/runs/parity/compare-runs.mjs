@@ -5,8 +5,9 @@ import { flipsOf, readRoutings } from './routing.mjs';
 import { readStates } from './states.mjs';
 
 /**
- * Reads what a run left: its losses and gradient norms by step, the gradients of its first step by name, and
- * which experts its tokens went to; and its states, where it followed those of one process.
+ * Reads the output of a run: its losses and gradient norms by step, the gradients of its first step by name,
+ * and the experts that each token chose. If the run followed the states of one process, it also reads the
+ * differences of states.
  */
 export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
@@ -27,12 +28,12 @@ export async function readRun({ metrics, gradients }) {
 }
 
 /**
- * Returns the largest relative differences between two runs, of losses and norms up to the step in which a
- * token goes to another expert, and that step.
+ * Returns the largest relative differences of losses and norms between two runs, up to the step in which a
+ * token chooses another expert, and that step.
  */
 export function compareRuns(run, reference) {
   const [flip] = flipsOf(run.routings, reference.routings);
-  // a token that goes elsewhere changes more than rounding does
+  // a token that chooses another expert changes more than rounding does
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
     Math.max(0, ...comparable.map((step, index) => relative(run.steps[index]?.[name], step[name])));
@@ -46,13 +47,15 @@ export function compareRuns(run, reference) {
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
-/** Returns the names of lm_loss, and where a model has several of the others and their total. */
+/**
+ * Returns the name lm_loss; for a model with several losses, also the names of the others and of the total.
+ */
 const lossesOf = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
 
 /**
- * Returns the largest relative differences between steps that a layout and one process take from the same
- * states: of losses, of norms, and of what the steps make of the states. Without the steps in which a token
- * goes to another expert, which are returned.
+ * Returns the largest relative differences between steps of a layout and of one process that start from the
+ * same states: differences of losses, of norms, and of the states after the step. Steps in which a token
+ * chooses another expert are left out and returned separately.
  */
 export function compareSteps(run, reference) {
   const flips = flipsOf(run.routings, reference.routings);
@@ -79,12 +82,12 @@ export function compareSteps(run, reference) {
   return { ...worst, flips };
 }
 
-/** In place of a state that was not compared. */
+/** The result for a state that was not compared. */
 const nothing = { difference: Number.POSITIVE_INFINITY, name: 'not compared' };
 
 function relative(value, expected) {
   const difference = Math.abs(value - expected) / Math.abs(expected);
-  // a value that is missing or no number is as wrong as can be
+  // a missing value or NaN counts as the largest possible difference
   return Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
 }
 

@@ -2,7 +2,7 @@ import { scale, sumOfSquares, Tensor } from '@mtl/kernels';
 import { ownedPartsOf } from '@mtl/optimizer';
 
 /**
- * Makes a training run wrong in one way, each a mistake that could really be made. For fault injection only.
+ * Injects one fault into a training run, each a mistake that could really be made. For fault injection only.
  */
 export function faultyTraining(training, fault) {
   const isSecond = training.processes.groups.world?.rank === 1;
@@ -20,7 +20,7 @@ export function faultyTraining(training, fault) {
   if (fault === 'drop-by-local-position') dropByLocalPosition(training);
 }
 
-/** Shifts the global numbers of this rank's samples, on which all its dropout masks depend. */
+/** Shifts the global numbers of this rank's samples, which determine all its dropout masks. */
 function shiftSamples({ part }) {
   const [stage] = part.stages.values();
   const forward = stage.forward.bind(stage);
@@ -30,7 +30,7 @@ function shiftSamples({ part }) {
   };
 }
 
-/** Lets this rank take one mask of one layer from another place of the model. */
+/** Makes this rank use the mask of another place of the model in one layer. */
 function shiftOneMask({ part }) {
   const [stage] = part.stages.values();
   const [, block] = stage.blocks;
@@ -45,7 +45,10 @@ function shiftOneMask({ part }) {
     });
 }
 
-/** Shifts labels after a sequence is divided: the last of a chunk is the first token of the next one here. */
+/**
+ * Shifts labels after a sequence is divided: the last label of a chunk is wrong, since it should be the first
+ * token of the next chunk.
+ */
 function shiftLabelsOfChunks({ part }) {
   for (const stage of part.stages.values()) {
     const forward = stage.forward.bind(stage);
@@ -65,12 +68,12 @@ function shiftLabelsOfChunks({ part }) {
   }
 }
 
-/** Lets every rank that shares a sequence tell all of its tokens. */
+/** Makes every rank that shares a sequence count all tokens of the sequence. */
 function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Counts the positions of hidden dropout from the first that this rank has. */
+/** Counts the positions of hidden dropout from the first position of this rank. */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;
@@ -89,14 +92,14 @@ function dropByLocalPosition({ part }) {
   }
 }
 
-/** Gives this stage the activations of the micro-batch before. */
+/** Passes this stage the activations of the previous micro-batch. */
 function useStaleInput({ part }) {
   const [stage] = part.stages.values();
   const forward = stage.forward.bind(stage);
   let before;
   stage.forward = (call) => {
     const stale = before ?? call.input;
-    // a view holds the memory of a tensor that its owner disposes of
+    // a view keeps the memory of a tensor that its owner disposes of
     before = call.input.view({ shape: call.input.shape });
     const output = forward({ ...call, input: stale });
     if (stale !== call.input) stale.dispose();
@@ -105,7 +108,7 @@ function useStaleInput({ part }) {
 }
 
 /**
- * Sums the gradient of the tied embedding over data-parallel ranks as the embedding's, and again as the
+ * Sums the gradient of the tied embedding over data-parallel ranks twice: as the embedding's, and as the
  * head's.
  */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
@@ -113,20 +116,20 @@ function reduceTiedWeightTwice({ optimizer, processes, part }) {
   afterReduction(optimizer, () => processes.groups.dp.allReduce(head.mainGradient).wait());
 }
 
-/** Counts the tied embedding in the gradient norm as the embedding, and again as the head. */
+/** Counts the tied embedding twice in the gradient norm: as the embedding, and as the head. */
 function countTiedWeightTwice({ optimizer, processes, part }) {
   const head = headOf(part);
   if (head === undefined) return;
   const { groups } = processes;
   const { world, dp } = groups;
-  // each data-parallel rank adds its share of what all of them have, or the slice that it has reduced
+  // each data-parallel rank adds its share of the replicated gradient, or the slice that it has reduced
   const share = storeOf(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
   groups.world = new Proxy(world, {
     get(target, property) {
       const value = target[property];
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
-        // the one sum of one float64 over all processes: the squares of the norm
+        // the only sum of a single float64 over all processes is the sum of squares for the norm
         if (tensor.dtype === 'float64' && tensor.size === 1 && options === undefined) {
           tensor.write(Float64Array.of(tensor.item() + share * squares(optimizer, head)));
         }
@@ -138,7 +141,7 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
 
 const loadsOf = ({ stages }) => [...stages.values()].flatMap(({ expertLoads }) => expertLoads);
 
-/** Lets this rank say that its experts got no rows. */
+/** Makes this rank report that its experts got no rows. */
 function dropExpertCounts({ part }) {
   for (const load of loadsOf(part)) {
     const take = load.take.bind(load);
@@ -146,13 +149,13 @@ function dropExpertCounts({ part }) {
   }
 }
 
-/** Moves the biases of experts by twice the rate, as if each step did it two times. */
+/** Moves the biases of experts by twice the rate, as if each step moved them twice. */
 function moveBiasesTwice({ part }) {
   for (const load of loadsOf(part)) load.updateRate *= 2;
 }
 
 /**
- * Divides the gradients of experts by the processes that have different ones, which is no mean of anything.
+ * Divides the gradients of experts by the number of processes with different experts, which is a wrong mean.
  */
 function averageExpertGradients({ optimizer, processes }) {
   const store = optimizer.stores.find(({ ranges }) => ranges[0].parameter.placement.view === 'expert');
@@ -164,7 +167,7 @@ function averageExpertGradients({ optimizer, processes }) {
   });
 }
 
-/** Leaves the gate of shared experts with the gradient of this rank's rows. */
+/** Does not reduce the gradient of the shared experts' gate: it stays the gradient of this rank's rows. */
 function skipSharedGateSum({ optimizer, part }) {
   const gates = part.parameters.filter(({ name }) => name.endsWith('gate_weight'));
   let own;
@@ -177,7 +180,7 @@ function skipSharedGateSum({ optimizer, part }) {
   );
 }
 
-/** Calls `after` once gradients are reduced, each time, and `before` just before. */
+/** Calls `before` just before each reduction of gradients, and `after` just after it. */
 function afterReduction(optimizer, after, before = () => {}) {
   const reduce = optimizer.reduceGradients.bind(optimizer);
   const launch = optimizer.launchStep.bind(optimizer);
@@ -195,7 +198,7 @@ function afterReduction(optimizer, after, before = () => {}) {
   };
 }
 
-/** Returns the weight of the head, where the last stage is. */
+/** Returns the weight of the head, on the last stage. */
 function headOf({ stages }) {
   return [...stages.values()].find(({ isLast }) => isLast)?.outputWeight;
 }
@@ -203,7 +206,7 @@ function headOf({ stages }) {
 const storeOf = ({ stores }, parameter) =>
   stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
 
-/** Returns the sum of squares of what this rank has reduced of a parameter's gradient. */
+/** Returns the sum of squares of this rank's reduced part of a parameter's gradient. */
 function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
   const store = storeOf(optimizer, parameter);

@@ -3,8 +3,8 @@ import { Tensor } from '@mtl/kernels';
 const done = { wait: () => {}, isDone: true };
 
 /**
- * Returns a world whose groups make one mistake, the same on all ranks, so that nothing hangs. For the
- * mutation suite only.
+ * Returns a world whose groups have one injected fault, the same on all ranks, so that nothing hangs. For
+ * fault injection only.
  */
 export function faultyWorld(world, fault) {
   const wrap = (group) => faultyGroup(group, fault);
@@ -44,10 +44,10 @@ function faultyGroup(group, fault) {
         if (name === 'tp' && tensor.shape.length === 3 && ++numSums === 3 && fault === 'drop-tensor-reduce') {
           return done;
         }
-        // the ends of a pipeline of two stages are its group
+        // in a pipeline of two stages, the first and the last stage are the whole group
         const isAlongPipeline = name === 'pp' || name === 'embedding';
         if (fault === 'skip-tied-sum' && isAlongPipeline && tensor.dtype === 'float32') return done;
-        // sums of gradients that are only parts come as one vector
+        // sums of partial gradients come as one vector
         const isPartialSum = name === 'tp' && tensor.shape.length === 1 && tensor.size > 500;
         if (isPartialSum && fault === 'drop-partial-sums') return done;
         if (isPartialSum && fault === 'skip-one-partial-gradient') return sumAllButTheLast(target, tensor);
@@ -58,8 +58,9 @@ function faultyGroup(group, fault) {
 }
 
 /**
- * Takes some of the tokens that count away from what a rank tells before a step: after the number of ranks
- * without data, where the sum after the passes has the peak of rank 0, which is 0 on the others.
+ * Subtracts some of the counted tokens from the numbers that a rank shares before a step. The tokens come
+ * after the number of ranks without data; in the sum after the passes, that place has the peak of rank 0,
+ * which is 0 on the others.
  */
 function shrinkCount(tensor) {
   if (tensor.dtype !== 'float64' || tensor.size < 2) return;
@@ -67,7 +68,7 @@ function shrinkCount(tensor) {
   if (values[1] > 1) tensor.write(values.map((value, at) => (at === 1 ? value - 7 : value)));
 }
 
-/** Returns a way of receiving in which what arrives is thrown away: the block is 0. */
+/** Returns a receive function that discards the received data: the block is 0. */
 function receiveNothing(group) {
   return (tensor, options) => {
     const { shape, dtype, device } = tensor;
@@ -86,7 +87,7 @@ function receiveNothing(group) {
   };
 }
 
-/** Returns a way of sending in which the first two messages change places. */
+/** Returns a send function that swaps the first two messages. */
 function swapTwoMessages(group) {
   let numSent = 0;
   let held;
@@ -94,7 +95,7 @@ function swapTwoMessages(group) {
     numSent += 1;
     if (numSent > 2) return group.send(tensor, options);
     if (numSent === 1) {
-      // a view holds the memory of a tensor that its owner disposes of
+      // a view keeps the memory of a tensor that its owner disposes of
       held = { tensor: tensor.view({ shape: tensor.shape }), work: undefined };
       const first = held;
       return { wait: () => first.work.wait(), isDone: false };
@@ -106,7 +107,7 @@ function swapTwoMessages(group) {
   };
 }
 
-/** Leaves out the last of the gradients that lie in a vector: the bias of the final norm, of 64 values. */
+/** Leaves out the last gradient of a vector: the bias of the final norm, of 64 values. */
 function sumAllButTheLast(group, tensor) {
   const last = { offset: tensor.size - 64, shape: [64] };
   const own = tensor.view(last).read();

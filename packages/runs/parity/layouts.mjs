@@ -1,7 +1,7 @@
 /**
- * The layouts of processes that `npm run dev -- parity` compares with one process: one list, and the cross of
- * everything for `--all`. A layout is its sizes along the axes of the mesh, its traits and its precision;
- * dropout is 0.1 in all of them.
+ * The layouts of processes that `npm run dev -- parity` compares with one process: one list by default, and
+ * all combinations with `--all`. A layout consists of its sizes along the axes of the mesh, its traits and
+ * its precision; dropout is 0.1 in every layout.
  */
 
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
@@ -28,7 +28,7 @@ const otherSizeOptions = {
   etp: 'expertTensorParallelSize',
 };
 
-/** The things that a layout can do in addition to having sizes, and the options that ask for it. */
+/** Traits of a layout in addition to sizes, and the options that enable them. */
 export const traits = {
   'sequence parallel': { layout: { sequenceParallel: true } },
   'distributed optimizer': {
@@ -53,7 +53,7 @@ const schedule = (name, numChunks) => ({
     ...(numChunks === undefined ? {} : { numVirtualStagesPerPipelineRank: numChunks }),
   },
 });
-/** Orders of a pipeline's passes, with the chunks that each stage then has. */
+/** Schedules of a pipeline, with the chunks of each stage. */
 const schedules = {
   gpipe: { numChunks: 1, options: schedule('gpipe') },
   '1f1b': { numChunks: 1, options: schedule('1f1b') },
@@ -79,24 +79,21 @@ const [normAfter, window] = ['layer norm after sublayers', 'a window of 9'];
 /** Sequences have several documents, which do not see each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
-// the loss counts unevenly along a sequence, too
+// the number of counted tokens also differs along a sequence
 traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
 traits[window] = { model: { windowSize: '9,0' } };
-/** Traits that the run of one process which a layout is compared with has too. */
+/** Traits that the single-process reference run of a layout has too. */
 export const traitsOfBoth = [normAfter, documents, window];
 
-/**
- * Layers of the model: enough for eight stages where there is a pipeline, or for all chunks of one that has
- * more.
- */
+/** Layers of the model: enough for eight stages in a pipeline, or for all chunks of a pipeline with more. */
 const numLayersOf = ({ pp }, with_) =>
   pp === undefined ? 2 : Math.max(8, ...with_.map((trait) => pp * (schedules[trait]?.numChunks ?? 1)));
-/** Deeper models take longer than they prove more. */
+/** Layers of the deepest models: more would take longer and prove little more. */
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, cp, pp and dp, and of experts along ep and etp; what is left out is 1, of etp the
- *   size of tp
+ * @param sizes along tp, cp, pp and dp, and for experts along ep and etp. The default of each size is 1; the
+ *   default of etp is the size of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const { tp = 1, cp = 1, pp = 1, dp = 1 } = sizes;
@@ -125,10 +122,7 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   };
 }
 
-/**
- * Returns a layout of BERT, whose two losses have counts of their own and whose padding is left out of the
- * matmuls.
- */
+/** Returns a layout of BERT. Its two losses have separate counts, and its matmuls leave out padding. */
 const bert = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'bert',
@@ -137,9 +131,9 @@ const bert = (layoutOfGpt) => ({
 });
 
 /**
- * Weights start at 0.05: with 0.02 RMSNorm multiplies gradients of the small residual stream so much that
- * norms reach 18, and steps with such norms carried rounding of 1e-8 to 1e-1 where only the order of sums
- * differed.
+ * Weights are initialized with 0.05. With 0.02, RMSNorm multiplies gradients of the small residual stream so
+ * much that norms reach 18; steps with such norms amplified rounding of 1e-8 to 1e-1 although only the order
+ * of sums differed.
  */
 const llamaBlocks = {
   model: {
@@ -157,7 +151,7 @@ const llamaBlocks = {
     untieEmbeddingsAndOutputWeights: true,
   },
 };
-/** Returns a layout of a GPT with blocks of Llama. The run that it is compared with has them too. */
+/** Returns a layout of a GPT with blocks of Llama. Its reference run has these blocks too. */
 const llama = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'llama',
@@ -166,7 +160,8 @@ const llama = (layoutOfGpt) => ({
 });
 
 /**
- * Experts as in Qwen2-MoE and Qwen3-MoE: softmax over the chosen ones, gated shared experts, in all layers.
+ * Experts as in Qwen2-MoE and Qwen3-MoE: softmax over the chosen experts, gated shared experts, in all
+ * layers.
  */
 const qwenExperts = {
   model: {
@@ -181,7 +176,7 @@ const qwenExperts = {
     moeZLossCoeff: 0.001,
   },
 };
-/** Experts as in DeepSeek-V3: sigmoid, groups, a bias that loads move, in every second layer. */
+/** Experts as in DeepSeek-V3: sigmoid, groups, and a bias that follows the loads, in every second layer. */
 const deepseekExperts = {
   model: {
     ...llamaBlocks.model,
@@ -209,7 +204,7 @@ const withExperts = (model, name, options) => (layoutOfGpt) => ({
 });
 const qwen = withExperts('qwen-moe', 'Qwen-MoE', qwenExperts);
 const deepseek = withExperts('deepseek', 'DeepSeek', deepseekExperts);
-/** The options that distinguish models; a run without processes needs it too. */
+/** The options that distinguish models; a single-process run needs them too. */
 export const modelOptions = {
   gpt: {},
   bert: { model: { kind: 'bert' } },
@@ -218,11 +213,14 @@ export const modelOptions = {
   deepseek: deepseekExperts,
 };
 
-/** Marks what `--few` chooses, and CI runs: every axis, model and precision once, together with others. */
+/**
+ * Marks the layouts of `--few`, which CI runs: every axis, model and precision once, together with others.
+ */
 const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
 
 /**
- * Experts: every axis and their own, both ways to reach them, all recomputations, micro-batches of two sizes.
+ * Layouts with experts: every axis and the axes of experts, both dispatchers, all recomputations,
+ * micro-batches of two sizes.
  */
 const expertLayouts = [
   qwen(layout({}, [full])),
@@ -256,8 +254,8 @@ const expertLayouts = [
 ];
 
 /**
- * Sequences that processes share: every axis, every way to communicate, masks that are uneven over the chunks
- * of a sequence, every recomputation. Chunks are of 8 positions with two processes, of 4 with four.
+ * Layouts with context parallelism: every axis, every way to communicate, masks that are uneven over the
+ * chunks of a sequence, every recomputation. Chunks have 8 positions with two processes, 4 with four.
  */
 const contextLayouts = [
   layout({ cp: 2 }),
@@ -306,10 +304,9 @@ const contextLayouts = [
 ];
 
 /**
- * The layouts that the command runs unless told otherwise. In float32, where the bounds are sharp, each two
- * of mesh, sequence parallelism, optimizer and recomputation meet in all their values; in bf16 each mesh is
- * there, and each two of the others meet. Faults that need three are for `allLayouts`. A test counts the
- * pairs.
+ * The default layouts of the command. In float32, where bounds are tight, every pair of values of mesh,
+ * sequence parallelism, optimizer and recomputation occurs. In bf16 every mesh occurs, and every pair of
+ * values of the others. Faults that need three values are for `allLayouts`. A test counts the pairs.
  *
  * @type {readonly ParityLayout[]}
  */
@@ -352,7 +349,7 @@ export const layouts = [
   layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
   layout({ pp: 8 }, ['1f1b']),
   few(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16')),
-  // BERT: every axis, the last of several chunks, both places of layer norm
+  // BERT: every axis, the last of several chunks, both positions of layer norm
   bert(layout({ tp: 2 }, [sequence, full])),
   bert(layout({ dp: 2 }, [distributed])),
   bert(layout({ tp: 2, dp: 2 }, [sequence, normAfter])),
@@ -370,7 +367,7 @@ export const layouts = [
   ...contextLayouts,
 ];
 
-/** Everything with everything: 98 runs without pipelines and 210 with, of each model. */
+/** All combinations: 98 runs without pipelines and 210 with pipelines, for each model. */
 const crossed = [
   ...crossOf({
     meshes: [{ tp: 2 }, { tp: 4 }, { dp: 2 }, { dp: 4 }, { tp: 2, dp: 2 }, { tp: 2, dp: 4 }],
@@ -400,8 +397,8 @@ export const allLayouts = [
 ];
 
 /**
- * Returns every schedule on every mesh that it fits, alone and with all that the mesh allows; in bf16 with
- * all.
+ * Returns every schedule on every mesh that it fits, alone and with all traits that the mesh allows; in bf16
+ * with all traits.
  */
 function pipelinesOf(meshes) {
   return meshes.flatMap((sizes) => {
@@ -438,7 +435,7 @@ function crossOf({ meshes, recomputations }) {
 }
 
 /**
- * Mistakes that must be noticed, with a layout in which they can happen and a check that must turn red.
+ * Injected faults that must be noticed, with a layout in which each can happen and the check that must fail.
  *
  * @type {readonly Fault[]}
  */
@@ -471,7 +468,7 @@ export const faults = [
   },
   few({ fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) }),
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, tp: 2 }, ['zb-h2', sequence]) },
-  // the deep, the wide and those of three axes
+  // the deep layouts, the wide layouts and the layouts of three axes
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 8 }, ['1f1b']) },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 4 }, ['interleaved of 4 chunks']) },
   {
@@ -520,23 +517,23 @@ export const faults = [
 ];
 
 /**
- * Bounds of the largest relative difference to one process, over all steps, and for the gradients of step 1
- * of the largest norm of a parameter's difference over its norm.
+ * Bounds of the largest relative difference to one process, over all steps. For the gradients of step 1, the
+ * value is the norm of a parameter's difference over its norm, and the bound is for the largest.
  *
  * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits: a value
  * is off by up to 2^-8, in the mean square by 1.6e-3. Under tensor parallelism each process rounds its part
- * of a sum before the parts are added, which is off by about that once more, independently, at 2 sums of each
- * of 2 layers in forward, 2 in backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four
- * times as much is no rounding. Data parallelism sums float32 gradients of activations with the same bits:
- * there the bound is that of float32. Context parallelism sums gradients of keys and values in another order
- * before they are rounded.
+ * of a sum before the parts are added, which adds about the same error, independently, at 2 sums of each of 2
+ * layers in forward, 2 in backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four times
+ * this error is more than rounding. Data parallelism sums float32 gradients of activations with the same
+ * bits, so its bound is the bound of float32. Context parallelism sums gradients of keys and values in
+ * another order before they are rounded.
  */
 export function boundsOf({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
   // A Llama has 8 layers here, and norms of queries and keys with 10 weights, whose gradients are sums of
-  // terms of both signs: in one process, those of bfloat16 are off from float32's by 1.5e-2 to 3.5e-2. Two
-  // processes differ by up to 3.8e-2 from one in bfloat16, by up to 2.9e-2 from float32, and by 3e-6 where
-  // all is in float32.
+  // terms of both signs. In one process, these gradients in bfloat16 are off from float32 by 1.5e-2 to
+  // 3.5e-2. Two processes differ by up to 3.8e-2 from one in bfloat16, by up to 2.9e-2 from float32, and by
+  // 3e-6 where everything is in float32.
   const rounding = model === 'llama' ? 8e-2 : 2e-2;
   return {
     loss: 2e-3,
@@ -547,8 +544,8 @@ export function boundsOf({ model, precision, sizes }) {
 
 /**
  * Bounds of the largest relative difference of a step that begins with the state of one process, in float32:
- * of losses, of the gradient norm, and of the state after it relative to what the step changed
+ * of losses, of the gradient norm, and of the state after the step relative to the change in the step
  * (`readStates`). Rounding alone was measured at 3e-8, 2e-6 and 9e-6 in 100 steps of mixtures of 8 layers,
- * the deepest; of what faults put out of bounds, the least was 6e-6, 6e-6 and 2e-4.
+ * the deepest. The smallest differences of injected faults beyond the bounds were 6e-6, 6e-6 and 2e-4.
  */
 export const boundsOfOneStep = { loss: 2e-7, gradientNorm: 5e-6, state: 1e-4 };

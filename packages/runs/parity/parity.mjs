@@ -64,20 +64,28 @@ const recipe = {
   logging: { logInterval: 1000 },
   layout: { threads: 1 },
 };
-/** In nats: a recipe that does not learn hides mistakes. Fewer steps than the default may not get there. */
+/**
+ * Least fall of the loss, in nats: a recipe that does not learn hides faults. Fewer steps than the default
+ * may not get there.
+ */
 const leastFall = asked.steps === '100' ? 0.5 : 0;
-/** Longest a training run may take, the start of its processes included. */
+/** Longest duration of a training run, the start of its processes included. */
 const deadlineMs = 300_000;
-/** Processes wait for each other: a second training run uses what the first leaves idle. */
+/**
+ * Number of training runs at once. Processes wait for each other, so a second run uses idle cores of the
+ * first.
+ */
 const numAtOnce = 2;
-/** Training runs of the same processes, at most: those of the last ones would have a core for themselves. */
+/**
+ * Most training runs of the same processes: in larger groups, the last group would run alone on the machine.
+ */
 const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 /** The corpus of layouts with documents that end within sequences. */
 let corpusOfDocuments;
 
-/** Returns the options of a training run, and the files in which it leaves what it has measured. */
+/** Returns the options of a training run, and the files that it writes its measurements to. */
 function plan({ model, numLayers, options, precision, traits = [], fault, keeps, follows }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
@@ -91,7 +99,10 @@ function plan({ model, numLayers, options, precision, traits = [], fault, keeps,
   return { options: mergeOptions(recipe, options, ofRun, data), metrics, gradients, fault, keeps, follows };
 }
 
-/** Trains in layouts of as many processes, one after the other; resolves to what the runs left. */
+/**
+ * Trains in layouts with the same number of processes, one after the other; resolves to the results of the
+ * runs.
+ */
 function trainTogether(group) {
   const plans = group.map(plan);
   const list = join(mkdtempSync(join(directory, 'group-')), 'trainings.json');
@@ -117,7 +128,7 @@ function trainTogether(group) {
         resolve(Promise.all(plans.map(readRun)));
         return;
       }
-      // it has not written its last step; those behind it have not begun
+      // the failed run is the first without its last step; later runs have not begun
       const failed = group.find((_, index) => numStepsOf(plans[index]) < Number(asked.steps)) ?? group.at(-1);
       const last = output.split('\n').slice(-20).join('\n');
       reject(new Error(`${labelOf(failed)} ended with status ${status}:\n${last}`));
@@ -128,7 +139,10 @@ function trainTogether(group) {
 const numStepsOf = ({ metrics }) =>
   existsSync(metrics) ? readFileSync(metrics, 'utf8').split('\n').length - 1 : 0;
 
-/** Trains in all layouts: what each run leaves, in their order. Those of most processes begin. */
+/**
+ * Trains in all layouts and returns the results of the runs, in the order of the layouts. Layouts with the
+ * most processes start first.
+ */
 function trainAll(cases) {
   const sizes = [...new Set(cases.map(({ numProcesses }) => numProcesses))].sort((a, b) => b - a);
   const groups = sizes.flatMap((size) => {
@@ -163,7 +177,7 @@ const exceededByOneStep = ({ flips, ...worst }) => [
   ...(flips.every(({ isNearTie }) => isNearTie) ? [] : ['routing']),
 ];
 
-/** Returns the run of one process that a layout is compared with. */
+/** Returns the single-process run that a layout is compared with. */
 const referenceOf = ({ model, precision, numLayers, traits }) =>
   [`${model.toUpperCase()} of ${numLayers} layers in ${precision}`, ...shared(traits)].join(', ');
 
@@ -178,13 +192,13 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
   return `${label} ${scientific(loss)} ${scientific(gradientNorm)} ${worst.padEnd(58)} ${verdict}`;
 }
 
-/** Returns the run of one process that layouts of a kind are compared with. */
+/** Returns the single-process run that layouts of a kind are compared with. */
 function alone({ model, precision, numLayers, traits }) {
   const options = mergeOptions(modelOptions[model], ...shared(traits).map((trait) => optionsOfTraits[trait]));
   return { name: 'one process', numProcesses: 1, model, options, precision, numLayers, traits };
 }
 
-/** Trains in one process what cases are compared with: the runs by `referenceOf`. */
+/** Trains the single-process references of cases; returns the runs by `referenceOf`. */
 async function trainReferences(cases) {
   const wanted = new Map(cases.map((each) => [referenceOf(each), alone(each)]));
   const runs = trainAll([...wanted.values()]);
@@ -203,7 +217,7 @@ async function trainReferences(cases) {
   return references;
 }
 
-/** Trains in all layouts and compares their runs with those of one process. */
+/** Trains in all layouts and compares each run with its single-process run. */
 async function compareWhole(cases, references) {
   const width = widthOf(cases);
   console.log(`\n${'largest relative difference'.padEnd(width)}      loss grad norm  gradients of step 1`);
@@ -222,14 +236,13 @@ async function compareWhole(cases, references) {
   return results;
 }
 
-/** Returns which tokens took other experts, in words: a tie ends the comparison before its step. */
+/** Returns text that names the tokens that chose other experts: a tie ends the comparison before its step. */
 const tieText = (flip) =>
   `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;
 
 /**
- * Returns whether the steps of a layout are taken again, each by itself: where its norms differ by more than
- * their bound while all else is in bounds, which may be rounding of earlier steps that the model has
- * amplified, and where a tie has ended the comparison.
+ * Returns whether to repeat the steps of a layout one by one. This is done if only the norms exceed their
+ * bound, since the model may have amplified rounding of earlier steps, and if a tie has ended the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;
@@ -241,9 +254,9 @@ function isRepeated({ precision, broken, flip }) {
 const isNormAlone = (broken) => broken.join() === 'gradientNorm';
 
 /**
- * Lets the layouts of results take each step from the state that one process had before it, and adds what
- * the comparison finds. A norm that differed by more than its bound is good where no step by itself
- * differs by more than one step may; all else that was wrong stays so.
+ * Repeats the layouts of results so that each step starts from the state of one process, and adds the results
+ * of the comparison. A norm beyond its bound is accepted if no single step exceeds the bound of one step; all
+ * other failures remain.
  */
 async function compareEachStep(results, references) {
   const width = widthOf(results);
@@ -282,7 +295,7 @@ function judgeSteps(result, comparison) {
   Object.assign(result, { eachStep: comparison, brokenSteps, isGood });
 }
 
-/** Checks that one process computes the same bits twice, or it has no states to compare with. */
+/** Checks that one process computes the same bits twice; otherwise its states cannot be compared with. */
 function checkSameSteps(key, { once, again }) {
   const numbersOf = ({ steps }) =>
     JSON.stringify(steps.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]));

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * One rank of parity runs: gpt-train or bert-train as it is, which also saves the gradients of the first
- * step. It trains one after the other what the file MTL_PARITY_TRAININGS lists: a process takes
- * longer to start than to train. A training run may have an injected fault, keep the state after each step,
- * or take each from a state that was kept.
+ * One rank of parity runs: gpt-train or bert-train, which also saves the gradients of the first step. It
+ * trains the runs that the file MTL_PARITY_TRAININGS lists, one after the other, since a process takes longer
+ * to start than to train. A training run may have an injected fault, keep the state after each step, or start
+ * each step from a kept state.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,7 +18,7 @@ import { faultyWorld } from './faulty-world.mjs';
 import { recordRouting } from './routing.mjs';
 import { followStates, keepStates } from './states.mjs';
 
-/** Trains as the options say, on the ranks that have joined. */
+/** Trains with the given options, on the ranks that have joined. */
 async function train(joined, { options, gradients, fault, keeps, follows }) {
   const world =
     fault === undefined || joined.world === undefined ? joined.world : faultyWorld(joined.world, fault);

@@ -1,5 +1,5 @@
 /**
- * Which experts every token of a run goes to: recorded by its ranks, and compared between runs token by
+ * The experts that every token of a run chooses: recorded by its ranks, and compared between runs token by
  * token.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 
 /**
- * How a router chooses, and what one has chosen for a token.
+ * The settings of a router, and its choice for a token.
  *
  * @typedef {object} TokenChoice
  * @property {ArrayLike<number>} experts
  * @property {ArrayLike<number>} logits
- * @property {{ topK: number, scoreFunction: string, numGroups: number, groupTopK: number,
- *   bias?: ArrayLike<number> | undefined }} selection
+ * @property {{ topK: number, scoreFunction: string, numGroups: number, groupTopK: number, bias?:
+ *   ArrayLike<number> | undefined }} selection
  */
 
 /**
@@ -24,8 +24,8 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * A step in which tokens go to other experts; `gap` is the largest between scores of experts that changed
- * places, `tokens` are those of the first layer of each sample that sends tokens elsewhere.
+ * A step in which tokens choose other experts. `gap` is the largest difference between scores of experts that
+ * changed places. `tokens` are the flipped tokens of the first layer in which each sample has any.
  *
  * @typedef {object} Flip
  * @property {number} iteration
@@ -35,7 +35,7 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * Records what the routers of this rank's stages choose. Its extension joins the training loop, and `save`
+ * Records the choices of the routers on this rank's stages. Its extension joins the training loop, and `save`
  * writes a file for `readRoutings`.
  */
 export function recordRouting() {
@@ -106,14 +106,14 @@ export function readRoutings(directory) {
   return byToken;
 }
 
-/** Scores this near are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
+/** Scores this close are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
 const nearTie = 1e-5;
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * Returns how much the scores, or sums of scores, differ that decided between the experts of a token and
- * others: of experts that changed places, or of groups where those of a group came in.
+ * Returns the difference between the scores that decided between a token's experts and other experts: scores
+ * of the experts that changed places, or summed scores of groups if the other experts are in another group.
  *
  * @param {TokenChoice} choice
  * @param {ArrayLike<number>} others
@@ -149,9 +149,9 @@ export function gapOf({ experts, logits, selection }, others) {
 }
 
 /**
- * Returns the steps in which tokens go to other experts than in the reference, in their order: `isNearTie`
- * where rounding explains it. In each sample the first layer counts in which tokens do: what they become may
- * send others elsewhere in the next ones.
+ * Returns the steps in which tokens choose other experts than in the reference, in their order. `isNearTie`
+ * is true if rounding explains the flip. In each sample, only the first layer with flipped tokens counts: the
+ * changed activations may flip further tokens in later layers.
  *
  * @param {ReadonlyMap<string, TokenChoice>} run by `iteration/router/sample/position`
  * @param {ReadonlyMap<string, TokenChoice>} reference
@@ -187,11 +187,11 @@ export function flipsOf(run, reference) {
   return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
 }
 
-/** Tokens that are named; of more only the number is said. */
+/** Number of tokens that a message names; for more tokens it states only the number. */
 const mostNamed = 3;
 
 /**
- * Returns a flip in words: the step, and by layer which tokens go to other experts.
+ * Returns a description of a flip: the step, and by layer the tokens that choose other experts.
  *
  * @param {Flip} flip
  * @returns {string}

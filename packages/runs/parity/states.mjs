@@ -1,8 +1,7 @@
 /**
- * The state of training after each step, weights and optimizer: kept by a run of one process, and followed by
- * a layout, which takes every step from the state that one process had before it. So rounding of earlier
- * steps, which the model may amplify, is in no step, and what each step by itself makes of the state is
- * compared.
+ * The state of training after each step, weights and optimizer. A run of one process keeps its states; a
+ * layout follows them and starts every step from the state of that process before the step. The comparison
+ * then covers the effect of single steps, without rounding of earlier steps, which the model may amplify.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +12,8 @@ import { optimizerTensors, weightTensors } from '@mtl/trainer';
 const tensorsOf = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
 
 /**
- * Keeps the states of a run of one process; `after` is called before the first step, as 0, and after each.
+ * Keeps the states of a run of one process; `after` is called before the first step with 0, and after each
+ * step.
  */
 export function keepStates({ optimizer }, directory) {
   return {
@@ -26,8 +26,8 @@ export function keepStates({ optimizer }, directory) {
 }
 
 /**
- * Compares the states of a run with those that were kept, as far as this rank holds them, and goes on from
- * these. `after` is called as that of `keepStates`; `save` writes a file for `readStates`.
+ * Compares the states of a run with the kept states, as far as this rank holds them, and continues from the
+ * kept states. `after` is called like the `after` of `keepStates`; `save` writes a file for `readStates`.
  */
 export function followStates({ optimizer }, directory) {
   const compared = [];
@@ -38,7 +38,7 @@ export function followStates({ optimizer }, directory) {
     );
     const kept = await keptBoxes(tensors, join(directory, `iter_${String(iteration).padStart(7, '0')}`));
     for (const [index, tensor] of tensors.entries()) {
-      // its memory may be that of the next tensor that is read
+      // copied, since the next read may reuse the memory
       const own = Float32Array.from(floats(await tensor.read()));
       const sums = squares(own, kept[index], before?.[index] ?? kept[index]);
       compared.push({ iteration, name: tensor.name, ...sums });
@@ -54,7 +54,7 @@ export function followStates({ optimizer }, directory) {
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
-/** Returns the values that one process had, of the same boxes. */
+/** Returns the values of one process in the same boxes. */
 async function keptBoxes(tensors, path) {
   const checkpoint = await Checkpoint.open(path);
   const own = new Set(tensors.map(({ name }) => name));
@@ -72,7 +72,10 @@ async function keptBoxes(tensors, path) {
   return boxes;
 }
 
-/** Sums of squares: of the difference to what one process has, of that, and of what its step changed. */
+/**
+ * Returns sums of squares: of the difference to one process, of the values of one process, and of the change
+ * in its step.
+ */
 function squares(own, kept, before) {
   let [difference, norm, change] = [0, 0, 0];
   for (let index = 0; index < kept.length; index++) {
@@ -83,13 +86,14 @@ function squares(own, kept, before) {
   return { difference, norm, change };
 }
 
-/** Two values that are each rounded to float32 differ by this, relatively, and say the same. */
+/** Relative difference of two equal values that were each rounded to float32. */
 const rounding = 2 ** -23;
 
 /**
- * Returns by step how far the state after it is from that of one process, relative to what the step changed
- * of the tensor that is farthest. One rounding of each value is no difference: late steps change little more.
- * The states before the first step must be the same bits.
+ * Returns for each step the largest relative difference between the state after it and the state of one
+ * process. The difference of a tensor is relative to the change in the step. One rounding of each value does
+ * not count as a difference, since late steps change little more than that. The states before the first step
+ * must be equal bit by bit.
  *
  * @param {string} directory
  * @returns {readonly ({ readonly difference: number, readonly name: string } | undefined)[]}
@@ -109,7 +113,7 @@ export function readStates(directory) {
     const allowed = iteration === 0 ? 0 : rounding * Math.sqrt(norm);
     const excess = Math.max(0, Math.sqrt(difference) - allowed);
     const ratio = excess === 0 ? 0 : excess / Math.sqrt(change);
-    // a value that is no number is as wrong as can be
+    // NaN counts as the largest possible difference
     const relative = Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : ratio;
     if (relative >= (steps[iteration]?.difference ?? 0)) steps[iteration] = { difference: relative, name };
   }

@@ -1,7 +1,7 @@
 /**
- * Closes everything that was opened, in this order: what cannot be closed does not keep the rest open.
+ * Closes resources in the given order; a failure to close one does not keep the others open.
  *
- * @throws the first error of one that could not be closed
+ * @throws the first error of a resource that could not be closed
  */
 export async function closeAll(closers: readonly (() => unknown)[]): Promise<void> {
   const errors: unknown[] = [];
@@ -15,7 +15,10 @@ export async function closeAll(closers: readonly (() => unknown)[]): Promise<voi
   if (errors.length > 0) throw errors[0];
 }
 
-/** Closes what was opened before an error, newest first: an error of closing must not hide that one. */
+/**
+ * Closes resources that were opened before an error, newest first: an error of closing must not hide the
+ * original error.
+ */
 export async function closeAfterError(opened: readonly (() => unknown)[]): Promise<void> {
   await closeAll(opened.toReversed()).catch(() => undefined);
 }

@@ -11,10 +11,11 @@ interface EndingListener {
 const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**
- * Ends this process when its output can no longer be written: with `exitCode` when its reader has gone away
- * (`| head`, a terminal that was closed), else with 1 and an error. Who listens to errors of the same stream
- * at that moment, as a training run or a launcher does, ends in its own way instead. The last call in a
- * process decides: a command calls it at its start, and the training program that the command becomes again.
+ * Ends this process when its output can no longer be written. The exit code is `exitCode` if the reader has
+ * gone away (`| head`, a terminal that was closed), else 1, with an error. If other code listens to errors of
+ * the same stream at that moment, such as a training run or a launcher, that code ends the process instead.
+ * The last call in a process decides: a command calls it at its start, and the training program that the
+ * command becomes calls it again.
  */
 export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -1,5 +1,5 @@
-// The parts of which runs of other kinds are made, such as the fine-tuning of @mtl/bert-tasks: their
-// directory, records, reports, and the protocol around their steps.
+// The shared parts of runs of other kinds, such as the fine-tuning of @mtl/bert-tasks: their directory,
+// records, reports, and the protocol around their steps.
 
 export { closeAfterError } from './close-all.js';
 export {

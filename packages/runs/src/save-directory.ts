@@ -16,8 +16,8 @@ export interface SaveDirectoryOptions {
 }
 
 /**
- * The directory of --save, which belongs to this run from its start to its end: no other run saves there.
- * All ranks call its methods alike; rank 0 does the work.
+ * The directory of --save, which belongs to this run from its start to its end: no other run saves there. All
+ * ranks call the methods alike; rank 0 does the work.
  */
 export class SaveDirectory {
   readonly #options: SaveDirectoryOptions;
@@ -33,8 +33,8 @@ export class SaveDirectory {
   }
 
   /**
-   * Owns the directory if it exists, before data is opened or a checkpoint is taken from it: another run may
-   * not write there any more.
+   * Takes ownership of the directory if it exists, before data is opened or a checkpoint is read from it:
+   * from then on, no other run may write there.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when it
    *   holds checkpoints of other runs that this one does not continue
@@ -50,7 +50,7 @@ export class SaveDirectory {
   }
 
   /**
-   * Owns the directory, made when missing.
+   * Takes ownership of the directory, and creates it if missing.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED, _DENIED, _IO
    */
@@ -62,7 +62,8 @@ export class SaveDirectory {
   }
 
   /**
-   * Makes sure, before the first step, that a training run can save, and that it saves over no other one.
+   * Makes sure, before the first step, that a training run can save, and that it does not overwrite another
+   * run.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save holds checkpoints of
    *   other runs that this one does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can
@@ -108,9 +109,9 @@ export class SaveDirectory {
 }
 
 /**
- * Returns the run that a job continues: that of the checkpoint that it goes on from. Undefined for a run of
- * its own: from a checkpoint that no run saved, or where --ckpt-step goes back to one that the run has saved
- * others after, which are left to the user.
+ * Returns the run that a job continues: the run of the checkpoint that the job continues from. Returns
+ * undefined if the job starts a new run: from a checkpoint that no run saved, or if --ckpt-step goes back to
+ * an earlier checkpoint of the run. Its later checkpoints are left to the user.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -127,7 +128,7 @@ export async function continuedRun(
   return run;
 }
 
-/** Users who passed no --save learn that it exists. */
+/** Tells users who passed no --save that the flag exists. */
 function nameFlag(error: unknown): never {
   if (!MtlError.isInstance(error) || error.remedy?.includes('--save') === true) throw error;
   if (error.remedy?.includes('--load') === true) throw error;
@@ -138,16 +139,17 @@ function nameFlag(error: unknown): never {
 interface ChooseSaveDirectoryOptions {
   readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
   readonly preset: string;
-  /** Start of the job, at a restart the first one, so that the job finds what it saved. */
+  /** First start of the job, also after a restart, so that the job finds its checkpoints. */
   readonly startedAt: Date;
-  /** The process that started the job: tells apart runs that start in the same second. */
+  /** The process that started the job; it tells apart runs that start in the same second. */
   readonly processId: number;
 }
 
 /**
- * Chooses where a run saves: --save; without it the directory of --load, whose training run it continues; or
- * a new one, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step a run does not continue at the
- * newest checkpoint of the directory of --load, and its own would take that one's place.
+ * Chooses the directory that a run saves to: --save; without it the directory of --load, whose training run
+ * it continues; or a new directory, runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a run does
+ * not continue from the newest checkpoint of the directory of --load, and its own checkpoints would replace
+ * that one.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;
@@ -158,7 +160,7 @@ export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string
   return join('runs', `${preset}-${time}-${processId}`);
 }
 
-/** The directory in which a run saves, and the one that it continues. */
+/** The directory in which a run saves, and the run that it continues. */
 interface RunPlaces {
   readonly save?: string | undefined;
   readonly load?: string | undefined;

@@ -96,7 +96,7 @@ it('a BERT learns from the batches that @mtl/data makes', async () => {
   await loader.close();
   optimizer.dispose();
   const [first, last] = [steps[0]!, steps.at(-1)!];
-  // a model that knows nothing has the logarithm of its vocabulary, and of two
+  // the loss of an untrained model is the logarithm of its vocabulary size, and log 2 for sentence order
   expect(Math.abs(first.lm_loss! - Math.log(tokenizer.vocabularySize))).toBeLessThan(0.3);
   expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
   // measured 4.44 and 1.89: words of these sentences tell of each other

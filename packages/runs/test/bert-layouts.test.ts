@@ -17,7 +17,7 @@ const rotary: RunOptions = {
 };
 
 let runs: TrainingRuns;
-/** The run of one process. */
+/** The single-process run. */
 let alone: string;
 beforeAll(async () => {
   // evaluations of several micro-batches
@@ -59,7 +59,7 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
 describe('a BERT on several ranks', () => {
   it('learns, and tells its losses apart', () => {
     const [first, last] = [runs.metricsOf('alone')[0]!, runs.metricsOf('alone').at(-1)!];
-    // a model that knows nothing has the logarithm of its vocabulary, and of two
+    // the loss of an untrained model is the logarithm of its vocabulary size, and log 2 for sentence order
     expect(Math.abs(first.lm_loss - Math.log(100))).toBeLessThan(0.4);
     expect(Math.abs(first.sop_loss! - Math.log(2))).toBeLessThan(0.1);
     expect(last.lm_loss).toBeLessThan(first.lm_loss - 0.5);
@@ -93,7 +93,7 @@ describe('a BERT on several ranks', () => {
     for (const { output } of results!.slice(1)) expect(output).toBe('');
   });
 
-  // stages between the ends know of their samples only how long they are
+  // stages in the middle know only the lengths of their samples
   it.each([
     { name: 'deep-1f1b', size: 4, options: {} },
     { name: 'deep-zb-h1', size: 4, options: { layout: { pipelineSchedule: 'zb-h1' } } },
@@ -115,7 +115,7 @@ describe('a BERT on several ranks', () => {
     { name: 'masks', options: { model: { bertNoBinaryHead: true } } },
     { name: 'rotary', options: rotary },
     { name: 'bf16', options: { training: { bf16: true } } },
-    // which the ranks that cut the sequence do not divide
+    // not divisible by the number of ranks that share the sequence
     { name: 'odd', options: { data: { seqLength: 31 } } },
   ] as const)('trains as in one process: $name', async ({ name, options }) => {
     const parallel = mergeOptions(tensor, { layout: { sequenceParallel: true } }, distributed);

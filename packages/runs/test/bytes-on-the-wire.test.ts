@@ -74,10 +74,10 @@ const training = (t: number, options: RunOptions, p = 1): TrainGptArgument => {
 };
 
 /**
- * Returns what the engine of four ranks counts: processes take longer to start than these models to train.
- * The bytes of a layer of one micro-batch are the difference between training runs of four and of two layers,
- * which have embedding, head, loss and norm in common. Every rank must count the same. Ranks that are not
- * needed for tensor parallelism are data-parallel, which has a group of its own.
+ * Returns the counts of the engine of four ranks as threads, since processes take longer to start than these
+ * models to train. The bytes of a layer and a micro-batch are the difference between training runs of four
+ * and of two layers, which have the same embedding, head, loss and norm. Every rank must have the same
+ * counts. Ranks that tensor parallelism does not need are data-parallel, with a separate group.
  */
 async function countOn(engine: 'local' | 'gloo'): Promise<Counted> {
   const ofLayers = tensorSizes.flatMap((t) =>
@@ -132,15 +132,16 @@ describe.each([
     if (problem === undefined) counted = await countOn(engine);
   }, processTestMs);
 
-  // sizes divide by the members and by cache lines, so that no engine rounds a slice: the numbers are exact
+  // sizes divide by the group size and by cache lines, so that no engine rounds a slice: the numbers are
+  // exact
   describe.each(tensorSizes)('a layer that trains on %i tensor-parallel processes', (t) => {
     const countsOf = (kind: Kind): LayerAndWhole => counted.layers.get(t)!.get(kind)!;
     const whole = (bytesPerElement: number): number => B * S * H * bytesPerElement;
-    /** Returns what a rank sends at best in a collective over `bytes`. */
+    /** Returns the least bytes that a rank sends in a collective over `bytes`. */
     const share = (bytes: number): number => (bytes * (t - 1)) / t;
 
     it.skipIf(problem)(`sends 8 B S H (t - 1) / t elements in 4 all-reduces${needs}`, () => {
-      // Shoeybi et al. 2019, section 3: two in forward, two in backward; each is worth 2 B S H (t - 1) / t
+      // Shoeybi et al. 2019, section 3: two in forward, two in backward; each sends 2 B S H (t - 1) / t
       for (const [kind, bytesPerElement] of [['float32', 4] as const, ['bfloat16', 2] as const]) {
         expect(countsOf(kind).layer, kind).toEqual({
           allGather: noCount,
@@ -163,8 +164,8 @@ describe.each([
         // gathers the inputs of the two column-parallel matmuls again instead of keeping them
         expect(allGather).toEqual({ calls: 4 + 2, sentBytes: (4 + 2) * share(whole(4)) });
         expect(reduceScatter).toEqual({ calls: 4, sentBytes: 4 * share(whole(4)) });
-        // once a step, with the other parts of gradients: those of two norms (2 H each) and two row-parallel
-        // biases (H each)
+        // once a step, with the other partial gradients: two norms (2 H each) and two row-parallel biases (H
+        // each)
         const partial = 6 * H * 4;
         expect(allReduce).toEqual({ calls: 0, sentBytes: (2 * share(partial)) / microBatchesPerStep });
       },
@@ -177,10 +178,10 @@ describe.each([
       });
     });
 
-    // with more than two members engines send small tensors whole to everybody, in one trip instead of two
+    // with more than two members, engines send small tensors whole to all members, in one trip instead of two
     if (t > 2) return;
     it.skipIf(problem)(`sends B S numbers for the loss, not B S V${needs}`, () => {
-      // in addition to two layers: the sum of embeddings, that of the head's input gradients, and of each
+      // in addition to two layers: the sum of embeddings, the sum of the head's input gradients, and for each
       // token the maximum, the sum of exponentials and the label's logit, in two all-reduces of float32
       const loss = 3 * B * S * 4;
       expect(countsOf('float32').whole.allReduce).toEqual({
@@ -193,7 +194,7 @@ describe.each([
   it.skipIf(problem)(
     `of two stages, two tensor-parallel ranks each, send half of a boundary tensor each, sharded along the sequence or not${needs}`,
     () => {
-      // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and as much back in backward
+      // Narayanan et al. 2021, section 4.1: B S H / t to the next stage, and the same size back in backward
       const expected = { calls: numMicroBatches, sentBytes: (numMicroBatches * B * S * H * 4) / 2 };
       for (const results of counted.pipelines) {
         expect(results).toHaveLength(2);

@@ -52,7 +52,9 @@ interface Step {
   readonly learningRate?: number;
 }
 
-/** Trains to step 2, or where that is loaded saves it again, one after the other in the same processes. */
+/**
+ * Trains to step 2, or loads step 2 and saves it again; all runs use the same processes, one after the other.
+ */
 async function run(worldSize: number, steps: readonly Step[]): Promise<void> {
   const trainings: TrainGptArgument[] = steps.map(({ save, load, options = {}, learningRate = 5e-3 }) => {
     const places = mergeOptions(
@@ -128,7 +130,7 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
     const isMoment = (name: string): boolean => name.startsWith('optimizer.exp_avg');
     const numMoments = [...content.keys()].filter(isMoment).length;
     expect(numMoments).toBe(2 * (content.size - numMoments));
-    // moments of a training run are no zeros that any mistake would keep
+    // moments of a training run are not zeros, which many faults would preserve
     for (const [name, bytes] of content) {
       if (isMoment(name)) expect(/[^A=]/.test(bytes), name).toBe(true);
     }
@@ -150,7 +152,7 @@ describe('a checkpoint of 8 processes with a distributed optimizer', () => {
         {
           save: 'still',
           options: mergeOptions(tensor(4), { checkpoint: { loadHf: at('first'), saveHf: at('second') } }),
-          // so small that no weight moves in float32: what is read is written again
+          // so small that no weight changes in float32: the loaded weights are written again
           learningRate: 1e-30,
         },
       ]);

@@ -10,13 +10,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { processTestMs, runProcesses } from './support/run-processes.js';
 
-/** By how much the monotonic clock of rank 1 is ahead, as that of a host which was started earlier. */
+/** Offset of rank 1's monotonic clock, as if its host was started earlier. */
 const aheadSeconds = 1000;
 const shifted = ['unshare', '--time', '--monotonic', `${aheadSeconds}`, '--fork'];
 /**
  * Offsets are known to within half of the fastest of 16 round trips on the loopback, well under a
- * millisecond; a tenth of a second allows for a machine that does much else, and is a ten thousandth of what
- * the clocks differ by.
+ * millisecond. A tenth of a second allows for a busy machine, and is a ten thousandth of the difference
+ * between the clocks.
  */
 const toleranceMs = 100;
 const options: RunOptions = {

@@ -81,7 +81,7 @@ describe('fine-tuning on conversations', () => {
     expect(whole![0]!.sample).toMatch(/^A conversation:\nuser: 24\+3\?\nassistant: /);
   });
 
-  /** The number of steps of one epoch, and two of the next. */
+  /** The number of steps of one epoch, and two steps of the next epoch. */
   const stepsInSecondEpoch = (): number => runs.metricsOf('whole').length / 3 + 2;
 
   it('trains epochs of all conversations, and evaluates after each', () => {

@@ -10,7 +10,7 @@ import { processTestMs } from './support/run-processes.js';
 import { numbersOf, type Training, TrainingRuns } from './support/training-runs.js';
 
 const post: RunOptions = { model: { layerNormPlacement: 'post' } };
-/** For runs of which only the checkpoint counts. */
+/** Options for runs that are only needed for their checkpoints. */
 const short: RunOptions = { training: { trainIters: 2 } };
 const onNotice = (): void => {};
 
@@ -36,7 +36,7 @@ async function toHuggingFace(run: string, directory = runs.pathOf(`${run}-hf`)):
   return directory;
 }
 
-/** Returns what one process prints of a training run. */
+/** Returns the output of a single-process training run. */
 async function outputOf(training: Training): Promise<string> {
   const [results] = await runs.run(1, [training]);
   return results![0]!.output;
@@ -74,7 +74,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     const directory = runs.pathOf('begun');
     const initialize = vi.spyOn(ReplicatedStore.prototype, 'initialize');
     const begun = await huggingFaceToCheckpoint({ loadHuggingFace: huggingFace, directory, onNotice });
-    // random numbers for every weight, which none would keep
+    // random weights, which no run would keep
     expect(initialize).not.toHaveBeenCalled();
     initialize.mockRestore();
     expect(begun).toMatchObject({ kind: 'bert', path: join(directory, 'iter_0000000') });
@@ -82,7 +82,7 @@ describe('a BERT between checkpoints and directories of transformers', () => {
     for (const name of files) expect(bytesOf(again, name), name).toBe(bytesOf(huggingFace, name));
     const options: RunOptions = { training: { trainIters: 2 }, checkpoint: { load: directory } };
     expect(await outputOf({ name: 'on', options })).toContain('iteration 0');
-    // it goes on from what was learnt
+    // continues from the trained weights
     const [last, first] = [runs.metricsOf('whole').at(-1)!, runs.metricsOf('on')[0]!];
     expect(first.lm_loss).toBeLessThan(last.lm_loss + 0.5);
     expect(runs.metricsOf('whole')[0]!.lm_loss).toBeGreaterThan(last.lm_loss + 0.5);

@@ -55,8 +55,8 @@ function expectSame(name: string, expected: string): void {
 }
 
 /**
- * The tensors of a run's last checkpoint by name, in base64: a file has them in the order of the optimizer's
- * states, which is another with two rates.
+ * Returns the tensors of a run's last checkpoint by name, in base64: the order of tensors in a file is the
+ * order of the optimizer's states, which changes with two rates.
  */
 function tensorsOf(name: string): Readonly<Record<string, string>> {
   const folder = join(runs.pathOf(name), 'iter_0000012');

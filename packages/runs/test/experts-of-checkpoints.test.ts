@@ -90,7 +90,7 @@ describe('a checkpoint of experts that two processes share', () => {
   });
 });
 
-/** All experts are copies: whichever are chosen, weights with a sum of 1 make the dense layer of them. */
+/** All experts are copies, so any choice of experts with weights that sum to 1 equals the dense layer. */
 const upcycled: RunOptions = {
   model: { numExperts: 4, moeRouterTopk: 2 },
   checkpoint: { moeUseUpcycling: true },

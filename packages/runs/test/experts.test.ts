@@ -15,9 +15,7 @@ import {
   validationDifference,
 } from './support/training-runs.js';
 
-/**
- * Experts as in DeepSeek-V3, in the second of two layers: what routers remember from step to step, all of it.
- */
+/** Experts as in DeepSeek-V3, in the second of two layers, with all state that routers keep between steps. */
 const experts: RunOptions = {
   model: {
     normalization: 'RMSNorm',
@@ -90,7 +88,7 @@ describe('experts on two ranks', () => {
       { name: 'spread', options: spread },
       { name: 'stopped', options: mergeOptions(spread, { training: { exitInterval: 3 } }) },
       {
-        // a step more than what is saved in the background meanwhile
+        // one step more than the checkpoint that is saved in the background meanwhile
         name: 'async',
         options: mergeOptions(spread, { checkpoint: { asyncSave: true }, training: { exitInterval: 5 } }),
       },
@@ -171,7 +169,7 @@ describe('experts on two ranks', () => {
     const [[result]] = (await runs.run(2, [back])) as [TrainGptResult[]];
     expect(result!.output).toMatch(/iteration 4/);
     expect(runs.recordsOf('back').filter(({ type }) => type === 'spike')).toHaveLength(1);
-    // each step that counts has moved a bias once or left it: those that were taken back have not
+    // each counted step has moved a bias once or not at all; rolled-back steps have not
     const moved = (await valuesOf('back', bias, 8)).map((value) => value / 0.01);
     for (const steps of moved) {
       expect(Math.abs(steps)).toBeLessThanOrEqual(8 + 1e-3);

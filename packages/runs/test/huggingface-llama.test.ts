@@ -18,7 +18,7 @@ import {
 } from './support/training-runs.js';
 import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.js';
 
-/** The settings in a directory of transformers that nothing here computes with. */
+/** The settings in a directory of transformers that our computation does not use. */
 const own = { pad_token_id: 3, eos_token_id: [256, 5], bos_token_id: 1, my_note: 'kept' };
 const generation = { temperature: 0.6, eos_token_id: [256, 5] };
 const tokenizerFiles = {

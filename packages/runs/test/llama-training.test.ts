@@ -147,7 +147,8 @@ function lossOf(stage: GptStage, batch: TokenBatch): number {
 }
 
 // Bounds of the design against PyTorch: 1e-5 for losses and gradients of step 1, 1e-4 for norms of gradients.
-// A model that computes otherwise shows in the first steps; one of three takes all in the fast runs, too.
+// A model with another computation shows in the first steps; in fast runs one of the three models takes all
+// steps too.
 it.each([
   ['llama', 100],
   ['qwen2', numberInRuns({ whole: 100, fast: 25 })],

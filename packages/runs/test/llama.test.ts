@@ -40,10 +40,10 @@ const script = words(`
   --profile-step-start 4 --profile-step-end 6 --ckpt-format torch_dist --distributed-timeout-minutes 60
   --save llama3 --load llama3 --tensorboard-dir logs`);
 
-/** The flags of the script that no training run here can have: FP8. */
+/** The flags of the script that training runs here do not support: FP8. */
 const leftOut = ['--fp8-format', '--fp8-amax-history-len', '--fp8-amax-compute-algo', '--fp8-param-gather'];
 
-/** The flags that it can have, and that have no effect. */
+/** The flags of the script that are accepted and have no effect. */
 const withoutEffect = [
   ...['--use-mcore-models', '--attention-backend', '--apply-layernorm-1p', '--grad-reduce-in-bf16'],
   ...['--cross-entropy-loss-fusion', '--calculate-per-token-loss', '--manual-gc'],
@@ -54,7 +54,7 @@ const withoutEffect = [
 
 const accepted = withoutFlags(script, leftOut);
 
-/** The options that the flags of the script with an effect mean. */
+/** The options for the flags of the script that have an effect. */
 const example: RunOptions = {
   model: {
     numLayers: 32,
@@ -175,7 +175,9 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
   });
 });
 
-/** 1/64 of the width, in fewer and shorter rows; larger initial values, which few steps change visibly. */
+/**
+ * 1/64 of the width, in fewer and shorter rows; larger initial values, so that few steps change them visibly.
+ */
 const sizes: RunOptions = {
   model: {
     hiddenSize: 4096 / 64,
@@ -253,7 +255,7 @@ describe('a Llama 3 of 1/64 of the width', () => {
 describe("Megatron-LM's example for Llama 3 8B at 1/64 of the width", () => {
   let runs: TrainingRuns;
   const numSteps = 8;
-  // the corpus has a tokenizer of its own; the example's numbers of samples, for so many steps of 8 samples
+  // the corpus has its own tokenizer; the example's numbers of samples apply to this many steps of 8 samples
   const options = mergeOptions(example, sizes, {
     data: { mockData: undefined, tokenizerType: undefined, vocabSize: undefined },
     checkpoint: { save: undefined, load: undefined },

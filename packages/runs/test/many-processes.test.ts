@@ -12,10 +12,10 @@ import {
 } from './support/training-runs.js';
 
 let runs: TrainingRuns;
-/** The runs of one process. */
+/** The single-process runs. */
 const written = { alone: '', 'alone-bf16': '', 'alone-12': '' };
 /**
- * A dozen steps: mistakes of a layout all show by then (parity.mjs), and its own processes train for longer.
+ * A dozen steps: faults of a layout all show by then (parity.mjs), and the parity command trains for longer.
  */
 const dozen: RunOptions = { training: { exitInterval: 12 } };
 beforeAll(async () => {
@@ -69,7 +69,7 @@ describe('a GPT on data-parallel ranks', () => {
         const difference = runs.differences(name, alone);
         expect(difference.loss).toBeLessThan(tolerances[precision].loss);
         expect(difference.norm).toBeLessThan(tolerances[precision].norm);
-        // sums are made in one order, whenever and wherever they are made
+        // sums are made in the same order every time
         expect(numbersOf(runs.metricsOf(name))).toEqual(numbersOf(first));
       }
       for (const [index, [first, ...others]] of results.entries()) {
@@ -186,7 +186,7 @@ describe('checkpoints', () => {
     await runs.run(1, [{ name: 'from-hf-alone', options: starting }]);
     await runs.run(2, [{ name: 'from-hf', options: mergeOptions(starting, distributed) }]);
     expect(runs.differences('from-hf', 'from-hf-alone').loss).toBeLessThan(tolerances.fp32.loss);
-    // ln 257 is 5.55: it goes on from what it has learnt
+    // ln 257 is 5.55: training continues from the learned weights
     expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[2]!.lm_loss);
   });
 
@@ -221,7 +221,7 @@ describe('checkpoints', () => {
       { name: 'never-saved', options: { training: { trainIters: 1 } }, isRestart: true },
     ]);
     expect(begun![0]!.output).toContain('training begins again');
-    // a checkpoint of another job is neither taken nor mixed with its own
+    // the job neither loads nor overwrites checkpoints of another job
     const other = { name: 'restarted', isRestart: true, job: 'another job' };
     await expect(runs.run(1, [other])).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_EXISTS' });
   });

@@ -18,16 +18,16 @@ const plain = { tensorParallelSize: 1, distributed: false };
 const distributed = { tensorParallelSize: 1, distributed: true };
 const tensor = { tensorParallelSize: 2, distributed: false };
 
-/** In this order: later moves take what earlier ones have made. */
+/** The moves in order: later moves use the output of earlier ones. */
 const moves: readonly {
   readonly name: string;
   readonly move: Move;
   readonly worldSize: number;
   readonly layout: Pick<MoveCheckpointsArgument, 'tensorParallelSize' | 'distributed'>;
   readonly directory: string;
-  /** Returns what may be held at a time, of boxes of this rank and of whole tensors. */
+  /** Returns the memory that may be in use at a time, in boxes of this rank and whole tensors. */
   readonly bound: (sizes: MeasuredMove) => number;
-  /** Returns what would be held by a move that does it all at once. */
+  /** Returns the memory that a move would need if it did everything at once. */
   readonly all: (sizes: MeasuredMove) => number;
 }[] = [
   {
@@ -54,7 +54,7 @@ const moves: readonly {
     worldSize: 1,
     layout: plain,
     directory: 'checkpoints',
-    // as it is, and in the other layout
+    // the tensor as stored, and in the other layout
     bound: ({ largestTensor }) => 2 * largestTensor + readBlocks,
     all: ({ allWeights }) => allWeights,
   },
@@ -64,7 +64,7 @@ const moves: readonly {
     worldSize: 2,
     layout: tensor,
     directory: 'hugging-face',
-    // whole, and in the other layout; its own slice and that of another process, and a copy on the way
+    // the tensor whole, and in the other layout; its own slice, the slice of the other process, and a copy
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + 3 * largestBox,
     all: ({ allWeights }) => allWeights,
   },
@@ -74,7 +74,7 @@ const moves: readonly {
     worldSize: 2,
     layout: tensor,
     directory: 'hugging-face',
-    // as it is and in the other layout, and the box
+    // the tensor as stored, in the other layout, and the box
     bound: ({ largestTensor, largestBox }) => 2 * largestTensor + largestBox,
     all: ({ allWeights }) => allWeights,
   },
@@ -90,7 +90,7 @@ describe('moving a checkpoint takes the memory of its largest shard', () => {
   it.each(moves)(
     '$name',
     async ({ move, worldSize, layout, bound, all, ...rest }) => {
-      // processes of its own for each move: memory that an earlier one has left would serve the next
+      // separate processes for each move: memory that an earlier move has freed would be reused
       const ranks = await runProcesses<MeasuredMove>({
         worldSize,
         module: new URL('./ranks/move-checkpoints.ts', import.meta.url),

@@ -17,7 +17,7 @@ const [batchSize, sequenceLength, numMicroBatches] = [4, 256, 6];
 const sizes = { numLayers: 8, hiddenSize: 64, ffnHiddenSize: 256, numAttentionHeads: 4 };
 
 interface Case {
-  /** A BERT with norms in this place; default: a GPT. */
+  /** A BERT with this position of norms. Default: a GPT. */
   readonly bert?: LayerNormPlacement;
   readonly schedule: string;
   readonly numStages: number;
@@ -108,7 +108,7 @@ interface RankOn {
   readonly device: 'cpu' | 'meta';
 }
 
-/** Returns the pieces of the model that are on a rank. */
+/** Returns the parts of the model on a rank. */
 function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }: RankOn) {
   const { dtype = 'float32', recomputation = { granularity: 'none' }, bert } = each;
   const perChunk = sizes.numLayers / placement.length;
@@ -134,8 +134,8 @@ function piecesOf(each: Case, { placement }: PipelineSchedule, { rank, device }:
 const lossFactors = { lm_loss: 1, sop_loss: 1 };
 
 /**
- * The allocator's peak over the passes of one rank, parameters left out: zeros stand for what other ranks
- * would send.
+ * Returns the allocator's peak over the passes of one rank, without parameters. Zeros replace the messages of
+ * other ranks.
  */
 function measureRank(each: Case, schedule: PipelineSchedule, on: RankOn): number {
   const { rank, device } = on;

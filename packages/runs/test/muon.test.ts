@@ -21,7 +21,7 @@ const distributed: RunOptions = {
 };
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
 const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
-/** Grouped queries, gates and values in one weight, an output layer of its own, no biases. */
+/** Grouped queries, gates and values in one weight, a separate output layer, no biases. */
 const llama: RunOptions = {
   model: {
     groupQueryAttention: true,

@@ -15,7 +15,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-left-open-'));
 const pathOf = (name: string): string => join(directory, name);
 const onNotice = (): void => {};
 
-/** On a corpus whose indices are read in no time. */
+/** On a corpus whose indices are read quickly. */
 const tiny = {
   preset: 'char-10m',
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: 16 },
@@ -64,7 +64,7 @@ async function trained(options: TrainOptions, { steps = true } = {}): Promise<vo
   if (steps) await training.run();
 }
 
-/** Throws where a loop asks it. */
+/** Throws when a loop uses it. */
 const failing = (part: 'beforeStep' | 'onGradients' | 'afterStep'): TrainerExtension => ({
   name: part,
   [part]: () => {
@@ -159,7 +159,7 @@ it.each<[name: string, call: () => Promise<unknown>, error?: string | RegExp]>([
     if (error === undefined) expect(reason).toBeUndefined();
     else expect(`${reason?.code} ${reason?.message}`).toMatch(error);
   };
-  // what is opened once for a process, such as threads
+  // resources that a process opens only once, such as threads
   await once();
   const before = { descriptors: openFiles(), numTensors: numLiveTensors() };
   await once();

@@ -3,7 +3,10 @@ import { expect, it } from 'vitest';
 import { datasetFingerprints } from '../src/data-changes/fingerprints.js';
 import { openTrainingData } from '../src/parts/data/training-data.js';
 
-/** The made-up documents are 200 million tokens: sequences as short as those of other tests are millions. */
+/**
+ * The made-up documents are 200 million tokens: with sequences as short as in other tests, they are millions
+ * of samples.
+ */
 const seqLength = 1024;
 const run: RunOptions = {
   model: { numLayers: 1, hiddenSize: 32, numAttentionHeads: 2, maxPositionEmbeddings: seqLength },

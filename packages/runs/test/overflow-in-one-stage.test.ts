@@ -81,9 +81,9 @@ describe('an overflow in one stage of a pipeline', () => {
       expect(steps.map(({ changed }) => changed)).toEqual([true, false, true, false, true, true]);
       const scales = [1, 1, 1, 1, 0.5, 0.5].map((factor) => factor * initialScale);
       expect(steps.map(({ lossScale }) => lossScale)).toEqual(scales);
-      // metrics are those of the global batch on every rank
+      // metrics cover the global batch on every rank
       expect(steps.map(({ loss }) => loss)).toEqual(ranks[0]!.map(({ loss }) => loss));
-      // float16 has three bits more than bfloat16, whose bounds between layouts these are
+      // float16 has three bits more than bfloat16, whose bounds between layouts are used here
       steps.forEach(({ loss, gradientNorm, skipped }, index) => {
         expect(Math.abs(loss / alone[index]!.loss - 1)).toBeLessThan(tolerances.bf16.loss);
         if (skipped) expect(gradientNorm).toBe(Number.POSITIVE_INFINITY);

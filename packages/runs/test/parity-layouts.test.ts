@@ -15,7 +15,7 @@ function pairsOf(layout: ParityLayout): readonly string[] {
   return choices.flatMap((one, index) => choices.slice(index + 1).map((other) => `${one} with ${other}`));
 }
 
-// layouts of tensor and data parallelism; pipelines have lists of their own
+// layouts of tensor and data parallelism; pipelines have separate lists
 const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
   model === 'gpt' &&
   Object.keys(sizes).length > 0 &&
@@ -23,7 +23,7 @@ const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
   all.filter((layout) => isPlanar(layout) && layout.precision === precision);
 
-/** Sequences that processes share have a list of their own. */
+/** Layouts with context parallelism have a separate list. */
 const ofWholeSequences = allLayouts.filter(({ sizes }) => sizes.cp === undefined);
 
 describe('the layouts of npm run dev -- parity', () => {

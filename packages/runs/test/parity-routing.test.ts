@@ -7,7 +7,7 @@ const sigmoid = (score: number): number => Math.log(score / (1 - score));
 it('a tie of experts is one of their logits', () => {
   const choice = { experts: [2, 0], logits: [1, 0.75, 3, -1], selection: softmax };
   expect(gapOf(choice, [2, 1])).toBeCloseTo(0.25, 12);
-  // equal ones may change their order
+  // equal scores may change their order
   expect(gapOf({ ...choice, logits: [3, 0, 3, -1] }, [0, 2])).toBe(0);
 });
 
@@ -62,7 +62,7 @@ it('steps with ties are found by the first layer of each sample, whose followers
     'step 2: 1 token of a (sample 0 position 0)',
     'step 3: 2 tokens of a (sample 0 position 0, sample 0 position 1)',
   ]);
-  // a sample of its own is no follower
+  // the first layer of the same sample is not a later flip
   const apart = { '2/a/0/0': 1e-8, '2/a/1/0': 0.5 };
   expect(flipsOf(tokens(apart, [1]), tokens(apart, [0]))).toMatchObject([
     { iteration: 2, gap: 0.5, isNearTie: false },

@@ -78,9 +78,8 @@ const largestDifference = (left: readonly (readonly number[])[], right: readonly
   Math.max(...left.flatMap((row, at) => row.map((value, column) => Math.abs(value - right[at]![column]!))));
 
 /**
- * With the digest of what we write, which PEFT 0.21.0 (transformers 5.18.0, PyTorch 2.13.0) loaded on
- * 2026-11-24, and of experts on 2026-11-28, and computed the logits of the fixture with:
- * `tooling/fixtures/lora.py --check`.
+ * The digest of our output. On 2026-11-24, and for experts on 2026-11-28, PEFT 0.21.0 (transformers 5.18.0,
+ * PyTorch 2.13.0) loaded it and computed the logits of the fixture with: `tooling/fixtures/lora.py --check`.
  */
 const bases = [
   ['lora-llama', 'huggingface-llama', '5e7746e84c54e079da24e9639bf9f4dc9747d095edad39c331205c88ba898cea'],
@@ -235,7 +234,7 @@ it.each([
   });
 });
 
-/** Calls the first tensor of a file otherwise. */
+/** Renames the first tensor of a file. */
 function renameFirstTensor(path: string, renamed: string): void {
   const file = readFileSync(path);
   const length = Number(file.readBigUInt64LE());

@@ -20,7 +20,7 @@ import {
 let runs: TrainingRuns;
 let alone: TrainGptResult;
 beforeAll(async () => {
-  // a shorter curve than that of other layouts: there are many schedules; evaluations of several
+  // a shorter curve than in tests of other layouts, since there are many schedules; evaluations have several
   // micro-batches
   const each: RunOptions = {
     model: { numLayers: 4 },
@@ -53,7 +53,7 @@ function expectSame(name: string, expected = 'alone', precision: 'fp32' | 'bf16'
   expect(difference.norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
 }
 
-/** Validation losses and the text that the model makes of a prompt. */
+/** Expects the same validation losses and the same continuation of a prompt on all ranks. */
 function expectSameOutcome(results: readonly TrainGptResult[]): void {
   const [first, ...others] = results;
   expect(validationDifference(first!.output, alone.output)).toBeLessThan(tolerances.fp32.loss + printedTwice);
@@ -147,7 +147,7 @@ describe('a GPT in a pipeline', () => {
 
   it('trains by a schedule function of the user, whatever the number of micro-batches', async () => {
     const path = runs.pathOf('own.mjs');
-    // backward in halves, the second ones at the end; the first layers on the last rank
+    // backward in halves, the second halves at the end; the first layers on the last rank
     writeFileSync(
       path,
       `export default ({ numStages, numMicroBatches }) => {
@@ -168,7 +168,7 @@ describe('a GPT in a pipeline', () => {
   });
 
   it('reads data in the first and the last stage alone', async () => {
-    // every token is one that no vocabulary has: who reads a sample fails
+    // every token is outside the vocabulary, so that reading a sample fails
     const [prefix, unreadable] = ['corpus_text_document', 'unreadable'].map((name) => runs.pathOf(name));
     copyFileSync(`${prefix}.idx`, `${unreadable}.idx`);
     writeFileSync(`${unreadable}.bin`, new Uint8Array(readFileSync(`${prefix}.bin`).length).fill(0xff));
@@ -177,7 +177,7 @@ describe('a GPT in a pipeline', () => {
     const options = stages(4);
     await runs.run(4, [{ name: 'read by ends', options, optionsOfRank: withoutData(1, 2) }]);
     expectSame('read by ends');
-    // the first stage has the last piece, too
+    // the first stage has the last chunk, too
     const turned = mergeOptions(stages(2), schedule('zb-v'));
     await runs.run(2, [{ name: 'read by one', options: turned, optionsOfRank: withoutData(1) }]);
     expectSame('read by one');
@@ -250,7 +250,7 @@ describe('checkpoints of pipelines', () => {
         checkpoint: { load: runs.pathOf(layouts[index]!.name) },
         training: { trainIters: 5 },
       };
-      // with as many threads as the checkpoint was trained with, where no flag names them
+      // uses the thread number of the checkpoint's training if no flag sets it
       const threads = index === 0 ? { layout: { threads: undefined } } : {};
       const [ranks] = await runs.run(size, [{ name, options: mergeOptions(options, load, threads) }]);
       expect(ranks![0]!.output).toContain(index === 0 ? 'threads 1: as the checkpoint' : 'as --threads says');
@@ -282,7 +282,7 @@ describe('checkpoints of pipelines', () => {
     await runs.run(1, [{ name: 'from-hf-alone', options: starting }]);
     await runs.run(4, [{ name: 'from-hf', options: mergeOptions(starting, stages(2), distributed) }]);
     expectSame('from-hf', 'from-hf-alone');
-    // it goes on from what it has learnt
+    // continues from the learned weights
     expect(runs.metricsOf('from-hf')[0]!.lm_loss).toBeLessThan(runs.metricsOf('alone')[4]!.lm_loss);
   });
 
@@ -290,7 +290,7 @@ describe('checkpoints of pipelines', () => {
     const sharded = mergeOptions(stages(2), tensor(2), { layout: { sequenceParallel: true } });
     // these are the same weights, written by one process and by the ranks of a pipeline of sharded layers
     const [fromOne, fromMany] = [runs.pathOf('hf-of-one'), runs.pathOf('hf-of-many')];
-    // nothing is left to train: what is saved is what was loaded
+    // nothing is left to train: the loaded state is saved again
     const write: RunOptions = {
       checkpoint: { load: runs.pathOf('for-hf') },
       training: { trainIters: 5 },

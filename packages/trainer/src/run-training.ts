@@ -18,17 +18,17 @@ interface EvaluationSettings<Batch> {
   readonly interval: number;
   /** Micro-batches of one data-parallel rank. */
   readonly numMicroBatches: number;
-  /** The evaluation data from the start: every evaluation sees the same samples. */
+  /** Returns the evaluation data from the start: every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
-  /** Called on all ranks after each evaluation. Default: nothing follows. */
+  /** Called on all ranks after each evaluation. Default: no call. */
   readonly afterwards?: () => Promise<void>;
 }
 
-/** An evaluation of the caller's own, such as one of predictions. */
+/** An evaluation that the caller defines, such as one of predictions. */
 interface OwnEvaluation {
   /** Steps between evaluations. */
   readonly interval: number;
-  /** Called on all ranks; what it returns goes to the reporters. */
+  /** Called on all ranks; the reporters get the returned event. */
   readonly run: () => Promise<EvaluatedLoss>;
 }
 
@@ -38,43 +38,40 @@ export interface RunTrainingOptions<Batch> {
   readonly lossScaler: LossScaler;
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
-  /**
-   * The checkpoint that the run goes on from, where it has one: a run that has saved none yet rolls back to
-   * it.
-   */
+  /** The checkpoint that the run continues from, if any: a run that has not saved yet rolls back to it. */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
-  /** Ends the run after a step whose number is a multiple of this. */
+  /** The run ends after a step whose number is a multiple of this. */
   readonly exitInterval?: number | undefined;
   /**
-   * Ends the run after the step in which `performance.now()`, the milliseconds since the process began,
-   * reaches this on some rank, or after the next one where that has begun (`Trainer.steps`).
+   * The run ends after the step in which `performance.now()`, the milliseconds since the process began,
+   * reaches this value on any rank, or after the next step if that has begun (`Trainer.steps`).
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
-/** The reasons why a run ends unless an extension of the caller's ends it. */
+/** The reasons why a run ends unless an extension of the caller ends it. */
 type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
 
 export interface TrainingResult {
   /**
    * `done`: the last iteration is reached; `early-stopping`: the validation loss has stopped falling;
-   * `exit-interval`, `deadline` and signals: it can be resumed; `data`: no data left; or what another
-   * extension has ended it for.
+   * `exit-interval`, `deadline` and signals: the run can be resumed; `data`: no data left; or the reason of
+   * another extension that ended the run.
    */
   readonly reason: EndReason | (string & {});
   readonly checkpointPath: string | undefined;
-  /** True if there were steps and all were skipped: the weights are those that the run began with. */
+  /** True if there were steps and all were skipped: the weights are still the initial ones. */
   readonly isUnchanged?: true;
 }
 
 /**
- * Trains to the end with everything around the loop: evaluation, checkpoints (also on SIGINT, SIGTERM and
- * SIGHUP, after the step that is running), reports. Yields each step when what follows it is done, and
- * returns how the run ended. The final state is saved and, where there is evaluation data, evaluated; a
- * consumer that leaves the loop gets neither. Weights that no step of the run has changed are not saved.
- * Every rank of a training run goes through all steps; a signal to any of them stops all after the same one.
+ * Trains to the end, with evaluation, checkpoints (also on SIGINT, SIGTERM and SIGHUP, after the running
+ * step) and reports. Yields each step after its evaluation, save and reports, and returns how the run ended.
+ * The final state is saved, and evaluated if there is evaluation data; a consumer that leaves the loop gets
+ * neither. Weights that no step of the run has changed are not saved. Every rank of a training run goes
+ * through all steps; a signal to any rank stops all ranks after the same step.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless it was
  *   interrupted
@@ -96,7 +93,7 @@ export async function* trainingSteps<Batch>(
     extensions.afterEvaluation(await evaluateTraining(options, evaluation));
   };
 
-  /** Runs a task that is no part of the steps. */
+  /** Runs a task outside of the steps. */
   const aside = async (task: () => Promise<void>): Promise<void> => {
     extensions.pause();
     await task();
@@ -106,10 +103,10 @@ export async function* trainingSteps<Batch>(
   let isLeft = true;
   try {
     extensions.resume();
-    // a run that is resumed may have been over when it was saved
+    // the run may have been over when the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
-      // what follows these steps needs the weights of them, and of no later one
+      // evaluations, saves and the end of a run need the weights after exactly these steps
       waitsAfter: (iteration) =>
         [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
           isMultiple(iteration, interval),
@@ -120,7 +117,7 @@ export async function* trainingSteps<Batch>(
         agreed: async (numRanks) => {
           const { stop, isWritten } = agreedRest(numRanks);
           if (isWritten) await saves?.finish();
-          // a step may be under way that ends yet
+          // a step may be running that ends before the stop
           ending ??= stop;
         },
       },
@@ -144,12 +141,13 @@ export async function* trainingSteps<Batch>(
     isLeft = false;
   } catch (error) {
     isLeft = false;
-    // what all ranks throw alike, or one alone: the checkpoint that is being written can still be had
+    // if all ranks throw the same error, or this rank runs alone, the checkpoint in progress can still be
+    // saved
     const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
   } finally {
-    // by its consumer, on all ranks
+    // the consumer left the loop, on all ranks
     if (isLeft) await saves?.finishAfterError();
   }
   report(options, extensions.end(trainer.progress.iteration));
@@ -165,7 +163,7 @@ export async function runTraining<Batch>(options: RunTrainingOptions<Batch>): Pr
   return await resultOf(trainingSteps(options));
 }
 
-/** Goes through what is left of the steps, and returns what they end with. */
+/** Goes through the remaining steps, and returns their final value. */
 export async function resultOf<End>(steps: AsyncIterator<StepMetrics, End>): Promise<End> {
   for (;;) {
     const next = await steps.next();
@@ -173,7 +171,7 @@ export async function resultOf<End>(steps: AsyncIterator<StepMetrics, End>): Pro
   }
 }
 
-/** Publishes nothing as progress: an interrupted run goes on from where it began, any other has failed. */
+/** Ends a run without changed weights and saves nothing: an interrupted run returns, any other run fails. */
 function endUnchanged<Batch>(
   { reporters, trainer }: RunTrainingOptions<Batch>,
   { error, ending }: { readonly error: TrainingError; readonly ending: TrainingResult['reason'] | undefined },
@@ -187,7 +185,7 @@ function endUnchanged<Batch>(
 const isMultiple = (iteration: number, interval: number | undefined): boolean =>
   interval !== undefined && iteration % interval === 0;
 
-/** Goes on from the newest checkpoint; steps and samples go on where they are. */
+/** Restores the newest checkpoint; the numbers of steps and samples keep counting. */
 async function rollBack<Batch>(
   { trainer, optimizer, lossScaler, resumedFrom }: RunTrainingOptions<Batch>,
   saves: TrainingSaves | undefined,
@@ -218,8 +216,8 @@ function report<Batch>(
 const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
- * Returns what this rank tells the others between steps: whether it still writes a checkpoint, and for each
- * of `stopReasons` whether it asks the run to stop. A run does one step at least.
+ * Returns this rank's numbers for the agreement between steps: whether it still writes a checkpoint, and for
+ * each of `stopReasons` whether it asks the run to stop. A run does one step at least.
  */
 function restOf<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
@@ -231,7 +229,10 @@ function restOf<Batch>(
   return [saves?.isWriting ?? false, ...asks.map((asked) => asked && hasBegun)].map(Number);
 }
 
-/** Returns what all ranks do, from the number of them for which each number of `restOf` is 1. */
+/**
+ * Returns the common decision of all ranks. Each argument is the number of ranks whose `restOf` has a 1
+ * there.
+ */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
   /** True if all have written their part of the checkpoint that is being saved. */

@@ -2,35 +2,35 @@ import { constants } from 'node:os';
 import { TrainingError } from '@mtl/errors';
 
 /**
- * Signals that ask for an orderly stop: of a terminal, of a launcher or scheduler, and of a connection that
- * is lost.
+ * Signals that ask for an orderly stop; they come from a terminal, a launcher or scheduler, or a lost
+ * connection.
  */
 export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
-/** The signal that a run in this process has got, or that another rank of it has. */
+/** The signal that a run in this process has received, or that another rank of the run has received. */
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
- * Returns the signal that ended a training run in this process, or came while one ended: no further one
- * starts. Undefined where none did.
+ * Returns the signal that ended a training run in this process, or came while a run ended; no further run
+ * starts. Undefined without such a signal.
  */
 export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
 
-/** Lets training runs start again, in a program that goes on after a signal, such as a notebook. */
+/** Allows training runs to start again, in a program that continues after a signal, such as a notebook. */
 export function forgetStopSignal(): void {
   signalOfProcess = undefined;
 }
 
-/** Keeps the signal that ended a run on all ranks, whichever of them got it. Other reasons are left out. */
+/** Records the signal that ended a run on all ranks, received by any rank. Other reasons are ignored. */
 export function rememberStopSignal(reason: string): void {
   signalOfProcess ??= stopSignalNames.find((name) => name === reason);
 }
 
 /**
- * Refuses to start a training run after a signal has ended one: the signal means the process, and a program
- * that trains several runs in a loop would go on with the next.
+ * Refuses to start a training run after a signal has ended one. The signal asks the process to end, and a
+ * program that trains several runs in a loop would otherwise start the next run.
  *
  * @throws TrainingError MTL_STOP_SIGNAL
  */
@@ -46,12 +46,12 @@ export function refuseAfterStopSignal(): void {
 
 /**
  * Watches for SIGINT, SIGTERM and SIGHUP: the first asks for an orderly stop, a second ends the process at
- * once. A terminal that goes away is a SIGHUP, however many it sends, and so is a reader of the output that
- * does (`| head`), and a full disk under it: what can no longer be written is dropped. The process keeps the
- * signal (`stopSignal`).
+ * once. A closed terminal counts as one SIGHUP, however many it sends. So does a reader of the output that
+ * ends (`| head`), or a full disk under the output: output that can no longer be written is dropped. The
+ * process keeps the signal (`stopSignal`).
  */
 export class StopSignals {
-  /** The open ones: a process listens once for all of them. */
+  /** The open instances: a process listens once for all instances. */
   static readonly #open = new Set<StopSignals>();
   static readonly #handlers = new Map(
     stopSignalNames.map((signal) => [
@@ -69,13 +69,13 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // every thread of a process listens to the stream that its output goes to: many listeners are no leak
+      // every thread of a process listens to the stream of its output: many listeners are no leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
     }
   }
 
-  /** The signal that asked to stop, if one did. */
+  /** The signal that asked for a stop, if any. */
   get received(): NodeJS.Signals | undefined {
     return this.#received;
   }
@@ -90,7 +90,7 @@ export class StopSignals {
     this.close();
   }
 
-  // may come before the signal does
+  // may come before the signal
   static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     // a terminal or a reader may go away, but a log that could not be written is a failure
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
@@ -99,7 +99,7 @@ export class StopSignals {
 
   #receive(signal: (typeof stopSignalNames)[number]): void {
     if (this.#received !== undefined) {
-      // 128 plus the signal's number: what shells expect of a process that a signal ended
+      // 128 plus the signal's number: the exit status that shells expect
       if (signal !== 'SIGHUP') process.exit(128 + constants.signals[signal]);
       return;
     }

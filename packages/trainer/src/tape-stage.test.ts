@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { TapeStage } from './tape-stage.js';
 import { Trainer } from './trainer.js';
 
-/** Tokens, each of which is predicted from the one before it. */
+/** Tokens; each is predicted from the previous one. */
 type Tokens = readonly number[];
 const batch: Tokens = [0, 3, 1, 2, 0];
 

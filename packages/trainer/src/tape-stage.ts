@@ -2,16 +2,16 @@ import { Tape, type Variable } from '@mtl/autograd';
 import type { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 
-/** The losses of a micro-batch on its tape, such as one a token. */
+/** The losses of a micro-batch on its tape, such as one for each token. */
 interface TapeLosses {
   readonly losses: Variable;
-  /** float32, as many elements: the factor of each loss in the total, and so of its gradient. */
+  /** float32, the same number of elements: the factor of each loss in the total and in the gradient. */
   readonly weights: Variable;
 }
 
 /**
- * Computes the losses of a micro-batch on `tape`. `lossFactor` is what a loss enters the total of the global
- * batch with: the weight of each that counts.
+ * Computes the losses of a micro-batch on `tape`. `lossFactor` is the factor of a loss in the total of the
+ * global batch: the weight of each loss that counts.
  */
 type TapeForward<Batch> = (
   tape: Tape,
@@ -29,7 +29,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   readonly isLast = true;
   readonly #forward: TapeForward<Batch>;
   readonly #lossName: string;
-  /** Tapes of micro-batches whose backward is not over. */
+  /** Tapes of micro-batches whose backward is not finished. */
   readonly #tapes = new Map<number, Tape>();
   /** Losses that have not been taken. */
   readonly #losses = new Map<number, TapeLosses>();
@@ -97,7 +97,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   }
 
   #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
-    // a loss that the run does not have is refused by the trainer, which names it
+    // the trainer refuses and names a loss that the run does not have
     const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
     const [losses, weights] = tape.scope(() => {
       const made = this.#forward(tape, { batch, lossFactor });

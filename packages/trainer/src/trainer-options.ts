@@ -6,7 +6,7 @@ import type { TrainerExtension } from './extensions/trainer-extension.js';
 import type { StepMetrics, TrainingProgress } from './metrics/training-reports.js';
 import type { LossKind } from './steps/loss-kinds.js';
 
-/** The rate of a step, from where training is. */
+/** The learning rate of a step, from the progress of training. */
 export type LearningRate = (position: {
   readonly numUpdates: number;
   readonly consumedSamples: number;
@@ -15,47 +15,53 @@ export type LearningRate = (position: {
 export interface TrainerOptions<Batch> {
   /** The model, or this rank's stages of it. */
   readonly pipeline: Pipeline<Batch>;
-  /** Its groups are those of the training run. */
+  /** The optimizer; its groups are the groups of the training run. */
   readonly optimizer: ModelOptimizer;
   /**
    * The rate of the next step, from the updates applied (skipped steps do not count) and the samples
    * consumed; or one rate for all steps.
    */
   readonly learningRate: number | LearningRate;
-  /** The rate of the optimizer's decoupled parameters. Default: `learningRate`, and it is not reported. */
+  /**
+   * The learning rate of the optimizer's decoupled parameters. Default: `learningRate`, and it is not
+   * reported.
+   */
   readonly decoupledLearningRate?: LearningRate | undefined;
   /** Default: losses are not scaled. */
   readonly lossScaler?: LossScaler;
-  /** Default: in each step one micro-batch of one sample for each share of a batch. */
+  /** Default: each step has one micro-batch of one sample for each share of a batch. */
   readonly microBatches?: NumMicroBatches;
   /** Default: cpu. */
   readonly device?: Device;
   /**
-   * The micro-batches of this rank's share one after the other, from the first sample not yet consumed; on
-   * all stages of a pipeline as many.
+   * The micro-batches of this rank's share, in order, from the first sample not yet consumed. All stages of a
+   * pipeline must get the same number.
    */
   readonly batches: AsyncIterator<Batch>;
-  /** The losses whose sum is the total: every loss that a stage makes, by its name. */
+  /** The losses whose sum is the total: every loss that a stage computes, by its name. */
   readonly losses: readonly LossKind<Batch>[];
   /**
-   * Losses that are known to be made by stages of ranks that do not take part: in a dry run of one rank.
-   * Default: none, each loss is made by a rank of the groups.
+   * Names of losses that stages of absent ranks compute, in a dry run of one rank. Default: none; each loss
+   * is computed by a rank of the groups.
    */
   readonly lossesOfAbsentRanks?: readonly string[];
   /** Tokens of one sample, for metrics. Default 1. */
   readonly sequenceLength?: number;
-  /** Model FLOPs of one sample, forward and backward, for metrics. Default 0: no rate is known. */
+  /** Model FLOPs of one sample, forward and backward, for metrics. Default 0: the rate is unknown. */
   readonly flopsPerSample?: number;
   readonly trainIterations: number;
   /** Steps whose samples are consumed without being trained on. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
-  /** The extensions that join the loop: guards, watches, recorders, and the caller's own. Default: none. */
+  /**
+   * The extensions of the loop, such as guards, watches, recorders and extensions of the caller. Default:
+   * none.
+   */
   readonly extensions?: readonly TrainerExtension[];
-  /** The progress to continue from; default: the start. */
+  /** The progress to continue from. Default: the start. */
   readonly progress?: TrainingProgress;
 }
 
-/** Options of which none that has a default is left out. */
+/** Options in which every option with a default is present. */
 export interface CompleteTrainerOptions<Batch>
   extends Omit<TrainerOptions<Batch>, keyof Defaults>,
     Readonly<Defaults> {}
@@ -70,7 +76,7 @@ interface Defaults {
   extensions: readonly TrainerExtension[];
 }
 
-/** The options with the defaults of what they leave out. */
+/** Returns the options with defaults for missing ones. */
 export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
   const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
   const { count: numShares } = shareAmongGroups(options.optimizer.groups);
@@ -90,7 +96,7 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
 /** The learning rates of a step. */
 export type StepRates = Pick<StepMetrics, 'learningRate' | 'decoupledLearningRate'>;
 
-/** Returns the rates of the step that follows so many samples. */
+/** Returns the learning rates of the step that follows this number of samples. */
 export function stepRates<Batch>(
   options: Pick<CompleteTrainerOptions<Batch>, 'optimizer' | 'learningRate' | 'decoupledLearningRate'>,
   consumedSamples: number,

@@ -28,46 +28,43 @@ export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 /** Choices of a caller about the steps of a trainer. They must be equal on all ranks. */
 export interface StepsOptions {
   /**
-   * Tells whether a step is to be over, with its metrics yielded, before the next one begins: needed if the
-   * caller's next decision depends on the state of this step. By configuration and number of the step alone.
-   * Default: always.
+   * Tells whether a step must end, with its metrics yielded, before the next one begins. This is needed if
+   * the caller's next decision depends on the state after this step. The answer must depend only on
+   * configuration and step number. Default: always.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
-  /** Asked before each step: whether none is to begin any more. One that has begun ends, and is yielded. */
+  /** Asked before each step whether to start no further step. A step that has begun ends, and is yielded. */
   readonly isOver?: () => boolean;
-  /**
-   * Further numbers that the ranks tell each other before each step. `isOver` is asked after it. Default:
-   * nothing.
-   */
+  /** Further numbers that the ranks share before each step. `isOver` is asked after it. Default: none. */
   readonly agreement?: StepAgreement;
 }
 
-/** Numbers that ranks tell each other before a step, by the collective that the step needs anyway. */
+/** Numbers that ranks share before a step, in the collective that the step needs anyway. */
 export interface StepAgreement {
-  /** Returns the numbers of this rank; on all ranks as many. */
+  /** Returns the numbers of this rank; all ranks must return the same number of values. */
   own(): readonly number[];
-  /** Gets their sums over all ranks, on all of them; awaited before the step begins. */
+  /** Receives the sums over all ranks, on every rank; awaited before the step begins. */
   agreed(sums: readonly number[]): Promise<void>;
 }
 
 /** Choices about the start of the next step, see `StepsOptions`. */
 interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
-  /** True if its results are read when the next step is enqueued. */
+  /** True if the results of the step are read when the next step is enqueued. */
   readonly isLate: boolean;
 }
 
-/** A step whose results are not known to the caller yet. */
+/** A step whose results the caller does not know yet. */
 interface StartedStep {
   /** The step itself, if its results are read late. */
   readonly late?: LateStep;
-  /** Waits for its results, takes note of them, and returns what is known. */
+  /** Waits for the results of the step, records them, and returns the metrics. */
   finish(): StepMetrics;
 }
 
-/** The agreement of steps before which nothing else is agreed on. */
+/** The agreement of steps that share no further numbers. */
 const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
 
-/** The next of an iterator, fewer at its end. */
+/** Takes the next `count` values of an iterator, fewer at its end. */
 async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
   const taken: Value[] = [];
   while (taken.length < count) {
@@ -79,10 +76,10 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 }
 
 /**
- * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. It knows pipelines
- * and batches, not models: the caller defines what a batch is, which losses exist and what counts in them.
- * Every rank of a training run has one, with its own micro-batches; metrics are those of the global batch and
- * the same on all of them but for times.
+ * The training loop: `for await (const step of trainer)` runs one optimizer step per turn. The trainer knows
+ * pipelines and batches, not models: the caller defines the batch, the losses, and the units that count in
+ * each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the global
+ * batch, and are equal on all ranks except for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
@@ -114,14 +111,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     this.#started = this.#progress;
   }
 
-  /** Progress after the last step that was yielded, or that is about to be. */
+  /** The progress after the last step that was yielded, or is about to be. */
   get progress(): TrainingProgress {
     return this.#progress;
   }
 
   /**
    * True if a step has begun whose results are not known: weights and optimizer are ahead of `progress`, and
-   * must neither be saved nor evaluated. Stays so where an error ended the steps, or a consumer left them.
+   * must not be saved or evaluated. Stays true if an error ended the steps, or a consumer left the loop.
    */
   get isStepUnderWay(): boolean {
     return this.#underWay !== undefined;
@@ -138,22 +135,23 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Runs steps until the last iteration, or until the consumer leaves the loop. Each is over when it is
-   * yielded, and none has begun after it.
+   * Runs steps until the last iteration, or until the consumer leaves the loop. Each step is over when it is
+   * yielded, and the next one has not begun.
    */
   [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     return this.steps();
   }
 
   /**
-   * Runs steps until the last iteration. On a device that works while the host goes on (`supportsMarks`), the
-   * metrics of a step may be yielded when the next one is enqueued already: so the device always has work. A
-   * step is over before the next one begins where `waitsAfter` says so, after the last one, and in all
-   * steps if their loss scale is dynamic, or an extension decides about updates, looks at gradients or waits
-   * for steps. A consumer that leaves the loop otherwise than by `isOver` loses the results of a step that is
-   * under way.
+   * Runs steps until the last iteration. On a device that works while the host continues (`supportsMarks`),
+   * the metrics of a step may be yielded after the next step is enqueued, so that the device always has work.
    *
-   * @throws UsageError `MTL_STEP_UNDER_WAY` where an earlier loop was left so
+   * A step ends before the next one begins if `waitsAfter` returns true for it, and after the last step. All
+   * steps do so if the loss scale is dynamic, or if an extension decides about updates, looks at gradients or
+   * waits for steps. A consumer that leaves the loop in another way than by `isOver` loses the results of the
+   * running step.
+   *
+   * @throws UsageError `MTL_STEP_UNDER_WAY` if the consumer left an earlier loop in this way
    */
   async *steps(options: StepsOptions = {}): AsyncGenerator<StepMetrics, void, undefined> {
     const { waitsAfter = () => true, isOver = () => false, agreement = nothingElse } = options;
@@ -180,14 +178,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Mean losses over the next micro-batches of an iterator, without touching parameters. Data-parallel ranks
-   * evaluate their own micro-batches, as many each.
+   * Returns mean losses over the next micro-batches of an iterator, without touching parameters. Each
+   * data-parallel rank evaluates its own micro-batches; all ranks must pass the same number.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
-    // as many at a time as in a step after ramp-up: a number that schedules fit, and of which evaluations are
-    // a multiple
+    // the number of micro-batches of a step after ramp-up: schedules accept it, and evaluations are a
+    // multiple
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
@@ -219,21 +217,21 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
   }
 
-  /** Returns this rank's part of what counts of each kind of loss in micro-batches. */
+  /** Returns this rank's part of the counts of each kind of loss in micro-batches. */
   #countsOf(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
   }
 
-  /** Tells whether the results of steps can be read late: nothing of the next step depends on them. */
+  /** Tells whether the results of steps can be read late because the next step does not depend on them. */
   #canReadLate(): boolean {
     const { device, lossScaler } = this.#options;
     return supportsMarks(device) && !this.extensions.wait && !lossScaler.isDynamic;
   }
 
   /**
-   * Begins the next step; undefined at the end of the data. Where that fails on all ranks alike, the step
-   * that is under way is still finished and yielded.
+   * Begins the next step; returns undefined at the end of the data. If this fails on all ranks alike, the
+   * running step is still finished and yielded.
    */
   async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
     const { device, optimizer } = this.#options;
@@ -267,7 +265,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     ]);
     const numKinds = this.#options.losses.length;
     await agreement.agreed(agreed.slice(numKinds));
-    // where one rank has no data left, none can go on
+    // if one rank has no data left, no rank can continue
     if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,
@@ -285,7 +283,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return started;
   }
 
-  /** Passes and update, unless an extension refuses it. What they found is read at once, or late. */
+  /** Runs the passes, and the update unless an extension refuses it. Results are read at once, or late. */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;
     if (this.#options.iterationsToSkip?.has(iteration) === true) {
@@ -302,7 +300,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { finish: () => this.#finish(step, computed) };
   }
 
-  /** Takes note of a step, once its results are here. */
+  /** Records a step when its results are known. */
   #finish(step: RunningStep<Batch>, enqueued: EnqueuedStep): StepMetrics {
     const { lossScaler, losses, sequenceLength, flopsPerSample } = this.#options;
     const { globalBatchSize, rates, lossScale } = step;
@@ -338,7 +336,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** The metrics with the events of the step: extensions learn that it is over. */
+  /** Returns the metrics with the events of the step, after telling extensions that it is over. */
   #told(metrics: StepMetrics, judged: readonly TrainingEvent[] = []): StepMetrics {
     const events = [...judged, ...this.extensions.afterStep(metrics)];
     return events.length === 0 ? metrics : { ...metrics, events };
@@ -353,7 +351,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     };
   }
 
-  /** Returns the metrics of a step that was left out: it has no loss, and neither rate nor gradients. */
+  /** Returns the metrics of a step that was left out: it has no loss, no learning rate and no gradients. */
   #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {
     const { losses, device } = this.#options;
     const { globalBatchSize, lossScale, rates } = step;
@@ -388,7 +386,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     { iteration, rates: { learningRate } }: RunningStep<Batch>,
     { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
   ): TrainingError {
-    // a step that is under way may have changed them since
+    // a running step may have changed them since
     const parameters =
       this.#underWay === undefined ? 'the parameters were left as they were' : 'it changed no parameter';
     return new TrainingError(

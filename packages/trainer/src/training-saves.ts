@@ -13,31 +13,37 @@ import { optimizerTensors, trainingState, weightTensors } from './training-state
 
 export interface SaveSettings {
   readonly directory: string;
-  /** Steps between checkpoints; undefined: only at the end. */
+  /** Steps between checkpoints; undefined: save only at the end. */
   readonly interval: number | undefined;
-  /** The number of checkpoints that stay of those of the same `run`; undefined: all. */
+  /** The number of checkpoints of the same `run` that are kept; undefined: all. */
   readonly keepLast: number | undefined;
   /**
-   * The directory, or one above it, as owned by this run; given on rank 0. Without it and `run`, the
-   * checkpoints that name no run count as its own.
+   * The directory, or a parent, owned by this run; given on rank 0. Without `owned` and `run`, checkpoints
+   * that name no run count as checkpoints of this run.
    */
   readonly owned?: OwnedDirectory | undefined;
-  /** The run that checkpoints name, on rank 0: that of the one that was loaded. Default: the owner's job. */
+  /**
+   * The run name in checkpoints, on rank 0; a resumed run keeps the name in the loaded checkpoint. Default:
+   * the owner's job.
+   */
   readonly run?: string | undefined;
-  /** Path of the checkpoint that training goes on from, which is never deleted. */
+  /** Path of the checkpoint that training continues from; it is never deleted. */
   readonly loadedFrom?: string | undefined;
-  /** Train on while a checkpoint is written, from a copy in host memory. Default: wait for it. */
+  /**
+   * True to continue training while a checkpoint is written from a copy in host memory. Default: wait for the
+   * write.
+   */
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
   /**
-   * Called on rank 0 before each save, when the directory is there: puts back what belongs next to the
-   * checkpoints, such as the tokenizer, where the directory was deleted during the run.
+   * Called on rank 0 before each save, when the directory exists. Restores files next to the checkpoints,
+   * such as the tokenizer, if the directory was deleted during the run.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }
 
 interface TrainingSavesOptions {
-  /** The states of its extensions are saved. */
+  /** The trainer; the states of its extensions are saved. */
   readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay' | 'extensions'>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
@@ -46,8 +52,8 @@ interface TrainingSavesOptions {
 }
 
 /**
- * The checkpoints of a training run. All ranks call its methods alike, between steps; where checkpoints are
- * written in the background, one at a time.
+ * The checkpoints of a training run. All ranks call the methods alike, between steps. At most one checkpoint
+ * is written in the background at a time.
  */
 export class TrainingSaves {
   readonly #options: TrainingSavesOptions;
@@ -61,7 +67,7 @@ export class TrainingSaves {
     this.#background = options.save.inBackground === true ? new BackgroundSaver() : undefined;
   }
 
-  /** The path of the newest checkpoint that is there. */
+  /** The path of the newest complete checkpoint. */
   get newestPath(): string | undefined {
     return this.#newestPath;
   }
@@ -71,7 +77,7 @@ export class TrainingSaves {
     return this.#background?.isWritten === false;
   }
 
-  /** Saves, or begins to save in the background; waits for the checkpoint before. */
+  /** Saves, or starts to save in the background; waits for the previous checkpoint first. */
   async atInterval(): Promise<void> {
     if (this.#background === undefined) return await this.atEnd();
     await this.finish();
@@ -95,7 +101,7 @@ export class TrainingSaves {
     }
   }
 
-  /** Saves the current step, unless it is saved already. */
+  /** Saves the current step, unless it is already saved. */
   async atEnd(): Promise<void> {
     await this.finish();
     const { iteration } = this.#options.trainer.progress;

@@ -27,26 +27,23 @@ import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
-/**
- * Tells whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune leave
- * alone.
- */
+/** Tells whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
 export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
 
-/** The parameter that a tensor of a checkpoint belongs to. */
+/** Returns the name of the parameter that a tensor of a checkpoint belongs to. */
 export function parameterNameOf(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
-/** Values that this rank holds of a parameter, in [start, end) of the store. */
+/** Values of a parameter on this rank, in [start, end) of the store. */
 interface HeldPart extends FlatRange {
-  /** [end - start] float32; the caller's to dispose of. */
+  /** Returns [end - start] float32; the caller must dispose of it. */
   readonly view: () => Tensor;
 }
 
-/** The tensor of a checkpoint that is a box of a parameter, whose values lie together. */
+/** Returns the tensor of a checkpoint that is a box of a parameter with contiguous values. */
 function logicalTensor({
   view,
   device,
@@ -79,15 +76,16 @@ function logicalTensor({
 }
 
 /**
- * Returns what this rank holds of values of a store's parameters: one box for a parameter that it holds whole
- * (or all of its tensor-parallel slice), a few for one that ranks of the store share.
+ * Returns the values on this rank for a store's parameters. A parameter that the rank holds whole (or its
+ * whole tensor-parallel slice) is one box; a parameter that is divided over ranks of the store is a few
+ * boxes.
  */
 function heldTensors(
   store: ParameterStore,
   options: {
     readonly groups: ParallelGroups;
     readonly prefix: string;
-    /** Undefined for a parameter that has no such values. */
+    /** Returns undefined for a parameter without such values. */
     readonly partsOf: (range: ParameterRange) => readonly HeldPart[] | undefined;
     readonly limit?: ValueLimit;
   },
@@ -129,8 +127,8 @@ function heldTensors(
 }
 
 /**
- * The magnitude from which on a weight is as useless as infinity: the model's copy of it is infinite in
- * float16, its square in float32 and bfloat16, so that no forward pass computes a finite loss.
+ * Magnitude above which a weight is as useless as infinity: the model's copy is infinite in float16, its
+ * square is infinite in float32 and bfloat16, so that no forward pass computes a finite loss.
  */
 function weightLimit({ dtype }: ParameterStore): ValueLimit {
   return dtype === 'float16'
@@ -139,8 +137,8 @@ function weightLimit({ dtype }: ParameterStore): ValueLimit {
 }
 
 /**
- * Master weights under their logical names: what this rank holds of them. Of frozen parameters, which have
- * none, the values that the model computes with, in float32 as well: the same after a round trip.
+ * Returns master weights under their logical names: the parts on this rank. Frozen parameters have no master
+ * weights; for them it returns the model's values in float32, which are the same after a round trip.
  */
 export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   const ofStores = stores.map((store) => ({ store, groups, limit: weightLimit(store) }));
@@ -156,7 +154,7 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
 }
 
 /**
- * Reduced main gradients as `gradient.NAME`: what this rank holds of them between `reduceGradients` and
+ * Returns reduced main gradients as `gradient.NAME`: the parts on this rank, between `reduceGradients` and
  * `step`.
  */
 export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
@@ -171,10 +169,10 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
 }
 
 /**
- * The states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
- * `momentum_buffer`): what this rank holds of them. States one after the other, each in the order of the
- * parameters, whichever rules keep it: a resumed run may have more rules than the one before, and writes the
- * same bytes. Then the states of parameters, such as those of matmul precisions, under names like these.
+ * Returns the states of the optimizer as `optimizer.STATE.NAME` (AdamW: `exp_avg` and `exp_avg_sq`, Muon:
+ * `momentum_buffer`): the parts on this rank. States follow each other, each in the order of the parameters,
+ * independent of the rule that keeps it: a resumed run may have more rules than the previous run, and writes
+ * the same bytes. The states of parameters, such as matmul precision states, come last, under similar names.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { groups, state } = optimizer;
@@ -202,7 +200,10 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   return [...ofRules, ...statesOfParameters(optimizer)];
 }
 
-/** The states of parameters themselves, each whole on every rank that holds something of its parameter. */
+/**
+ * Returns the states of parameters; each state is replicated on every rank that holds a part of its
+ * parameter.
+ */
 function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap(({ ranges, frozen, group }) =>
     [...ranges.map(({ parameter }) => parameter), ...frozen].flatMap((parameter) =>
@@ -222,7 +223,7 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
 
 /**
  * The content of a checkpoint in addition to tensors and the states of extensions. Random numbers are
- * counter-based: the seed in the configuration is all.
+ * counter-based, so the seed in the configuration is enough.
  */
 interface TrainingState {
   readonly progress: TrainingProgress;
@@ -280,7 +281,8 @@ interface RestoreCheckpointOptions {
 }
 
 /**
- * Takes weights, optimizer and loss scale from a checkpoint, in the middle of a run. Every rank must call it.
+ * Restores weights, optimizer and loss scale from a checkpoint, in the middle of a run. Every rank must call
+ * it.
  *
  * @returns the progress of the checkpoint
  * @throws CheckpointError `MTL_CHECKPOINT_...`
@@ -298,12 +300,13 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
   return state.progress;
 }
 
-/** Elements that are converted at a time: more would show in the peak of the memory of a run. */
+/** Number of elements that are converted at a time: more would show in the peak memory of a run. */
 const elementsAtATime = 2 ** 20;
 
 /**
- * The frozen parameters of a store under their logical names, in float32: what this rank holds of them. Every
- * rank of the store's group holds all of them; what is written is rounded to the model's dtype.
+ * Returns the frozen parameters of a store under their logical names, in float32: the parts on this rank.
+ * Every rank of the store's group holds all frozen parameters. Written values are rounded to the model's
+ * dtype.
  */
 function frozenTensors(
   { frozen, group }: ParameterStore,
@@ -339,8 +342,8 @@ function frozenTensors(
 }
 
 /**
- * Calls `body` with consecutive parts of a tensor, memory for each in float32, the part itself where it is
- * float32, and its bytes of `values`.
+ * Calls `body` for consecutive parts of a tensor with three arguments: the part, float32 memory for it (the
+ * part itself if it is float32), and its bytes in `values`.
  */
 function forParts(
   data: Tensor,
@@ -363,8 +366,8 @@ function forParts(
 }
 
 /**
- * 0 on the one rank that saves what several hold. Ranks of a store's group that all hold everything take
- * turns, so that each saves about as many bytes.
+ * Returns replica numbers: 0 on the one rank that saves a parameter held by several ranks. If all ranks of a
+ * store's group hold everything, they take turns, so that each saves about the same number of bytes.
  */
 function replicaNumbers(
   parameters: readonly Parameter[],
@@ -376,7 +379,7 @@ function replicaNumbers(
     readonly groups: ParallelGroups;
     /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** True if each of its ranks holds a part of its own. */
+    /** True if each rank of the group holds a part of its own. */
     readonly isDivided: boolean;
   },
 ): ReadonlyMap<Parameter, number> {
@@ -398,7 +401,10 @@ function replicaNumbers(
   );
 }
 
-/** 0 on the one rank that saves what all ranks have that hold slices or copies of a parameter. */
+/**
+ * Returns 0 on the one rank that saves a value that is equal on all ranks with slices or copies of a
+ * parameter.
+ */
 function replicaOfWhole(
   { copiedOver, placement }: Parameter,
   { groups, group }: { readonly groups: ParallelGroups; readonly group: ProcessGroup | undefined },

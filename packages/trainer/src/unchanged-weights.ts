@@ -7,16 +7,14 @@ type Reason = 'overflow' | 'refused' | 'left out';
 /** A loss scale at which few models overflow. */
 const usualScale = 65_536;
 
-/**
- * Notices a run whose steps were all skipped. Every rank has one, with the same steps.
- */
+/** Notices a run whose steps were all skipped. Every rank has an instance and passes it the same steps. */
 export class UnchangedWeights {
   readonly #lossScaler: Pick<LossScaler, 'scale' | 'isDynamic'>;
   readonly #firstScale: number;
   readonly #counts = new Map<Reason, number>();
   #isChanged = false;
 
-  /** @param lossScaler as the run begins with it */
+  /** @param lossScaler the loss scaler in its state at the start of the run */
   constructor(lossScaler: Pick<LossScaler, 'scale' | 'isDynamic'>) {
     this.#lossScaler = lossScaler;
     this.#firstScale = lossScaler.scale;
@@ -30,12 +28,14 @@ export class UnchangedWeights {
     this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1);
   }
 
-  /** True if there were steps, and none of them changed the weights. */
+  /** True if there were steps, and none changed the weights. */
   get isAll(): boolean {
     return !this.#isChanged && this.#counts.size > 0;
   }
 
-  /** Returns the error of a run that ends so: how many steps, why, and what helps. */
+  /**
+   * Returns the error of a run without changed weights, with the number of steps, the cause and the remedy.
+   */
   error(): TrainingError {
     const counts = [...this.#counts];
     const numSteps = counts.reduce((sum, [, count]) => sum + count, 0);

@@ -3,14 +3,14 @@ import { Tensor } from '@mtl/kernels';
 import { Pipeline, type Stage, type StageForward, type StageLoss } from '@mtl/pipeline';
 import { oneStage } from '@mtl/pipeline/schedules';
 
-/** Tokens and what follows each of them. */
+/** Tokens and the successor of each token. */
 export interface BigramBatch {
   readonly tokens: readonly number[];
   readonly labels: readonly number[];
 }
 
 /**
- * The smallest model that a trainer can train: a table of embeddings that is its own output head. The hidden
+ * The smallest model that a trainer can train: a table of embeddings that is also the output head. The hidden
  * state of a token is its one-hot row times `boost`, so that tests can make gradients overflow.
  */
 export class BigramStage implements Stage<BigramBatch> {
@@ -18,7 +18,7 @@ export class BigramStage implements Stage<BigramBatch> {
   readonly isLast = true;
   readonly head: Parameter;
   boost = 1;
-  /** True if the last token of a micro-batch has a loss a sample, and the others one a token. */
+  /** True if the last token of a micro-batch has a loss per sample, and the others a loss per token. */
   hasSampleLoss = false;
   abandoned = 0;
   readonly #size: number;

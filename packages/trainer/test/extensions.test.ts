@@ -39,7 +39,7 @@ function build(extensions: readonly TrainerExtension[], progress?: TrainingProgr
   return { trainer, optimizer, lossScaler };
 }
 
-/** Counts steps, over resumed runs too, and ends a run after so many. */
+/** Counts steps, over resumed runs too, and ends a run after a given number. */
 class StepCounter implements TrainerExtension {
   readonly name = 'counter';
   #numSteps = 0;

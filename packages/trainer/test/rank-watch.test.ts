@@ -51,7 +51,7 @@ it('names a rank that becomes slow where each rank is a pipeline stage of its ow
 
 it('gathers at multiples of the interval that are far enough apart, whatever the interval is', async () => {
   const steps = { slowRank: 1, slowSteps: [], numSteps: 55 };
-  // five seconds: of steps of 100 ms, 50; what is left at the end of the run is told, too
+  // a report every five seconds, or 50 steps of 100 ms; the steps at the end of the run are reported too
   const byDefault = await watched({ ...steps, leastReportMs: 'that of every run' });
   const iterations = (events: readonly TrainingEvent[]): readonly number[] =>
     events.filter(({ type }) => type === 'ranks').map(({ iteration }) => iteration);

@@ -32,7 +32,7 @@ interface RunOptions {
   readonly directory?: string;
   /** The checkpoint to continue from in that directory. */
   readonly from?: number;
-  /** The progress in place of that of the checkpoint. */
+  /** Progress that replaces the checkpoint's progress. */
   readonly progress?: TrainingProgress;
 }
 

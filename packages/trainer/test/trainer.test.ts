@@ -61,7 +61,7 @@ interface BuildOptions {
   extensions?: readonly TrainerExtension[];
 }
 
-/** The weights of what `build` made. */
+/** Returns the weights of a model from `build`. */
 const weightsOf = ({ stores }: ModelOptimizer): Float32Array =>
   stores[0]!.ranges[0]!.parameter.data.read<'float32'>();
 
@@ -156,7 +156,7 @@ describe('Trainer', () => {
   });
 
   it('leaves steps out: their samples are consumed, and every other step has the same bits', async () => {
-    // batches of 4 samples: without those of steps 2, 3 and 6
+    // batches of 4 samples, without the batches of steps 2, 3 and 6
     async function* others(): AsyncGenerator<BigramBatch> {
       yield* batches(0, 4);
       yield* batches(12, 20);
@@ -214,14 +214,14 @@ describe('Trainer', () => {
         /^evaluation after iteration 2: cross_entropy/,
       );
       built.dispose();
-      // the stage of these tests keeps what a pass has made that failed
+      // the stage of these tests keeps the outputs of a failed pass
       before = numLiveTensors();
     },
   );
 
   it('ends on all ranks where another one has read an index out of range', async () => {
     const { trainer, optimizer, dispose } = build();
-    // what the device of another rank reports when it is read: the first number of the second collective
+    // the error of another rank's device when it is read: the first number of the second collective
     let calls = 0;
     const allReduce = (tensor: Tensor) => {
       const values = tensor.read<'float64'>();
@@ -341,7 +341,7 @@ describe('losses of several kinds', () => {
     { name: 'token_loss', per: 'token', count: ({ tokens }) => tokens.length - 1 },
     { name: 'sample_loss', per: 'sample', count: () => 1 },
   ];
-  /** Batches of 2, 3, 4 and 5 tokens, of which the last has a loss a sample. */
+  /** Batches of 2, 3, 4 and 5 tokens; the last token of each batch has a loss per sample. */
   const lengths = [2, 3, 4, 5];
   async function* uneven(): AsyncGenerator<BigramBatch> {
     for (;;) {

@@ -5,7 +5,7 @@ import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 export interface WeightStageOptions {
   readonly chunk: number;
   readonly numChunks: number;
-  /** The name of the loss of the stage's own output; undefined: it makes none. */
+  /** The name of the loss of the stage's own output; undefined: it computes none. */
   readonly ownLoss?: string | undefined;
 }
 
@@ -16,8 +16,8 @@ interface InFlight {
 }
 
 /**
- * A stage of one weight: y = w x. The last one has the loss (y - 1)^2 / 2 of every number, and any may have
- * the loss y^2 / 2 of its own, so that every stage can make losses.
+ * A stage of one weight: y = w x. The last stage has the loss (y - 1)^2 / 2 of every number. Any stage may
+ * have the loss y^2 / 2, so that every stage can make losses.
  */
 export class WeightStage implements Stage<readonly number[]> {
   readonly isFirst: boolean;

@@ -1,7 +1,7 @@
 import type { RankGroup } from '../operations/operation.js';
 import type { GpuProfile } from '../profiles/hardware-profile.js';
 
-/** The use that a rank makes of a group. */
+/** A rank's use of a group. */
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;
@@ -12,16 +12,15 @@ export interface GroupUse {
 
 interface CommunicatorBytesOptions {
   readonly gpu: Pick<GpuProfile, 'communicator'>;
-  /** Channels of a communicator for the messages of one rank to another. */
+  /** Channels of a communicator for messages between two ranks. */
   readonly messageChannels: number;
 }
 
 /**
- * Returns the bytes that NCCL takes on the GPU of a rank, outside of the program's allocator: for the
- * communicator of each group's collectives a ring through every channel, and for the communicators of
- * messages, one for each pair of ranks and direction, the buffers that they send over or receive from. Trees
- * and multicast, which NCCL may add for small collectives, are not counted. It is 0 for GPUs whose profile
- * has no such constants.
+ * Returns the bytes that NCCL takes on the GPU of a rank, outside of the program's allocator. The
+ * communicator of each group's collectives takes a ring through every channel. The communicators of messages,
+ * one for each pair of ranks and direction, take the send or receive buffers. Trees and multicast, which NCCL
+ * may add for small collectives, are not counted. Returns 0 for GPUs whose profile has no such constants.
  */
 export function communicatorBytes(
   uses: readonly GroupUse[],

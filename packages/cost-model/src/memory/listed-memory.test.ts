@@ -8,7 +8,8 @@ import { listedMemory } from './listed-memory.js';
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));
 
 /**
- * GiB of Korthikanti et al. 2022, figure 1: states, activations, and with sequence parallelism and selective.
+ * GiB of Korthikanti et al. 2022, figure 1: states, activations, and activations with sequence parallelism
+ * and selective recomputation.
  */
 const figure1 = [
   { name: '22B', sizes: [48, 6144, 64], layout: [8, 1, 1, 4, 4], gib: [45.56, 59.25, 9.56] },
@@ -74,11 +75,11 @@ describe('listedMemory of other models', () => {
   const gpt = memoryOfOne({});
 
   it('counts fewer keys and values, and the feed-forward network as wide as it is', () => {
-    // 2 bytes for each key and value that is not there, in two layers
+    // 2 bytes for each missing key and value, in two layers
     const groups = memoryOfOne({ numQueryGroups: 1 });
     expect(gpt.activations - groups.activations).toBe(2 * 2 * tokens * 2 * (3 / 4) * h);
     expect(gpt.parameters - groups.parameters).toBe(2 * 2 * (h + 1) * 2 * (3 / 4) * h);
-    // what GELU reads and writes
+    // the input and output of GELU
     const wide = memoryOfOne({ ffnHiddenSize: 5 * h });
     expect(wide.activations - gpt.activations).toBe(2 * 4 * tokens * h);
     expect(wide.parameters - gpt.parameters).toBe(2 * 2 * (2 * h + 1) * h);

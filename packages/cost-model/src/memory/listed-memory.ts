@@ -3,12 +3,13 @@ import { blockSizes, parameterCounts } from '../operations/model-size.js';
 import { byAxis, type GivenStepOptions, type StepOptions } from '../step/layout.js';
 
 /**
- * The letters of this file are those of Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a
- * heads, L layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
+ * The letters of this file follow Korthikanti et al. 2022: s sequence, b micro-batch, h hidden, a heads, L
+ * layers, V vocabulary, t, p and d ranks along tensor, pipeline and data.
  */
 
 /**
- * Number of layers whose parameters a rank has whole while these are sharded: one that runs, and the next.
+ * Number of layers whose whole parameters a rank holds while parameters are sharded: the running layer, and
+ * the next.
  */
 const numGathered = 2;
 
@@ -20,17 +21,17 @@ interface ListedMemory {
   /** Activations of all micro-batches in flight. */
   readonly activations: number;
   /**
-   * Memory that the pass of one micro-batch adds: a layer that is recomputed, the logits, and layers that
-   * were gathered. Or memory that the update adds, where that is more than activations and passes take.
+   * Memory that the pass of one micro-batch adds: a recomputed layer, the logits, and gathered layers. It is
+   * the memory that the update adds, if the update needs more than activations and passes together.
    */
   readonly temporary: number;
 }
 
 /**
  * Returns the memory of each pipeline rank in a program whose operations are listed: 16-bit parameters,
- * gradients and, in fp32, master weights and both moments of Adam (Rajbhandari et al. 2020); activations as
- * Korthikanti et al. 2022 count them (table 2, equations 1 to 5), with the sizes of the model's own heads and
- * feed-forward network, of the micro-batches that the schedule keeps in flight.
+ * gradients and, in fp32, master weights and both moments of Adam (Rajbhandari et al. 2020). Activations are
+ * counted as in Korthikanti et al. 2022 (table 2, equations 1 to 5), with the sizes of the model's own heads
+ * and feed-forward network, for the micro-batches that the schedule keeps in flight.
  */
 export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const options = byAxis(given);
@@ -78,8 +79,8 @@ function activationsOf({ model, layout, profile }: StepOptions) {
   const sbh = s * b * h;
   // two masks of dropout and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
-  // on each rank its part of queries, keys and values, of the results of attention and of the first matmul of
-  // the feed-forward network, and of those of its activation: 24 for a GPT with F = 4 h
+  // each rank's part of queries, keys and values, of the results of attention, and of the outputs of the
+  // feed-forward network's first matmul and its activation: 24 for a GPT with F = 4 h
   const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
   const whole = sbh * (replicated + sharded + scores);
@@ -94,7 +95,7 @@ function activationsOf({ model, layout, profile }: StepOptions) {
     layer,
     recomputed,
     embedding: hasDropout ? sbh * (isSequenceParallel ? 1 / t : 1) : 0,
-    // the input of the last norm, that of the logits, and the logits in fp32
+    // the input of the last norm, the input of the logits, and the logits in fp32
     head: (4 * sbh) / (isSequenceParallel ? t : 1) + (4 * s * b * V) / t,
   };
 }

@@ -27,8 +27,8 @@ export function layerForward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Lists the bias of queries, keys and values, or the rotation of queries and keys; their backward moves as
- * many bytes.
+ * Lists the bias of queries, keys and values, or the rotation of queries and keys; their backward moves the
+ * same number of bytes.
  */
 function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
@@ -54,7 +54,7 @@ function activationBackward(shape: LayerShape): Operation[] {
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
-/** Lists the operations of its backward, after those of its recomputation. */
+/** Lists the operations of a layer's backward, after the operations of its recomputation. */
 export function layerBackward(shape: LayerShape): Operation[] {
   const { recomputation } = shape;
   return [
@@ -148,7 +148,7 @@ function residualBackward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the backward of a norm, and the sum of its gradient with that of the residual connection. */
+/** Lists the backward of a norm, and the sum of its gradient with the gradient of the residual connection. */
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -180,7 +180,7 @@ function attentionForward(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the operations of its backward. */
+/** Lists the operations of the backward of attention. */
 function attentionBackward(shape: LayerShape): Operation[] {
   const { sequenceLength: s, software } = shape;
   const { make, scores, headSize, ownHidden } = sizes(shape);
@@ -213,8 +213,8 @@ function sizes(shape: LayerShape) {
 }
 
 /**
- * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times the matmuls of backward over
- * those of forward.
+ * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times the ratio of backward matmuls to
+ * forward matmuls.
  */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);

@@ -1,13 +1,13 @@
 import type { ListedSoftware } from '../profiles/profile.js';
 import type { RankGroup } from './operation.js';
 
-/** The parts of a layer, apart from its hidden size and heads. */
+/** The structure of a layer, without its hidden size and heads. */
 interface Block {
   /**
    * `gpt`: biases, GeLU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default `gpt`.
    */
   readonly block?: 'gpt' | 'llama';
-  /** Number of heads of keys and values. Default: as many as heads of queries. */
+  /** Number of heads of keys and values. Default: the number of heads of queries. */
   readonly numQueryGroups?: number;
   /** F. Default: 4 times the hidden size. */
   readonly ffnHiddenSize?: number;
@@ -17,11 +17,11 @@ interface Block {
 interface BlockSizes {
   readonly isLlama: boolean;
   readonly ffn: number;
-  /** Outputs of the matmul that makes queries, keys and values. */
+  /** Number of outputs of the matmul that makes queries, keys and values. */
   readonly qkv: number;
-  /** Outputs for keys and values alone. */
+  /** Number of outputs for keys and values. */
   readonly keysAndValues: number;
-  /** Outputs of the first matmul of the feed-forward network: gate and up, where there is a gate. */
+  /** Number of outputs of the first matmul of the feed-forward network: gate and up, if there is a gate. */
   readonly fc1: number;
 }
 
@@ -35,8 +35,7 @@ export function blockSizes(
 }
 
 /**
- * The computation that backward repeats: nothing, attention between QKV and output projection, or whole
- * layers.
+ * The computation that backward repeats: none, attention between QKV and output projection, or whole layers.
  */
 export type Recomputation = 'none' | 'selective' | 'full';
 
@@ -71,7 +70,7 @@ export interface ModelSize extends Block {
 interface ParameterCounts {
   /** Parameters of one layer. */
   readonly layer: number;
-  /** Parameters of the embedding of tokens, or of an output head of its own. */
+  /** Parameters of the embedding of tokens, or of an untied output head. */
   readonly table: number;
   /** Parameters of the embedding of positions. */
   readonly positions: number;
@@ -80,15 +79,14 @@ interface ParameterCounts {
 }
 
 /**
- * Counts the parameters of a rank, biases whole: next to the matrices it makes no difference where they are
- * sharded.
+ * Counts the parameters of a rank, with whole biases: next to the matrices their sharding does not matter.
  */
 export function parameterCounts(model: ModelSize, tp: number): ParameterCounts {
   const { hiddenSize: h, vocabularySize, sequenceLength } = model;
   const { isLlama, qkv, fc1, ffn } = blockSizes(model);
   const { tiedEmbeddings = !isLlama, positionEmbeddings = !isLlama } = model;
   return {
-    // with the scales of two norms, and of a GPT their biases and those of four matmuls
+    // with the scales of two norms; for a GPT also their biases and the biases of four matmuls
     layer: (h * (qkv + h + fc1 + ffn)) / tp + (isLlama ? 2 * h : qkv + fc1 + 6 * h),
     table: (vocabularySize * h) / tp,
     positions: positionEmbeddings ? sequenceLength * h : 0,

@@ -61,7 +61,7 @@ export class OperationMaker {
   }
 }
 
-/** Runs a collective behind a matmul where the program overlaps them, else one after the other. */
+/** Runs a collective behind a matmul if the program overlaps them, else one after the other. */
 export function overlap(
   overlaps: boolean,
   [collective]: readonly CollectiveOperation[],
@@ -71,7 +71,7 @@ export function overlap(
   return overlaps ? [{ kind: 'hidden-collective', collective, behind: matmul }] : [collective, matmul];
 }
 
-/** Runs a collective on the result of a matmul behind it where the program overlaps them, else after it. */
+/** Runs a collective on the result of a matmul behind it if the program overlaps them, else after it. */
 export function overlapResult(
   overlaps: boolean,
   matmul: MatmulOperation,

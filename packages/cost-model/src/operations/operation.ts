@@ -1,8 +1,8 @@
 import type { CommunicationAxis } from '@mtl/layout';
 
 /**
- * An operation of a pass, with the sizes that its time depends on. The lists of this folder are made by hand,
- * for programs that cannot be recorded; dry runs record the operations of the programs here.
+ * An operation of a pass, with the sizes that determine its time. The lists of this folder are written by
+ * hand, for programs that cannot be recorded; for our own programs, dry runs record the operations.
  */
 export type Operation =
   | MatmulOperation
@@ -13,14 +13,14 @@ export type Operation =
   | StartOperation
   | WaitOperation;
 
-/** The dtype of computation. An operation without one has `fp16`, whose time `bf16` shares. */
+/** The compute dtype. An operation without one has `fp16`; `bf16` has the same time. */
 export type ComputeDtype = 'fp32' | 'fp16' | 'bf16';
 
-/** The part of a pass that time is counted in. */
+/** The part of a pass that the time counts for. */
 export type TimeKind = 'matmuls' | 'attention' | 'kernels';
 
 interface Variant {
-  /** Distinguishes operations of one name whose times differ: `dropout` where random numbers are drawn. */
+  /** Distinguishes operations of one name with different times: `dropout` if random numbers are drawn. */
   readonly variant?: string;
 }
 
@@ -35,13 +35,12 @@ export interface MatmulOperation extends Variant {
   readonly columns: number;
   readonly depth: number;
   /**
-   * Bytes that are read and written for one element of the result: 2, or 8 where it is added to a sum in
-   * fp32.
+   * Bytes that are read and written for one element of the result: 2, or 8 if it is added to a sum in fp32.
    */
   readonly resultBytes: number;
 }
 
-/** A kernel whose time is that of the bytes it reads and writes. */
+/** A kernel whose time depends on the bytes that it reads and writes. */
 export interface KernelOperation extends Variant {
   readonly kind: 'kernel';
   readonly name: string;
@@ -65,14 +64,14 @@ export interface FusedAttentionOperation extends Variant {
 
 /** The ranks of a collective. */
 export interface RankGroup {
-  /** Where its communication is counted. */
+  /** The axis that its communication counts for. */
   readonly axis: CommunicationAxis;
-  /** The name that a run declares it under; absent in lists made by hand. */
+  /** The name that a run declares it under; absent in lists written by hand. */
   readonly role?: string;
   readonly size: number;
   /** Ranks of the group on one node. */
   readonly perNode: number;
-  /** Adapters of a node that the group uses. Default: those of its ranks. */
+  /** Adapters of a node that the group uses. Default: the adapters of its ranks. */
   readonly adapters?: number;
 }
 
@@ -80,9 +79,9 @@ export interface RankGroup {
 export interface CollectiveOperation {
   readonly kind: 'collective';
   readonly name: string;
-  /** `message`: each rank sends to its neighbour, and receives as much. */
+  /** `message`: each rank sends to its neighbour, and receives the same number of bytes. */
   readonly collective: 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'message';
-  /** Bytes of the whole tensor; for an all-to-all and a message, those that one rank sends. */
+  /** Bytes of the whole tensor; for an all-to-all and a message, the bytes that one rank sends. */
   readonly bytes: number;
   readonly group: RankGroup;
 }

@@ -9,9 +9,9 @@ export const constant = z.strictObject({
 
 /** A link that ranks communicate over. */
 const link = z.strictObject({
-  /** Bandwidth of one GPU, in one direction. */
+  /** Bandwidth of one GPU, in one direction, in bytes per second. */
   bytesPerSecond: constant,
-  /** Part of it that large transfers reach. */
+  /** Fraction of the bandwidth that large transfers reach. */
   efficiency: constant,
   /** Latency of one step of a ring. */
   latencySeconds: constant,
@@ -37,7 +37,7 @@ const rates = z.strictObject({
   numProcesses: z.int().positive(),
   /** Threads of each process. */
   numThreads: z.int().positive(),
-  /** Memory of each process. Absent: that of the profile. */
+  /** Memory of each process. Absent: the memory in the profile. */
   memoryBytes: z.number().positive().optional(),
   /**
    * Points of matmuls by their name: `matmul`, which is required, and others whose rate differs, such as
@@ -58,7 +58,7 @@ const rates = z.strictObject({
       }),
     )
     .min(1),
-  /** Attention kernels by their name, their size in FLOPs; keys of a query and size of a head where known. */
+  /** Attention kernels by name and by size in FLOPs, with keys per query and head size if known. */
   attention: z.array(
     entry.extend({
       points: z
@@ -73,15 +73,16 @@ const rates = z.strictObject({
     }),
   ),
   /**
-   * Other kernels by their name, their size in bytes that they read and write. `kernel`, which is required,
-   * stands for those that have no entry.
+   * Other kernels by name and by the bytes that they read and write. `kernel`, which is required, is used for
+   * kernels without an entry.
    */
   kernels: z
     .array(entry.extend({ points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1) }))
     .min(1),
   /**
-   * Collectives of all these processes, and messages between two of them (`message`), by the bytes of the
-   * whole tensor. Absent: those of the link; an all-to-all: an all-gather, of which as many bytes arrive.
+   * Collectives of all these processes, and messages between two processes (`message`), by the bytes of the
+   * whole tensor. Absent: the times of the link. An all-to-all without an entry takes the time of an
+   * all-gather, which receives the same number of bytes.
    */
   collectives: z
     .array(
@@ -91,13 +92,14 @@ const rates = z.strictObject({
       }),
     )
     .optional(),
-  /** Time of the host besides operations: in every pass, and once a step. Absent: none. */
+  /** Host time in addition to operations: in every pass, and once a step. Absent: none. */
   host: z
     .strictObject({
       passSeconds: z.number().nonnegative(),
       stepSeconds: z.number().nonnegative(),
       /**
-       * To enqueue an operation, on devices that go on meanwhile. Absent: part of the times of operations.
+       * Host time to enqueue an operation, on devices that work meanwhile. Absent: included in the times of
+       * operations.
        */
       operationSeconds: z.number().nonnegative().optional(),
     })
@@ -110,13 +112,13 @@ const communicator = z.strictObject({
   channelsInside: constant,
   /** Number of rings of a collective between nodes. */
   channelsBetween: constant,
-  /** Buffers of a connection from which a rank receives, for each channel. */
+  /** Buffers of a connection that a rank receives from, for each channel. */
   receiveBytes: constant,
-  /** Buffers that a rank sends over: within a node the receiver's, between nodes ones of its own. */
+  /** Buffers that a rank sends from: within a node the receiver's buffers, between nodes its own. */
   sendBytes: constant,
 });
 
-/** A machine as `rates` measured it: CPUs, or GPUs without a model. */
+/** A machine measured by `rates`: CPUs, or GPUs without a model. */
 const measuredProfile = z.strictObject({
   version: z.literal(1),
   name: z.string(),
@@ -126,12 +128,15 @@ const measuredProfile = z.strictObject({
   deviceType: z.enum(['cpu', 'cuda']).optional(),
   /** Memory of one process. */
   memoryBytes: constant,
-  /** Processes of one machine: ranks beyond them are on another. */
+  /** Processes of one machine: further ranks are on another machine. */
   gpusPerNode: constant,
-  /** Rates for each number of processes that share the machine, and of their threads, at least for one. */
+  /**
+   * Rates for each measured number of processes that share the machine, with their threads; at least one
+   * entry.
+   */
   rates: z.array(rates).min(1),
   linkInside: link,
-  /** Absent where nothing was measured between machines. */
+  /** Absent if nothing was measured between machines. */
   linkBetween: link.optional(),
   overlapCost: constant,
   communicator: communicator.optional(),
@@ -152,11 +157,11 @@ export const gpuProfile = z.strictObject({
   matmul: z.strictObject({
     peakFlops: z.strictObject({ fp16: constant, bf16: constant, fp32: constant }),
     numMultiprocessors: constant,
-    /** Part of the peak that a matmul of many whole waves of the best tile sustains. */
+    /** Fraction of peak FLOP/s that a matmul with many whole waves of the best tile sustains. */
     efficiency: constant,
-    /** Start and end of a tile, as steps of its depth. */
+    /** Cost of starting and ending a tile, as steps of its depth. */
     tileOverheadDepth: constant,
-    /** Tiles that one multiprocessor computes at a time; rates relative to the best tile. */
+    /** Tile shapes that a multiprocessor can compute; rates are relative to the best tile. */
     tiles: z
       .array(
         z.strictObject({
@@ -168,24 +173,24 @@ export const gpuProfile = z.strictObject({
       .min(1),
     tilesSource: z.string(),
   }),
-  /** Part of the peak that fused attention reaches. */
+  /** Fraction of peak FLOP/s that fused attention reaches. */
   attention: z.strictObject({ flashEfficiency: constant }),
   memory: z.strictObject({
     bytesPerSecond: constant,
-    /** Part of it that a kernel reaches on large tensors. */
+    /** Fraction of the bandwidth that a kernel reaches on large tensors. */
     efficiency: constant,
     /**
-     * Part of it that kernels on attention scores reach, which reduce rows, draw random numbers or multiply
-     * by batches.
+     * Fraction of the bandwidth that kernels on attention scores reach, which reduce rows, draw random
+     * numbers or multiply by batches.
      */
     scoresEfficiency: constant,
   }),
-  /** Fixed time of a kernel on the GPU: with it, small tensors have a low bandwidth. */
+  /** Fixed time of a kernel on the GPU; it lowers the bandwidth of small tensors. */
   kernelStartSeconds: constant,
   linkInside: link,
-  /** Between nodes, the part of the node's adapters that belongs to one GPU. */
+  /** The link between nodes: the share of the node's adapters that belongs to one GPU. */
   linkBetween: link,
-  /** Part of a hidden collective's time by which the computation that hides it becomes longer. */
+  /** Slowdown of the computation that hides a collective, as a fraction of the collective's time. */
   overlapCost: constant,
   communicator: communicator.optional(),
 });

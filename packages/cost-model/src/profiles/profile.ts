@@ -6,49 +6,49 @@ const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
-  /** The source of the settings that are no numbers. */
+  /** The source of the settings that are not numbers. */
   source: z.string(),
-  /** Time of the host for one operation: a pass takes at least that of its operations. */
+  /** Host time per operation: a pass takes at least the host time of its operations. */
   hostSecondsPerOperation: constant,
-  /** Part of the bandwidth between nodes that this program reaches in collectives. */
+  /** Fraction of the bandwidth between nodes that this program reaches in collectives. */
   linkFactor: constant,
 };
 
-/** The programs of this repository: dry runs record what they fuse, store and overlap. */
+/** The programs of this repository: dry runs record their fusion, memory and overlap. */
 const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
 
-/** Another program, whose operations are listed by hand: what it fuses, stores and overlaps. */
+/** Another program, whose operations are listed by hand: its fusion, memory and overlap. */
 const listedSoftware = z.strictObject({
   ...common,
   operations: z.literal('listed'),
   /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
   attention: z.enum(['stored-scores', 'flash']),
-  /** True if one kernel has scale, mask and softmax; bias and GeLU; bias, dropout and residual. */
+  /** True if single kernels compute scale, mask and softmax; bias and GeLU; bias, dropout and residual. */
   fusesKernels: z.boolean(),
   hasDropout: z.boolean(),
-  /** Bytes of one element of the accumulated gradients, which are also reduced as such. */
+  /** Bytes of one element of the accumulated gradients, which are reduced in the same dtype. */
   gradientBytes: z.union([z.literal(2), z.literal(4)]),
   /** True if matmuls of weight gradients add to the accumulated gradients themselves. */
   fusesGradientAccumulation: z.boolean(),
   /**
-   * The tensor-parallel collectives that run behind matmuls: those of backward that another matmul can hide,
-   * or also those of a matmul's own operands and result, in parts.
+   * The tensor-parallel collectives that run behind matmuls: collectives of backward that another matmul can
+   * hide; with `all`, also collectives of a matmul's own operands and result, in parts.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
-  /** Says if a rank waits for its messages, or computes meanwhile. */
+  /** Tells if a rank waits for its messages, or computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
-  /** True if each tensor-parallel rank sends its part of a message only. */
+  /** True if each tensor-parallel rank sends only its part of a message. */
   scattersMessages: z.boolean(),
-  /** Says when the reduction of gradients runs behind backward. */
+  /** Tells when the reduction of gradients runs behind backward. */
   dataOverlap: z.enum(['never', 'without-pipeline', 'always']),
-  /** True if gradients are reduced in large buckets, false if each tensor is by itself. */
+  /** True if gradients are reduced in large buckets, false if each tensor is reduced separately. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
   /** True if ranks keep parts of the parameters, and gather each layer for every pass (ZeRO-3). */
   shardsParameters: z.boolean().optional(),
-  /** The layouts that the program has: a search offers no others. */
+  /** The layouts that the program supports: a search offers no others. */
   layouts: z.strictObject({
-    /** Schedules of pipelines; none where the program has no pipeline. */
+    /** Schedules of pipelines; empty if the program has no pipeline. */
     schedules: z.array(z.enum(['1f1b', 'interleaved'])),
     /** Fewest stages that the interleaved schedule takes. */
     leastInterleavedStages: z.int().min(2),
@@ -79,9 +79,9 @@ export interface ListedProfile extends Profile {
 }
 
 /**
- * Returns the profile, if its operations are listed.
+ * Returns the profile if its operations are listed.
  *
- * @throws ConfigurationError `MTL_PROFILE` if they have to be recorded
+ * @throws ConfigurationError `MTL_PROFILE` if they must be recorded
  */
 export function listedProfile(profile: Profile): ListedProfile {
   const { name, hardware, software } = profile;
@@ -100,7 +100,7 @@ const wholeProfile = z
   });
 
 /**
- * Checks a profile of one's own: an object, as JSON gives it, with `name`, `hardware` and `software`.
+ * Checks a user's profile: an object, as parsed from JSON, with `name`, `hardware` and `software`.
  *
  * @throws ConfigurationError `MTL_PROFILE` with the first key that is wrong
  */

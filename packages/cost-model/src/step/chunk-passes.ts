@@ -12,11 +12,11 @@ import type { Profile } from '../profiles/profile.js';
 import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
 import type { StepOptions } from './layout.js';
 
-/** Operations that a pass runs so many times, such as those of a layer. */
+/** Operations that a pass runs `times` times, such as the operations of a layer. */
 interface RepeatedOperations {
   readonly times: number;
   readonly forward: readonly Operation[];
-  /** Operations of backward, after those that are recomputed for it. */
+  /** Operations of backward, after the recomputed operations. */
   readonly backward: readonly Operation[];
 }
 
@@ -24,8 +24,8 @@ interface RepeatedOperations {
 export type ChunkOperations = readonly RepeatedOperations[];
 
 /**
- * Lists the operations of every chunk, in the order of the model, made by hand for GPT. Those that a dry run
- * records can take their place: see `operations` of `predictStepTime`.
+ * Lists the operations of every chunk, in the order of the model, written by hand for GPT. Recorded
+ * operations of a dry run can replace them: see `operations` of `predictStepTime`.
  */
 export function chunkOperations({ model, layout, profile }: StepOptions): ChunkOperations[] {
   const { hardware, software } = profile;

@@ -5,7 +5,7 @@ import { dataGroup, type StepOptions } from './layout.js';
 /** Seconds after the passes of a step, on the rank with the most parameters. */
 interface EndOfStep {
   /**
-   * Reduction of gradients and gathering of parameters: the part that is not hidden, and the cost of hiding.
+   * Reduction of gradients and gathering of parameters: the exposed part, and the cost of hiding the rest.
    */
   readonly dataCommunication: number;
   /** Sum of the gradients of the embedding, which the first and the last stage share. */
@@ -15,14 +15,15 @@ interface EndOfStep {
 
 /**
  * Bytes that the optimizer's kernels move for one parameter: check and unscale (8), norm (4), clip (8), Adam
- * (28), 16-bit copy (6), zero of gradients, and gradients in fp32 first where they are accumulated in 16 bit.
+ * (28), 16-bit copy (6), zero of gradients, and the conversion of gradients to fp32 if they are accumulated
+ * in 16 bit.
  */
 const optimizerBytes = { 2: 62, 4: 58 } as const;
 
 /** Weights and biases of four matmuls and two layer norms. */
 const tensorsOfLayer = 12;
 
-/** Part of a reduction in buckets that the end of backward leaves. */
+/** Fraction of a reduction in buckets that remains after backward. */
 const lastBucket = 0.05;
 
 /**

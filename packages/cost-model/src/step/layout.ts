@@ -39,7 +39,7 @@ export interface StepOptions {
   readonly profile: ListedProfile;
 }
 
-/** A layout by the names of before, accepted for one version. */
+/** A layout with the old names of sizes, accepted for one version. */
 export interface EarlierLayout extends Omit<Layout, 'tp' | 'pp' | 'dp'> {
   /** @deprecated `tp` */
   readonly tensorParallelSize: number;
@@ -49,12 +49,12 @@ export interface EarlierLayout extends Omit<Layout, 'tp' | 'pp' | 'dp'> {
   readonly dataParallelSize: number;
 }
 
-/** Options of a step whose layout may have the names of before. */
+/** Options of a step whose layout may have the old names. */
 export type GivenStepOptions<Options extends StepOptions = StepOptions> = Omit<Options, 'layout'> & {
   readonly layout: Layout | EarlierLayout;
 };
 
-/** Returns options with the sizes of their layout by axis. */
+/** Returns options whose layout has its sizes by axis. */
 export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Options>): Options {
   const { layout } = options;
   if (!('tensorParallelSize' in layout)) return options as unknown as Options;
@@ -65,7 +65,7 @@ export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Op
 /**
  * Refuses sizes that do not divide.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and what has to divide it
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and the required divisor
  */
 export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layout'>): void {
   const { tp: t, pp: p, dp: d, numChunks: v = 1 } = layout;
@@ -106,8 +106,8 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
 /**
  * Returns the schedule of a layout.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for one with halves of backward passes, of which there are no
- *   lists; the errors of `buildSchedule`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule with halves of backward passes, which have no
+ *   lists; errors of `buildSchedule`
  */
 export function scheduleOfLayout(layout: Layout): PipelineSchedule {
   const { pp: numStages, numChunks = 1, microBatchSize, dp } = layout;
@@ -132,7 +132,7 @@ function withWholeBackward(schedule: PipelineSchedule): PipelineSchedule {
 
 /**
  * Returns the data-parallel group of a rank. Single tensors are small messages, for which NCCL uses few
- * channels: one adapter of a node. Buckets use those of all ranks of the group.
+ * channels: one adapter of a node. Buckets use the adapters of all ranks of the group.
  */
 export function dataGroup({ layout, profile }: Pick<StepOptions, 'layout' | 'profile'>): RankGroup {
   const { hardware, software } = profile;

@@ -26,20 +26,20 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   return sending + collectiveSeconds({ collective: 'all-gather', bytes, group }, profile);
 }
 
-/** Seconds by which the passes of a micro-batch on a chunk become longer. */
+/** Seconds that sharded parameters add to the passes of a micro-batch on a chunk. */
 interface ShardedPass {
   readonly forward: number;
   readonly backward: number;
 }
 
-/** Number of matrices of a layer, each of which is gathered by itself; smaller tensors stay on all ranks. */
+/** Number of matrices of a layer. Each matrix is gathered separately; smaller tensors are replicated. */
 const matricesOfLayer = 4;
 
 /**
- * Returns the cost of sharded parameters (ZeRO-3): forward and backward gather each layer, and backward
- * scatters the sum of its gradients, three times the parameters in all (Rajbhandari et al. 2020, section
+ * Returns the cost of sharded parameters (ZeRO-3). Forward and backward gather each layer, and backward
+ * scatters the sum of its gradients: three times the parameters in all (Rajbhandari et al. 2020, section
  * 7.2.2). The next layer is gathered behind the computation of this one, so that a pass waits only for the
- * part that its computation does not cover. It is zero for programs whose ranks have all parameters.
+ * part that its computation does not cover. The cost is zero for programs whose ranks have all parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;
@@ -76,7 +76,7 @@ interface SentPart {
   readonly parameters: number;
 }
 
-/** Returns the seconds of collectives with so many `bytes` for each parameter. */
+/** Returns the seconds of collectives with `bytes` for each parameter. */
 function secondsOf(
   parts: readonly SentPart[],
   { bytes, ...collective }: { collective: 'all-gather' | 'reduce-scatter'; bytes: number; group: RankGroup },

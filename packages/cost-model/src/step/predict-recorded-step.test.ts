@@ -41,7 +41,7 @@ describe('predictRecordedStep', () => {
     expect(breakdown.matmuls).toBeCloseTo(12 * secondsOf([matmul]), 12);
     const sum = Object.values(breakdown).reduce((total, part) => total + part, 0);
     expect(sum / seconds).toBeCloseTo(1, 9);
-    // as long as the ideal step and what is left of the bubble
+    // the ideal step plus the remaining bubble
     expect(seconds).toBeGreaterThan(12 * secondsOf([matmul]));
   });
 

@@ -10,7 +10,7 @@ import type { StepPrediction } from './predict-step-time.js';
 /** Operations of the passes of one micro-batch on a chunk of the model, on one rank, by the kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
 
-/** The operations of the ranks of one pipeline stage once a step. */
+/** The operations that the ranks of one pipeline stage run once a step. */
 export interface RecordedEnd {
   /** Norm, clipping and update, with collectives along other axes than the data. */
   readonly operations: readonly Operation[];
@@ -25,7 +25,7 @@ export interface RecordedStep {
   readonly schedule: PipelineSchedule;
   /** Passes of every chunk, in the order of the model. */
   readonly chunks: readonly RecordedPasses[];
-  /** Ends of the step of every pipeline rank. */
+  /** The operations at the end of the step, for every pipeline rank. */
   readonly ends: readonly RecordedEnd[];
   /** Absent without a pipeline. */
   readonly message?: RecordedMessage;
@@ -37,17 +37,17 @@ interface PredictRecordedOptions {
   /** Number of processes of the whole run. */
   readonly numProcesses: number;
   /**
-   * Threads of each process; the measured rates with the nearest number are taken. Default: as many as were
-   * measured.
+   * Threads of each process; the measured rates with the nearest number are used. Default: the measured
+   * number.
    */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * Predicts the time of a step of a training run: recorded operations of each chunk's passes, their times by
- * the profile, and the schedule on a clock.
+ * Predicts the time of a step of a training run, from the recorded operations of each chunk's passes, their
+ * times in the profile, and the schedule on a clock.
  *
- * @throws ConfigurationError `MTL_PROFILE` where ranks are on several machines and the profile has no link
+ * @throws ConfigurationError `MTL_PROFILE` if ranks are on several machines and the profile has no link
  *   between them
  */
 export function predictRecordedStep(options: PredictRecordedOptions): StepPrediction {
@@ -98,7 +98,7 @@ export function predictRecordedStep(options: PredictRecordedOptions): StepPredic
   };
 }
 
-/** Returns the profile with the rates of so many processes as the run has on each machine. */
+/** Returns the profile with the rates for the run's number of processes on each machine. */
 export function profileOfRun({
   profile,
   numProcesses,
@@ -140,7 +140,7 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
 interface EndSeconds extends Readonly<Record<CommunicationPart, number>> {
   readonly total: number;
   readonly optimizer: number;
-  /** Seconds of the host once a step. */
+  /** Host seconds once a step. */
   readonly host: number;
 }
 
@@ -193,20 +193,18 @@ function scaled(seconds: PassSeconds, factor: number): PassSeconds {
   return Object.fromEntries(entries) as unknown as PassSeconds;
 }
 
-/** Collectives of data-parallel ranks, which passes can hide or not. */
+/** Collectives of data-parallel ranks, which passes may hide. */
 interface DataCollectives {
   readonly operations: readonly CollectiveOperation[];
   readonly isOverlapped: boolean;
 }
 
-/**
- * Returns the part of a reduction that the end of backward leaves: its last bucket, where there are several.
- */
+/** Returns the share of a reduction that remains after backward: its last bucket, if there are several. */
 const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
 
 /**
  * Returns the seconds of collectives that passes of `behind` seconds do not hide, and the cost of hiding the
- * others.
+ * rest.
  */
 export function exposedSeconds(
   { operations, isOverlapped }: DataCollectives,
@@ -221,7 +219,7 @@ export function exposedSeconds(
 export interface RecordedMessage {
   /** Bytes that one rank sends. */
   readonly bytes: number;
-  /** The collective by which the receivers join their parts. */
+  /** The collective with which the receivers join their parts. */
   readonly gather?: CollectiveOperation | undefined;
   /** True if it stays within a node. */
   readonly isInside: boolean;

@@ -6,16 +6,16 @@ import { endOfStep } from './end-of-step.js';
 import { byAxis, checkLayout, type GivenStepOptions, type StepOptions, scheduleOfLayout } from './layout.js';
 import { messageSeconds, shardedPasses } from './pass-communication.js';
 
-/** Seconds of a step by their use, mean of the ranks; their sum is the step. */
+/** Seconds of a step by use, mean of the ranks; their sum is the step. */
 export interface StepBreakdown extends PassSeconds {
-  /** Time in which ranks wait for other stages. */
+  /** Seconds in which ranks wait for other stages. */
   bubble: number;
   optimizer: number;
 }
 
 interface PredictOptions extends StepOptions {
   /**
-   * Operations of each chunk, in the order of the model, such as a dry run recorded. Default:
+   * Operations of each chunk, in the order of the model, for example recorded by a dry run. Default:
    * `chunkOperations`.
    */
   readonly operations?: readonly ChunkOperations[];
@@ -29,8 +29,8 @@ export interface StepPrediction {
 }
 
 /**
- * Predicts the time of a training step: operations of each chunk's passes, their times by the profile, and
- * the schedule on a clock.
+ * Predicts the time of a training step, from the operations of each chunk's passes, their times in the
+ * profile, and the schedule on a clock.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
  */

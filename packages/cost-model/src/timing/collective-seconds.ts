@@ -4,14 +4,14 @@ import type { HardwareProfile, Link } from '../profiles/hardware-profile.js';
 import type { Profile } from '../profiles/profile.js';
 import { secondsOfBytes } from './interpolation.js';
 
-/** A communication of processes of one machine. */
+/** A communication between processes of one machine. */
 type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> & {
   readonly group: { readonly size: number };
 };
 
 /**
- * Returns the time of a collective or a message within a machine where they were measured, in a group of
- * another size in proportion to the (n - 1) / n of the bytes that a rank sends; else undefined.
+ * Returns the measured time of a collective or a message within a machine; undefined without measurements. In
+ * a group of another size, the time is scaled by (n - 1) / n, the fraction of the bytes that a rank sends.
  */
 function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,
@@ -30,10 +30,13 @@ function measuredSeconds(
 
 /**
  * Returns the time of a ring: (n - 1) / n of the bytes for a gather or a scatter, twice that for an
- * all-reduce. Between nodes, the ranks of a group on one node share the adapters that belong to them. An
- * all-to-all sends to each rank its part: within a node as many bytes as a gather, but between nodes all
- * ranks of a node send at once the parts of others, which no ring passes on. Messages to neighbours take as
- * long as the slowest of them: between nodes one leaves each of them, by one adapter.
+ * all-reduce. Between nodes, the ranks of a group on one node share their adapters.
+ *
+ * An all-to-all sends to each rank its part. Within a node it moves the same number of bytes as a gather.
+ * Between nodes, all ranks of a node send their parts for other nodes at once, and no ring forwards parts.
+ *
+ * Messages to neighbours take the time of the slowest message: between nodes, one message leaves each node,
+ * through one adapter.
  */
 export function collectiveSeconds(
   { collective, bytes, group }: Pick<CollectiveOperation, 'collective' | 'bytes' | 'group'>,
@@ -79,14 +82,14 @@ export function linkOf(hardware: HardwareProfile, isInside: boolean): Link {
 interface OverlappedSecondsOptions {
   /** Seconds of the computation that can hide it. */
   readonly behind: number;
-  /** Part of the communication that begins when the computation has ended. Default 0. */
+  /** Fraction of the communication that begins when the computation has ended. Default 0. */
   readonly last?: number;
   readonly profile: Pick<Profile, 'hardware'>;
 }
 
 /**
- * Returns the seconds that communication adds to computation: those that are not hidden, and the cost of
- * hiding.
+ * Returns the seconds that communication adds to computation: the exposed part, and the cost of hiding the
+ * rest.
  */
 export function overlappedSeconds(
   seconds: number,

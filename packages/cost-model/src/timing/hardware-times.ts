@@ -4,7 +4,7 @@ import { measuredTimes, type OperationTimes } from './measured-times.js';
 
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
-/** Returns the times of a profile. The first of measured rates are taken, see `ratesFor`. */
+/** Returns the times of a profile. With measured rates it uses the first entry, see `ratesFor`. */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
     known.get(hardware) ??
@@ -13,7 +13,7 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   return times;
 }
 
-/** Returns the times of the model of a GPU. */
+/** Returns the times from the model of a GPU. */
 function gpuTimes(hardware: GpuProfile): OperationTimes {
   const { memory, matmul, attention, kernelStartSeconds } = hardware;
   const start = kernelStartSeconds.value;
@@ -29,13 +29,16 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
   };
 }
 
-/** Parts into which the depth of a matmul can be split where its tiles do not fill the multiprocessors. */
+/**
+ * Numbers of parts into which the depth of a matmul can be split if its tiles do not fill the
+ * multiprocessors.
+ */
 const splits = [1, 2, 4, 8];
 
 /**
- * Returns the time of a matmul. The result is cut into tiles, one on each multiprocessor at a
- * time, so that the time of the tiles is a whole number of waves; the best of the library's tiles is taken.
- * It is not less than the time of the bytes of operands and result.
+ * Returns the time of a matmul. The result is split into tiles, one on each multiprocessor at a time, so that
+ * the tiles take a whole number of waves; the best of the library's tiles is used. The time is at least the
+ * time of the bytes of operands and result.
  */
 export function matmulSeconds(
   operation: MatmulOperation,
@@ -77,8 +80,8 @@ export function matmulBytes({
 }
 
 /**
- * Returns the FLOPs per second that a GPU or a process has at most: those of the data sheet, or of the
- * fastest matmul that was measured in the dtype.
+ * Returns the peak FLOP/s of a GPU or a process: from the data sheet, or from the fastest measured matmul in
+ * the dtype.
  */
 export function peakFlops(hardware: HardwareProfile, dtype: ComputeDtype): number {
   if (hardware.state !== 'measured') return hardware.matmul.peakFlops[dtype].value;

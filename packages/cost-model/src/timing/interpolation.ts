@@ -4,12 +4,12 @@ export interface RegressionPoint {
   readonly value: number;
 }
 
-/** Pulls slopes to zero where the points around do not determine them. */
+/** Regularization that pulls slopes to zero if the nearby points do not determine them. */
 const ridge = 0.02;
 
 /**
- * Returns the value at a position by a plane through the points around it: least squares, weighted by the
- * inverse fourth power of their distances. It does not leave the range of the values.
+ * Returns the value at a position from a plane through the points around it: least squares, weighted by the
+ * inverse fourth power of their distances. The value stays within the range of the points.
  */
 export function localRegression(points: readonly RegressionPoint[], position: readonly number[]): number {
   const numColumns = position.length + 1;
@@ -30,7 +30,7 @@ export function localRegression(points: readonly RegressionPoint[], position: re
       rows[row]![numColumns]! += weight * terms[row]! * value;
     }
   });
-  // in proportion to how far away the points are: those next to the position determine no slope
+  // grows with the distance of the points: points next to the position determine no slope
   const scale = position.reduce((sum, _, axis) => sum + rows[axis + 1]![axis + 1]!, 0);
   for (let axis = 1; axis < numColumns; axis++) rows[axis]![axis]! += ridge * scale + 1e-12;
   const values = points.map(({ value }) => value);
@@ -57,15 +57,16 @@ function solve(rows: readonly Float64Array[]): number[] {
   return solution;
 }
 
-/** A measured time of so many bytes. */
+/** The measured time of a number of bytes. */
 interface BytesPoint {
   readonly bytes: number;
   readonly seconds: number;
 }
 
 /**
- * Returns the seconds of so many bytes: linear in logarithms between the two points around them; those of the
- * smallest below it, and in proportion to the bytes above the largest.
+ * Returns the seconds of a number of bytes. Between two points it interpolates linearly in logarithms. Below
+ * the smallest point it returns the seconds of that point. Above the largest point it scales in proportion to
+ * the bytes.
  */
 export function secondsOfBytes(points: readonly BytesPoint[], bytes: number): number {
   const sorted = [...points].sort((a, b) => a.bytes - b.bytes);

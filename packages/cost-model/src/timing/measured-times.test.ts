@@ -6,7 +6,7 @@ import { operationsSeconds, passSeconds } from './operations-seconds.js';
 
 const constant = (value: number) => ({ value, source: 'test' });
 const link = { bytesPerSecond: constant(1e10), efficiency: constant(1), latencySeconds: constant(1e-5) };
-/** Two processes are half as fast as one each. */
+/** Two processes, each half as fast as a single one. */
 const rates = (numProcesses: number) => ({
   numProcesses,
   numThreads: 2 / numProcesses,

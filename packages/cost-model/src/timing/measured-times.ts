@@ -24,7 +24,7 @@ interface Entry extends Named {
   readonly dtype: ComputeDtype;
 }
 
-/** Returns times between those that were measured. Operations of equal shapes are timed once. */
+/** Returns times interpolated from measurements. Operations of equal shapes are timed once. */
 export function measuredTimes(rates: MeasuredRates): OperationTimes {
   const { matmuls, kernels, attention } = rates;
   const matmulRate = new RateByShape(matmuls, (point) => ({
@@ -57,13 +57,13 @@ export function measuredTimes(rates: MeasuredRates): OperationTimes {
 /** The processes of a run on a machine. */
 interface SharedMachine {
   readonly numProcesses: number;
-  /** Threads of each process. Default: as many as were measured. */
+  /** Threads of each process. Default: the measured number. */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * Returns the profile with the rates of so many processes on each machine, or of the nearest number that was
- * measured, and among these with those of the nearest number of threads.
+ * Returns the profile with the rates for the nearest measured number of processes on each machine and, among
+ * these, the nearest number of threads.
  */
 export function ratesFor(
   hardware: MeasuredProfile,
@@ -88,8 +88,8 @@ export function ratesFor(
 }
 
 /**
- * Finds the entry of an operation: its own, or that with another variant, of its kind in the same dtype, its
- * own in another dtype, or the first of its kind.
+ * Finds the entry of an operation. Candidates, in this order: its own entry, an entry with another variant,
+ * an entry of its kind in the same dtype, its own entry in another dtype, the first entry of its kind.
  */
 function entryOf<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
   const { name, dtype = 'fp32', variant } = operation;
@@ -118,7 +118,7 @@ interface Work {
   readonly flops: number;
 }
 
-/** FLOPs per second of shapes, from those that were measured: a plane in logarithms of sizes and rate. */
+/** FLOPs per second of shapes, from measurements: a plane in logarithms of sizes and rate. */
 class RateByShape<Point extends { readonly seconds: number }> {
   readonly #points: ReadonlyMap<object, readonly RegressionPoint[]>;
   readonly #known = new Map<object, Map<string, number>>();

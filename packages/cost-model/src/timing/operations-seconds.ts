@@ -6,14 +6,14 @@ import { hardwareTimes } from './hardware-times.js';
 import type { OperationTimes } from './measured-times.js';
 
 /**
- * Seconds of a pass by their use. Communication is that which computation waits for, and the cost of hidden
- * one, by its axis.
+ * Seconds of a pass by use. Communication is the exposed communication, and the cost of hiding the rest, by
+ * axis.
  */
 export interface PassSeconds extends Record<CommunicationPart, number> {
   matmuls: number;
   attention: number;
   kernels: number;
-  /** Time in which the GPU waits for the host to start operations. */
+  /** Seconds in which the GPU waits for the host to start operations. */
   host: number;
 }
 
@@ -41,7 +41,7 @@ class PassClock {
   readonly seconds = noSeconds();
   readonly #profile: Profile;
   readonly #times: OperationTimes;
-  /** The rest of started collectives, in their order. */
+  /** The remaining seconds of started collectives, in their order. */
   readonly #running = new Map<number, { readonly collective: CollectiveOperation; remaining: number }>();
 
   constructor(profile: Profile) {
@@ -101,7 +101,7 @@ class PassClock {
     this.seconds[communicationPart(group.axis)] += seconds;
   }
 
-  /** Waits for a collective; not for one that was started in another pass, which has ended by then. */
+  /** Waits for a collective; does not wait for a collective from another pass, which has ended by then. */
   #wait(id: number): void {
     for (const [each, { collective, remaining }] of this.#running) {
       if (each > id) break;

@@ -80,10 +80,9 @@ describe('collectiveSeconds', () => {
   it('sends the parts of an all-to-all over the adapters of a node once', () => {
     const exchange = (size: number, perNode: number) =>
       collectiveSeconds({ ...allReduce(size, perNode), collective: 'all-to-all' }, profile);
-    // within a node: as many bytes as a gather
+    // within a node: the same number of bytes as a gather
     expect(exchange(8, 8)).toBe(collectiveSeconds({ ...allReduce(8, 8), collective: 'all-gather' }, profile));
-    // four nodes of eight ranks, each with an adapter of its own: 24 of 32 parts of its gigabyte leave the
-    // node
+    // four nodes of eight ranks, each with its own adapter: 24 of 32 parts of its gigabyte leave the node
     const { linkBetween } = hardware;
     const rate =
       linkBetween.bytesPerSecond.value * linkBetween.efficiency.value * profile.software.linkFactor.value;

@@ -3,27 +3,30 @@ import type { ListedProfile } from '../../src/profiles/profile.js';
 import { type MeasuredRow, stepOfRow } from './measured-row.js';
 import { paperRows } from './paper-rows.js';
 
-/** Constants of a profile that are fitted, and the rows for it. */
+/** Fitted constants of a profile, and the rows for the fit. */
 interface Fit {
   /** Path of the profile relative to profiles/, without .json. */
   readonly file: string;
   readonly rows: readonly MeasuredRow[];
   readonly description: string;
-  /** Keys of each constant, its value before the fit, which the fit leaves only for a gain, and its limit. */
+  /** The keys, start value and limit of each constant; the fit leaves the start value only for a gain. */
   readonly start: readonly (readonly [keys: readonly string[], value: number, most?: number])[];
   /** Weight of the squared relative distance from the start, against squared relative errors of rows. */
   readonly inertia: number;
-  /** Sum of absolute instead of squared errors, where a row may be an outlier. */
+  /** True to sum absolute instead of squared errors, if a row may be an outlier. */
   readonly absolute?: boolean;
 }
 
 const rowsOf = (profile: string): MeasuredRow[] =>
   paperRows.filter((row) => row.fitted && row.profile === profile);
 
-/** No kernel moves bytes faster than a copy, which reaches about this part of the data sheet's bandwidth. */
+/**
+ * Limit of bandwidth efficiency: no kernel is faster than a copy, which reaches about this fraction of the
+ * data sheet's bandwidth.
+ */
 const copyEfficiency = 0.92;
 
-/** At most six constants of a GPU and two of a program. */
+/** Most constants: six of a GPU and two of a program. */
 export const fits: readonly Fit[] = [
   {
     file: 'hardware/a100-80gb',
@@ -57,7 +60,7 @@ export const fits: readonly Fit[] = [
   },
 ];
 
-/** Returns the cost that a fit makes small: errors of its rows, and the distance from the start. */
+/** Returns the cost that a fit minimizes: errors of its rows, and the distance from the start. */
 export function costOf(fit: Fit, point: readonly number[]): number {
   let cost = 0;
   for (const row of fit.rows) {
@@ -94,15 +97,15 @@ export function setConstant(constants: Constants, keys: readonly string[], value
   parent[keys.at(-1)!] = value;
 }
 
-/** A constant of a minimum: the start of the search, and its upper limit. */
+/** A constant to minimize over: the start of the search, and its upper limit. */
 interface Range {
   readonly start: number;
   readonly most?: number;
 }
 
 /**
- * Finds the smallest value of a function near the start: one coordinate after the other, in steps that become
- * smaller. It is deterministic.
+ * Finds the minimum of a function near the start: one coordinate after the other, with shrinking steps. It is
+ * deterministic.
  */
 export function minimize(ranges: readonly Range[], cost: (point: readonly number[]) => number): number[] {
   let best = ranges.map(({ start }) => start);

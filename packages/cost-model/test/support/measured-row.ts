@@ -7,7 +7,7 @@ import {
 } from '../../src/index.js';
 import type { ListedProfile } from '../../src/profiles/profile.js';
 
-/** A measured step and the settings that its source states. */
+/** A measured step with the settings in its source. */
 export interface MeasuredRow {
   readonly set: string;
   readonly name: string;
@@ -15,7 +15,7 @@ export interface MeasuredRow {
   readonly model: ModelSize;
   readonly layout: Layout;
   readonly seconds: number;
-  /** Speed of a GPU, as the source states it, where seconds are computed from it. */
+  /** Speed of a GPU in the source, if seconds are computed from it. */
   readonly teraflops?: number;
   /** True if constants are fitted on it. */
   readonly fitted: boolean;
@@ -25,7 +25,7 @@ export interface MeasuredRow {
   readonly shardsParameters?: boolean;
 }
 
-/** Returns the step of a measured row, with the profile that it names or with another in its place. */
+/** Returns the step of a measured row, with the profile that it names or with a replacement. */
 export function stepOfRow(
   row: MeasuredRow,
   profile: ListedProfile = listedProfile(loadProfile(row.profile)),
@@ -44,7 +44,7 @@ export interface PredictedRow extends MeasuredRow {
   readonly predicted: number;
 }
 
-/** Returns the mean and the largest error of predictions, as parts of the measured seconds. */
+/** Returns the mean and the largest error of predictions, as fractions of the measured seconds. */
 export function errorsOf(rows: readonly PredictedRow[]): { readonly mean: number; readonly most: number } {
   const errors = rows.map(({ seconds, predicted }) => Math.abs(predicted / seconds - 1));
   return { mean: errors.reduce((sum, error) => sum + error, 0) / errors.length, most: Math.max(...errors) };

@@ -60,7 +60,7 @@ function korthikanti(): MeasuredRow[] {
   });
 }
 
-/** Makes the row of a speed of a GPU. */
+/** Makes a row from the speed of a GPU. */
 const ofTeraflops = (
   row: Omit<MeasuredRow, 'seconds' | 'fitted'> & { readonly teraflops: number },
 ): MeasuredRow => {
@@ -70,7 +70,7 @@ const ofTeraflops = (
   return { ...row, seconds, fitted: false };
 };
 
-/** Makes the row of a speed of a GPU where the source counts no recomputation. */
+/** Makes a row from the speed of a GPU in a source that does not count recomputation. */
 const ofModelTeraflops = (row: Parameters<typeof ofTeraflops>[0]): MeasuredRow => {
   const counted = ofTeraflops(row);
   return { ...counted, seconds: counted.seconds * (modelFlops(row.model) / paperFlops(row.model, 1)) };
@@ -105,8 +105,8 @@ function narayananWeakScaling(): MeasuredRow[] {
 }
 
 /**
- * Table 2, rows of PTD-P. The paper does not state the virtual stages:
- * those of figure 12 and table 1 are assumed, where the number of micro-batches allows them.
+ * Table 2, rows of PTD-P. The paper does not state the virtual stages: the values of figure 12 and table 1
+ * are assumed, if the number of micro-batches allows them.
  */
 function narayananComparison(): MeasuredRow[] {
   const rows: readonly (readonly [string, ModelSize, Sizes, number])[] = [
@@ -155,7 +155,7 @@ function narayananComparison(): MeasuredRow[] {
 
 /**
  * Table 2, rows of ZeRO-3: DeepSpeed without other parallelism, which shards parameters, gradients and
- * optimizer. Its constants are those of Megatron-DeepSpeed.
+ * optimizer. Its constants are the constants of Megatron-DeepSpeed.
  */
 function narayananZero3(): MeasuredRow[] {
   const gpt3 = gpt(96, 12_288, 96);
@@ -182,8 +182,8 @@ function narayananZero3(): MeasuredRow[] {
 }
 
 /**
- * Points of figures 11, 12, 13 and 18, read off the plots. Of figure 13 only the best point was read, of the
- * larger batch. What the paper states of figures 13 to 17 is in paper-orders.ts.
+ * Points of figures 11, 12, 13 and 18, read off the plots. For figure 13 only the best point of the larger
+ * batch was read. The statements of the paper about figures 13 to 17 are in paper-orders.ts.
  */
 function narayananFigures(): MeasuredRow[] {
   const rows: MeasuredRow[] = [];

@@ -7,14 +7,14 @@ import type { CudaProbe } from '@mtl/kernels/internal';
 export interface CalibratedProfileOptions {
   /** Rates of one process, and of several. */
   readonly rates: readonly MeasuredRates[];
-  /** Processes that the machine is full with. */
+  /** Number of processes that occupy the machine fully. */
   readonly numProcesses: number;
   readonly measuredAt: Date;
-  /** The GPUs that were measured, one for each process. Default: CPUs were. */
+  /** The measured GPUs, one for each process. Default: CPUs were measured. */
   readonly gpus?: CudaProbe | undefined;
 }
 
-/** Returns a profile of this machine from what was measured on it. */
+/** Returns a profile of this machine from the measurements. */
 export function calibratedProfile(options: CalibratedProfileOptions): Profile {
   const { rates, numProcesses, measuredAt, gpus } = options;
   const source = `measured by mtl calibrate on ${measuredAt.toISOString().slice(0, 10)}`;
@@ -97,8 +97,9 @@ const assumedOfUnknownGpus: AssumedHardware = {
 };
 
 /**
- * Returns what is not measured of GPUs: their links, what communication costs computation, and the
- * memory of communicators. A shipped profile has them if its name begins with a word of the GPU's name.
+ * Returns the constants of GPUs that are not measured: their links, the cost of communication for
+ * computation, and the memory of communicators. They come from a shipped profile whose name begins with a
+ * word of the GPU's name.
  */
 function assumedOf({ devices }: CudaProbe): AssumedHardware {
   const words = devices[0]!.name.toLowerCase().split(/[^a-z0-9]+/);

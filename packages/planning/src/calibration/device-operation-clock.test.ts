@@ -2,7 +2,7 @@ import { add, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DeviceOperationClock } from './device-operation-clock.js';
 
-/** A device whose work takes what `works` says, and that is idle where it has none. */
+/** A device whose work takes the times in `works`, and that is idle without work. */
 const device = vi.hoisted(() => ({ nowMs: 0, enqueued: 0, works: (_ms: number): void => {} }));
 device.works = (ms) => {
   // work begins when the device has done what was enqueued before, and not before the host has enqueued it
@@ -35,7 +35,7 @@ describe('DeviceOperationClock', () => {
     using clock = new DeviceOperationClock({ device: 'cpu', numWarmUpSteps: 1, numPlainSteps: 2 });
     using sum = Tensor.from([1, 2, 3, 4], { shape: [4], dtype: 'float32' });
     const addTaking = (ms: number): void => {
-      vi.advanceTimersByTime(2); // what the host does before
+      vi.advanceTimersByTime(2); // host time before the operation
       device.works(ms);
       add({ output: sum, left: sum, right: sum });
     };
@@ -44,7 +44,7 @@ describe('DeviceOperationClock', () => {
       clock.span({ kind: 'F', microBatch: 0, chunk: 0 }, () => {
         addTaking(0.5);
         addTaking(3);
-        device.works(50); // communication that is played
+        device.works(50); // simulated communication
         clock.onOperation();
         addTaking(0.25);
       });

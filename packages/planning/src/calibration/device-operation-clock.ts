@@ -8,13 +8,15 @@ import { addSample, newTimedStep, type TimedStep } from './operation-clock.js';
 
 export interface DeviceOperationClockOptions {
   readonly device: Device;
-  /** First steps, in which memory is allocated and algorithms are chosen: at least one. */
+  /** Number of first steps, at least one, in which memory is allocated and algorithms are chosen. */
   readonly numWarmUpSteps: number;
-  /** Steps after them that run as in training, in which the host is timed; those that follow have marks. */
+  /**
+   * Number of following steps that run as in training, in which the host is timed; later steps have marks.
+   */
   readonly numPlainSteps: number;
 }
 
-/** A mark of the device, and the operation between the mark before it and itself; undefined for a start. */
+/** A mark of the device, and the operation between the previous mark and this one; undefined for a start. */
 interface MarkedOperation {
   readonly mark: DeviceMark;
   readonly operation: RecordedOperation | undefined;
@@ -23,21 +25,21 @@ interface MarkedOperation {
 type SpanKind = RecordedActivity['kind'];
 
 /**
- * Times the operations of a training run's passes and optimizer on a device that goes on with its work while
- * the host does other things. Each operation lies between two marks of the device. The device must not wait
- * for the host between them: before each pass it gets work for as long as the host took to enqueue that pass
- * in earlier steps. What the host takes for an operation, and for a step as a whole, is measured in steps
+ * Times the operations of a training run's passes and optimizer on a device that works while the host
+ * continues. Each operation is between two marks of the device, and the device must not wait for the host
+ * between them. So before each pass the device gets extra work for the time that the host took to enqueue
+ * that pass in earlier steps. The host time of an operation, and of a whole step, is measured in steps
  * without marks.
  */
 export class DeviceOperationClock implements DryRunListener, Disposable {
-  /** The steps with marks; `stepSeconds` is what a step takes beyond its passes and its optimizer. */
+  /** The steps with marks; `stepSeconds` is the time of a step beyond its passes and its optimizer. */
   readonly steps: TimedStep[] = [];
   readonly #options: DeviceOperationClockOptions;
   readonly #delay: DeviceDelay;
-  /** Seconds of the host for an operation, of each pass and optimizer of the steps without marks. */
+  /** Host seconds per operation, for each pass and optimizer of the steps without marks. */
   readonly #hostSeconds: number[] = [];
   readonly #plainSeconds: number[] = [];
-  /** Seconds in which the host enqueued a pass of each kind, the longest of the steps without marks. */
+  /** Host seconds to enqueue a pass of each kind, the longest of the steps without marks. */
   readonly #enqueueSeconds = new Map<SpanKind, number>();
   #state: 'warm-up' | 'plain' | 'marked' = 'warm-up';
   #stepStart = 0;
@@ -48,9 +50,7 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     this.#delay = new DeviceDelay(options.device);
   }
 
-  /**
-   * Returns the seconds of the host for an operation, the median of passes; 0 before a step without marks.
-   */
+  /** Returns the host seconds per operation, the median of passes; 0 before a step without marks. */
   get hostSecondsPerOperation(): number {
     return this.#hostSeconds.length === 0 ? 0 : medianWithSpread(this.#hostSeconds).median;
   }
@@ -74,14 +74,14 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
     return this.#state === 'marked' ? this.#marked(kind, body) : this.#enqueued(kind, body);
   }
 
-  /** Times what is played of communication with nothing: it is no part of the next operation. */
+  /** Counts simulated communication as 0: it must not count for the next operation. */
   readonly onOperation = (): void => {
     if (this.#marks.length > 0) this.#mark(undefined);
   };
 
   readonly onWait = this.onOperation;
 
-  /** Frees what the device works on while the host enqueues. */
+  /** Frees the memory of the delay work while the host enqueues. */
   [Symbol.dispose](): void {
     this.#delay[Symbol.dispose]();
     for (const { mark } of this.#marks) mark.dispose();
@@ -115,10 +115,7 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   #markedStep(): TimedStep {
     const step = newTimedStep();
     const hostSeconds = this.hostSecondsPerOperation;
-    /**
-     * Seconds of a step without marks: each pass takes what the device or the host takes, whichever is
-     * longer.
-     */
+    /** Seconds of a step without marks: for each pass the maximum of device time and host time. */
     let expected = 0;
     let [ofDevice, ofHost] = [0, 0];
     for (const [index, { mark, operation }] of this.#marks.entries()) {
@@ -141,7 +138,7 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   }
 }
 
-/** Elements that the device sets to zero at a time: 64 MiB. */
+/** Number of elements that the device sets to zero at a time: 64 MiB. */
 const delayElements = 2 ** 24;
 const longestDelaySeconds = 0.02;
 
@@ -159,7 +156,7 @@ class DeviceDelay implements Disposable {
     this.#secondsPerCall = Math.max(end.millisecondsSince(start) / 1000 / numCalls, 1e-6);
   }
 
-  /** Enqueues work for twice as long, at most a fiftieth of a second. */
+  /** Enqueues work for twice the given time, at most a fiftieth of a second. */
   enqueue(seconds: number): void {
     const wanted = Math.min(2 * seconds, longestDelaySeconds);
     for (let done = 0; done < wanted; done += this.#secondsPerCall) this.#tensor.zero();

@@ -15,25 +15,25 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 export interface MeasureRatesOptions {
   /** `cuda` must be open. Default `cpu`. */
   readonly device?: 'cpu' | 'cuda';
-  /** The processes that share this machine; undefined for one alone. */
+  /** The processes that share this machine; undefined for a single process. */
   readonly world: World | undefined;
   /** Threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
   /** Bytes of whole tensors with which collectives are timed, ascending. */
   readonly collectiveBytes: readonly number[];
-  /** Told of each run before it starts. */
+  /** Called with each run before it starts. */
   readonly onRun?: (run: ReferenceRun, index: number) => void;
 }
 
-/** The first steps, in which memory is allocated and primitives are made. */
+/** Number of first steps, in which memory is allocated and primitives are created. */
 const numWarmUpSteps = 2;
-/** Steps of a device that is timed by marks, in which the host is timed instead. */
+/** Number of steps on a device with marks in which the host is timed instead. */
 const numPlainSteps = 3;
 
 /**
- * Measures what operations take on this machine while as many processes run the same: all of them call it.
- * They train small models next to each other, without communication, and then time their collectives.
+ * Measures the times of operations on this machine while all processes run the same operations. All processes
+ * call it. They train small models at the same time, without communication, and then time their collectives.
  */
 export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
   const { world, numThreads, runs, collectiveBytes, onRun, device = 'cpu' } = options;
@@ -70,7 +70,7 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
       device === 'cuda'
         ? {
             passSeconds: 0,
-            // a run whose steps the device fills has none of its own
+            // if the device is always busy, a step has no host time of its own
             stepSeconds: medianWithSpread(stepSeconds).median,
             operationSeconds: medianWithSpread(operationSeconds).median,
           }
@@ -84,7 +84,7 @@ export async function measureRates(options: MeasureRatesOptions): Promise<Measur
 /** The times of a run. */
 interface ClockedRun {
   readonly steps: readonly TimedStep[];
-  /** Undefined where it is part of the times of operations. */
+  /** Host time per operation; undefined if operation times include it. */
   readonly hostSecondsPerOperation?: number;
 }
 
@@ -130,12 +130,12 @@ interface MeasureCollectivesOptions extends Pick<MeasureRatesOptions, 'collectiv
 }
 
 /**
- * Times collectives and messages of the processes of a group; all of them call it.
+ * Times collectives and messages of the processes of a group; all processes call it.
  *
- * A collective is timed as in a step: after a matmul of a millisecond, which each rank ends at a time of its
- * own, and with a tensor that was just written. From half a mebibyte on that takes two to three times as long
- * as collectives that follow each other. A message is timed alone, since a schedule says what its receiver
- * waits for. On GPUs it is the time of the device.
+ * A collective is timed as in a step: after a matmul of a millisecond, which each rank finishes at a
+ * different time, and with a tensor that was just written. From half a mebibyte on, this takes two to three
+ * times as long as back-to-back collectives. A message is timed alone, since the schedule determines the wait
+ * of its receiver. On GPUs the time is device time.
  */
 function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry[] {
   const { group, device } = options;
@@ -166,7 +166,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
     }),
     timed('message', (bytes) => {
       const tensor = zeros(bytes);
-      // there and back, half of which is one message; pairs of neighbours
+      // a round trip is two messages, so half of it is the time of one; pairs of neighbours
       const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
       const hasPeer = peer < size;
       const send = (): void => group.send(tensor, { to: peer }).wait();
@@ -180,7 +180,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
   ];
 }
 
-/** Computation of a rank before it communicates. */
+/** Work that simulates the computation of a rank before it communicates. */
 class Work {
   readonly #left: Tensor;
   readonly #right: Tensor;
@@ -204,10 +204,10 @@ class Work {
 
 interface Call {
   readonly tensors: readonly Tensor[];
-  /** Done before each call. */
+  /** Work before each timed call. */
   readonly work?: Work;
   readonly run: () => void;
-  /** Share of the time of a call. */
+  /** Fraction of a call's time that is recorded. Default 1. */
   readonly part?: number;
 }
 

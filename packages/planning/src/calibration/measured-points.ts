@@ -7,7 +7,7 @@ type MatmulEntry = Entries['matmuls'][number];
 type AttentionEntry = Entries['attention'][number];
 type KernelEntry = Entries['kernels'][number];
 
-/** Entries of a profile from what operations took. */
+/** Returns the entries of a profile from measured operations. */
 export function measuredEntries(all: Iterable<OperationSamples>): Entries {
   const matmuls = new Map<string, MatmulEntry>();
   const attention = new Map<string, AttentionEntry>();
@@ -18,7 +18,7 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
     switch (operation.kind) {
       case 'matmul': {
         const { batch, rows, columns, depth } = operation;
-        // of one of several matmuls, such as those of experts
+        // per matmul, if the operation has several, such as for experts
         const each = { ...time, seconds: time.seconds / batch };
         entryOf(matmuls, operation).points.push({ rows, columns, depth, ...each });
         break;
@@ -53,7 +53,10 @@ function entryOf<Entry extends { readonly points: unknown[] }>(
   return entry;
 }
 
-/** With an entry that stands for kernels without one: elementwise ones of each dtype, as far as measured. */
+/**
+ * Adds an entry for kernels without an entry of their own: elementwise kernels of each dtype, as far as
+ * measured.
+ */
 function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
   const dtypes = [...new Set(kernels.map(({ dtype }) => dtype))];
   const general = dtypes.map((dtype): KernelEntry => {
@@ -74,7 +77,9 @@ function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
   return [...kernels, ...general.filter(({ points }) => points.length > 0)];
 }
 
-/** The mean of repeated measurements, and half the distance between their quartiles over their median. */
+/**
+ * Returns the mean of repeated measurements, and half the distance between their quartiles over their median.
+ */
 export function meanWithSpread(values: readonly number[]): {
   readonly mean: number;
   readonly spread: number;
@@ -83,7 +88,9 @@ export function meanWithSpread(values: readonly number[]): {
   return { mean, spread: medianWithSpread(values).spread };
 }
 
-/** The median of repeated measurements, and half the distance between their quartiles over it. */
+/**
+ * Returns the median of repeated measurements, and half the distance between their quartiles over the median.
+ */
 export function medianWithSpread(values: readonly number[]): {
   readonly median: number;
   readonly spread: number;

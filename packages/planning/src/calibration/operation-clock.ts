@@ -3,22 +3,22 @@ import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** An operation, and what it took each time. */
+/** An operation, and its measured times. */
 export interface OperationSamples {
   readonly operation: RecordedOperation;
-  /** From the end of the operation before it to its own end: with what the host does in between. */
+  /** Seconds from the end of the previous operation to the end of this one, host time in between included. */
   readonly seconds: number[];
 }
 
 /** Times of one step. */
 export interface TimedStep {
-  /** Seconds of all operations, passes and the rest. */
+  /** Seconds of the whole step. */
   seconds: number;
-  /** By what the time of an operation depends on. */
+  /** Samples by the properties that determine the time of an operation. */
   readonly samples: Map<string, OperationSamples>;
-  /** Seconds of each pass, after its last operation. */
+  /** Seconds of each pass after its last operation. */
   readonly passSeconds: number[];
-  /** Outside of passes and optimizer. */
+  /** Seconds outside of passes and optimizer. */
   stepSeconds: number;
 }
 
@@ -31,7 +31,7 @@ export const newTimedStep = (): TimedStep => ({
 
 /** Times the operations of a training run's passes and optimizer, on the host. */
 export class OperationClock implements DryRunListener {
-  /** The steps after those of the warm-up. */
+  /** The steps after the warm-up. */
   readonly steps: TimedStep[] = [];
   readonly #numWarmUpSteps: number;
   /** Undefined in the warm-up. */
@@ -73,8 +73,8 @@ export class OperationClock implements DryRunListener {
   }
 
   /**
-   * Nothing is sent, but the values of a single rank are combined, which takes longer than most operations
-   * and is no part of the next one, also where that runs before the rank waits.
+   * Leaves out collectives: nothing is sent, but the values of a single rank are combined. This takes longer
+   * than most operations and must not count for the next operation, even if that runs before the rank waits.
    */
   readonly onOperation = (): void => {
     this.#last = performance.now();
@@ -89,13 +89,13 @@ export class OperationClock implements DryRunListener {
         const operation = recordedOperation({ name, operands }, flops);
         addSample(this.#step, { operation, seconds: (now - this.#last) / 1000 });
       }
-      // what is written down here is no part of the next operation
+      // the time of this bookkeeping must not count for the next operation
       this.#last = performance.now();
     }, body);
   }
 }
 
-/** Adds what an operation took to a step. */
+/** Adds the time of an operation to a step. */
 export function addSample(
   step: TimedStep,
   { operation, seconds }: { readonly operation: RecordedOperation; readonly seconds: number },
@@ -108,8 +108,8 @@ export function addSample(
 }
 
 /**
- * Half of the steps: those whose times are nearest to the median, in which the times of operations add up to
- * a typical step. (Medians of operations would not: each step has some that take long.)
+ * Returns half of the steps: the steps whose times are nearest to the median. In them the times of operations
+ * add up to a typical step. (Medians of operations would not: each step has some operations that take long.)
  */
 export function typicalSteps(steps: readonly TimedStep[]): TimedStep[] {
   const sorted = [...steps].sort((a, b) => a.seconds - b.seconds);

@@ -8,7 +8,7 @@ import {
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
   readonly options: RunOptions;
-  /** Processes that it is written for; only the first of them is run. */
+  /** Number of processes of its layout; only the first process is run. */
   readonly worldSize: number;
   readonly numSteps: number;
 }
@@ -23,7 +23,10 @@ interface Size {
   readonly steps: number;
 }
 
-/** Sizes so that matmuls, attention and kernels are timed from where calls cost most to where bytes do. */
+/**
+ * Sizes that cover matmuls, attention and kernels from the range where call overhead dominates to the range
+ * where bytes dominate.
+ */
 const sizes: readonly Size[] = [
   { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, layers: 2, steps: 24 },
   { hidden: 96, heads: 3, sequence: 96, batch: 8, vocabulary: 4000, steps: 16 },
@@ -46,8 +49,8 @@ const bertSizes: readonly Size[] = [
 ];
 
 /**
- * Sizes for GPUs, where a few thousand tokens fill the multiprocessors: those of published models, with one
- * layer each, and long sequences.
+ * Sizes for GPUs, where a few thousand tokens fill the multiprocessors: the sizes of published models, with
+ * one layer each, and long sequences.
  */
 const gpuSizes: readonly Size[] = [
   { hidden: 1024, heads: 16, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
@@ -74,7 +77,7 @@ const llama = {
   disableBiasLinear: true,
   untieEmbeddingsAndOutputWeights: true,
 } as const;
-/** Mixtures of experts, with all that their layers can have. */
+/** Mixtures of experts with all options of their layers. */
 const experts = {
   numExperts: 8,
   moeRouterTopk: 2,
@@ -92,13 +95,13 @@ export interface ReferenceRunsOptions {
   /** Default `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /**
-   * `quick`: models of one size, which have all operations; others are extrapolated. `smallest`: the same, so
-   * small that kernels compiled for the processor run them; of device `cuda` only. Default `all`.
+   * `quick`: models of one size, which have all operations; other sizes are extrapolated. `smallest`: the
+   * same, so small that kernels compiled for the processor run them; only for device `cuda`. Default `all`.
    */
   readonly extent?: 'all' | 'quick' | 'smallest';
 }
 
-/** Returns the runs of a calibration, in the order in which they are run. */
+/** Returns the runs of a calibration, in the order of execution. */
 export function referenceRuns({
   device = 'cpu',
   extent = 'all',
@@ -133,7 +136,7 @@ function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   ];
 }
 
-/** GPUs train in bfloat16: of float32 one size is timed. */
+/** Returns the precisions: GPUs train in bfloat16, so only one size is timed in float32. */
 function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly ReferenceRun[] {
   const training = { bf16: true };
   const ofGpt = extent === 'all' ? gpuSizes : extent === 'quick' ? gpuSizes.slice(0, 1) : [smallestSize];
@@ -150,7 +153,7 @@ function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly Refe
   ];
 }
 
-/** Experts of half of the width of the model, as fine as published ones are. */
+/** Returns experts of half the width of the model, as fine-grained as published ones. */
 const withExperts = ({ hidden }: Size) => ({
   model: {
     ...llama,
@@ -167,7 +170,7 @@ function referenceRun(
   { model, training, layout }: Pick<RunOptions, 'model' | 'training' | 'layout'> = {},
   worldSize = 1,
 ): ReferenceRun {
-  // an even number of heads, where two ranks share them
+  // an even number of heads if two ranks share them
   const numHeads = worldSize === 1 || heads % 2 === 0 ? heads : heads + 1;
   return {
     worldSize,
@@ -195,7 +198,7 @@ function referenceRun(
   };
 }
 
-/** Its configuration on a device. @throws ConfigurationError */
+/** Returns the configuration of a run on a device. @throws ConfigurationError */
 export const configurationOfReference = (
   { options, worldSize }: ReferenceRun,
   device: 'cpu' | 'cuda',

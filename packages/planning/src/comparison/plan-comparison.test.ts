@@ -70,7 +70,7 @@ describe('PlanComparison', () => {
       expect(written).toEqual([]);
       comparison.step(metrics(140));
     }
-    // nothing ran: all of it is the host's
+    // without operations, all time is host time
     expect(written).toHaveLength(1);
     expect(written[0]).toMatch(/other kernels and host +140\.0 ms +planned +30\.0 ms/);
   });

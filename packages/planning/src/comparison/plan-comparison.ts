@@ -11,10 +11,10 @@ import { medianWithSpread } from '../calibration/measured-points.js';
 import { planRun, type RunPlan } from '../plan/plan-run.js';
 
 /**
- * Plans the run that --compare-with-plan compares, on the calibrated profile of this machine.
+ * Plans the run of --compare-with-plan, on the calibrated profile of this machine.
  *
- * @throws ConfigurationError `MTL_PROFILE_NAME` where nothing was calibrated; `MTL_CALIBRATE_DEVICE` for a
- *   run on GPUs, whose operations the host only starts
+ * @throws ConfigurationError `MTL_PROFILE_NAME` without a calibration; `MTL_CALIBRATE_DEVICE` for a run on
+ *   GPUs, whose operations the host only starts
  */
 export async function planToCompare(
   configuration: PretrainingConfiguration,
@@ -31,20 +31,20 @@ export async function planToCompare(
   return (options) => new PlanComparison({ plan, ...options });
 }
 
-/** Steps in which memory is allocated and primitives are made. */
+/** Number of first steps, in which memory is allocated and primitives are created. */
 const numWarmUpSteps = 4;
-/** Steps after which the comparison is printed. */
+/** Number of steps after which the comparison is printed. */
 const numSteadySteps = 10;
-/** A part that is slower by less of the step is not named. */
+/** Least share of the step by which a part must be slower to be named. */
 const leastDifference = 0.02;
 
 /** Seconds of a step on this rank. */
 interface StepParts {
   readonly matmuls: number;
   readonly attention: number;
-  /** Waiting for other ranks. */
+  /** Seconds of waiting for other ranks. */
   readonly communication: number;
-  /** Other kernels, the optimizer, and what the host does besides. */
+  /** Seconds of other kernels, the optimizer, and other work of the host. */
   readonly rest: number;
 }
 
@@ -54,7 +54,7 @@ export interface PlanComparisonOptions {
   readonly write: (text: string) => void;
 }
 
-/** Compares the steps of a run with its plan, and names what is slower. */
+/** Compares the steps of a run with its plan, and names the slower parts. */
 export class PlanComparison implements StepComparison {
   readonly #options: PlanComparisonOptions;
   readonly #steps: StepParts[] = [];
@@ -129,8 +129,8 @@ interface ComparedPart {
 }
 
 /**
- * Returns rows by kind of operation; of a pipeline, whose stages differ, what the first rank computes and how
- * long it waits.
+ * Returns rows by kind of operation. For a pipeline, whose stages differ, it returns the computation time of
+ * the first rank and its waiting time.
  */
 function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }: RunPlan): ComparedPart[] {
   const { bubble } = breakdown;
@@ -153,7 +153,7 @@ function rowsOf(measured: StepParts, { breakdown, simulation, iterationSeconds }
 }
 
 export interface ComparisonTextOptions {
-  /** Steps that were measured. */
+  /** Number of measured steps. */
   readonly numSteps: number;
   readonly rows: readonly ComparedPart[];
   readonly measuredBytes: number;

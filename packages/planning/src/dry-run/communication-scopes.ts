@@ -7,14 +7,14 @@ export interface CommunicationScope {
   readonly name: string;
   /** The role of its group. */
   readonly role: string;
-  /** True where passes communicate in it, each micro-batch. */
+  /** True if passes communicate in it, for each micro-batch. */
   readonly isOfPasses: boolean;
 }
 
 /**
- * Returns the scopes of a run, in the order in which a group that serves several counts for the first: the
- * groups that strategies declare, and all ranks. Gradients of a view, which are summed over processes that
- * share sequences as well, are counted by the name of the axis of copies, whose own group is left out.
+ * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group that
+ * serves several scopes counts only for the first. Gradients of a view that are also summed over processes
+ * that share sequences count under the name of the axis of copies, whose own group is left out.
  */
 export function communicationScopes(parallel: AxisSizes): readonly CommunicationScope[] {
   const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];

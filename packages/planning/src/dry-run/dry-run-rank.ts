@@ -31,22 +31,27 @@ export interface DryRunRank {
   readonly memoryByKind: MemoryByKind;
   /** FLOPs of one step, as operations count them. */
   readonly flops: number;
-  /** Bytes that the rank sends in one step, by the name of a `CommunicationScope` that it has a group of. */
+  /**
+   * Bytes that the rank sends in one step, by the name of each `CommunicationScope` that it has a group for.
+   */
   readonly sentBytes: Readonly<Record<string, number>>;
 }
 
-/** Told of what a rank does: of passes and of the end of a step, and of what it communicates. */
+/** A listener to the actions of a rank: passes, the end of a step, and communication. */
 export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
 
-/** Passes run as always in the first step, are recorded in the second, and launched from the third on. */
+/**
+ * Number of steps with CUDA graphs: passes run directly in the first step, are recorded in the second, and
+ * launched from the third on.
+ */
 const stepsOfGraphs = 3;
 
 export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
   /**
-   * Steps that are run; later ones find the cached memory of earlier ones. Default 1; with CUDA graphs 3,
-   * after which all passes are recorded.
+   * Number of steps to run; later steps reuse the cached memory of earlier ones. Default 1; with CUDA graphs
+   * 3, after which all passes are recorded.
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
@@ -56,11 +61,10 @@ export interface DryRunRankOptions {
 
 /**
  * Builds one rank of a training run on a device without values, as the run builds it, and runs its first
- * steps. Nothing is computed or communicated; placeholder batches fill their sequences. FLOPs and bytes of
- * the passes of micro-batches that are not run are added; the 8 bytes for the loss of each of them are left
- * out.
+ * steps. Nothing is computed or communicated; placeholder batches fill their sequences. The FLOPs and bytes
+ * of skipped micro-batches are added, except the 8 bytes for the loss of each skipped micro-batch.
  *
- * @throws whatever building and running it throws
+ * @throws errors of building and running the rank
  */
 export async function dryRunRank(
   { configuration, scale }: MetaRun,
@@ -114,7 +118,7 @@ export async function dryRunRank(
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = sentBytesOf(processes.groups, scopes);
-    // of what was counted, the passes that were not run
+    // counts of the skipped passes
     const more = scale - 1;
     return {
       rank,
@@ -167,7 +171,9 @@ function sentBytesOf(
   return sent;
 }
 
-/** Counts what grows with the micro-batches of a step: all FLOPs, and the bytes of what passes send. */
+/**
+ * Counts the amounts that grow with the micro-batches of a step: all FLOPs, and the bytes that passes send.
+ */
 class CountedPasses implements PipelineRecorder {
   flops = 0;
   readonly #groups: GroupsByRole;
@@ -191,26 +197,26 @@ class CountedPasses implements PipelineRecorder {
     return result;
   }
 
-  /** Gradients are reduced once a step, also where that begins within the last pass. */
+  /** Gradients are reduced once a step, even if the reduction begins within the last pass. */
   sentBytes(scope: CommunicationScope): number {
     return scope.isOfPasses ? (this.#sentBytes.get(scope) ?? 0) : 0;
   }
 }
 
 /**
- * A training run on device `meta` or `meta-cuda`: one value for all ranks of a dry run, which share its
+ * A training run on device `meta` or `meta-cuda`: one object for all ranks of a dry run, which share its
  * schedules.
  */
 export interface MetaRun {
-  /** Configuration of the run on the device that counts, with the micro-batches that are run. */
+  /** Configuration of the run on the counting device, with the number of micro-batches to run. */
   readonly configuration: PretrainingConfiguration;
-  /** Micro-batches of a step of the run that is modelled, for each that is run. */
+  /** Micro-batches of a step of the modelled run per micro-batch that is run. */
   readonly scale: number;
 }
 
 /**
- * The dry run of a training run. Of a step, `numMicroBatches` are run (see `enoughMicroBatches`; default:
- * all).
+ * Returns the dry run of a training run. It runs `numMicroBatches` of a step (see `enoughMicroBatches`;
+ * default: all).
  */
 export function metaRun(
   run: PretrainingConfiguration,
@@ -232,26 +238,26 @@ export function metaRun(
   };
 }
 
-/** Bytes of a rank at its peak, by what they are for; together the peak of the allocator. */
+/** Bytes of a rank at its peak, by use; their sum is the peak of the allocator. */
 export interface MemoryByKind {
-  /** Parameters as the model computes with them. */
+  /** Parameters in the compute dtype. */
   readonly parameters: number;
   /** float32 main gradients. */
   readonly gradients: number;
   /**
-   * Master weights, where they are not the parameters themselves, what the optimizer keeps, and by how much
-   * the allocator rounds all of these up.
+   * Master weights, unless they are the parameters themselves; the optimizer's state; and the allocator's
+   * rounding of all these.
    */
   readonly optimizer: number;
   /** Activations of all micro-batches in flight that were kept when the pass at the peak began. */
   readonly activations: number;
-  /** Bytes that this pass added; all that are not kept, where the peak is in no pass. */
+  /** Bytes that this pass added; if the peak is outside of passes, all bytes that are not kept. */
   readonly temporary: number;
 }
 
 const passes: ReadonlySet<RecordedActivity['kind']> = new Set(['F', 'B', 'I', 'W']);
 
-/** Finds what the memory at the peak is for. */
+/** Finds the uses of the memory at the peak. */
 class PeakMemory {
   readonly #device: Device;
   /** Bytes in use before the model was built. */
@@ -261,13 +267,13 @@ class PeakMemory {
   #atPass = 0;
   #peakOfPasses = 0;
 
-  /** Everything in use now is not counted. */
+  /** Takes the current memory as the baseline. */
   constructor(device: Device) {
     this.#device = device;
     this.#before = memoryStatistics(device).bytesInUse;
   }
 
-  /** Now all that outlives a step exists. */
+  /** Called when everything that outlives a step exists. */
   setStates({ stores }: ModelOptimizer): void {
     const { bytesInUse } = memoryStatistics(this.#device);
     const [parameters, gradients] = (['parameters', 'gradients'] as const).map((kind) =>

@@ -32,7 +32,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe('dryRun', () => {
   it('leaves no descriptor open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
-    // what is opened once for a process, such as threads
+    // things that a process opens only once, such as threads
     await run({});
     const before = openFiles();
     await run({});
@@ -59,7 +59,7 @@ describe('dryRun', () => {
       24,
     );
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 6, 12, 18, 19]);
-    // ranks of a pipeline between the ends differ in micro-batches that are in flight alone
+    // ranks of a pipeline between the first and the last differ only in micro-batches in flight
     const [, , second, third] = ranks;
     expect(third!.flops).toBe(second!.flops);
     expect(third!.peakBytes).toBeLessThan(second!.peakBytes);
@@ -87,11 +87,11 @@ describe('dryRun', () => {
       expect(memoryByKind.gradients).toBe(2 * memoryByKind.parameters);
       // master weights and two moments in float32
       expect(memoryByKind.optimizer).toBeGreaterThanOrEqual(12 * rank.numParameters);
-      // with what the allocator rounds up of all buffers, an eighth of each at most
+      // with the allocator's rounding of all buffers, at most an eighth of each
       expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
       expect(memoryByKind.temporary).toBeGreaterThan(0);
     }
-    // a micro-batch more is in flight on each earlier stage
+    // each earlier stage has one more micro-batch in flight
     const [, second, third] = ranks.map(({ memoryByKind }) => memoryByKind.activations);
     expect(second).toBeGreaterThan(1.4 * third!);
   });
@@ -103,10 +103,10 @@ describe('dryRun', () => {
     );
     const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
-    // float32 gradients are scattered, parameters gathered, each of them half of a padded buffer
+    // float32 gradients are scattered, parameters gathered; each transfers half of a padded buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
     expect(sentBytes.dp! / (4 * numParameters)).toBeLessThan(1.05);
-    // of 2 micro-batches half of a boundary tensor [S, B, H] in float32
+    // for 2 micro-batches, half of a boundary tensor [S, B, H] in float32
     expect(sentBytes.pp! / (2 * 32 * 2 * 64 * 2)).toBeCloseTo(1, 0);
     expect(sentBytes.tp).toBeGreaterThan(0);
   });
@@ -138,7 +138,7 @@ describe('dryRun', () => {
     const numMicroBatches = enoughMicroBatches(configuration);
     expect(numMicroBatches).toBe(count);
     const model = gptModelOf(configuration.model, 999);
-    // what is kept of losses: a number for each micro-batch; those of both replicas are summed over 8 ranks
+    // losses take a number for each micro-batch; the losses of both replicas are summed over 8 ranks
     const lossBytes = 8 * (16 - numMicroBatches);
     const sentOfLosses = 2 * lossBytes * 2 * (7 / 8);
     for (const rank of [0, 4]) {

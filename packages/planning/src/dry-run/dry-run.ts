@@ -31,28 +31,28 @@ import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry
 export interface DryRun extends DryRunModel {
   /** Parameters of the whole model. */
   readonly numParameters: number;
-  /** Parameters that a token uses; absent where it uses all. */
+  /** Parameters that a token uses; absent if it uses all. */
   readonly numActiveParameters?: number | undefined;
   /**
-   * One rank of each kind, in their order: of every pipeline stage the first tensor-parallel rank, of the
-   * first and the last stage the last one too. All other ranks are as one of these.
+   * One rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the
+   * last one of the first and the last stage. Every other rank is equal to one of these.
    */
   readonly ranks: readonly DryRunRank[];
   /**
-   * Peak of the rank that takes the most if all tokens choose the experts of one rank, in bytes: the ranks
-   * above have even routing. Absent where experts are not spread over ranks.
+   * Peak bytes of the fullest rank if all tokens choose the experts of one rank; the ranks above have even
+   * routing. Absent if experts are not sharded over ranks.
    */
   readonly unevenPeakBytes?: number;
 }
 
 export interface DryRunOptions {
-  /** Chooses the ranks that are run among those that differ. Default: all. */
+  /** Chooses the ranks to run among the ranks that differ. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
-  /** Finds the memory of uneven routing, too. Default true. */
+  /** True to find the memory of uneven routing, too. Default true. */
   readonly withUneven?: boolean;
-  /** The listener to the steps of a rank, for each rank that is run. */
+  /** Returns the listener to the steps of a rank, for each rank that is run. */
   readonly listenerOf?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
-  /** Gets each rank as soon as it is run; what it throws ends the dry run. */
+  /** Called with each rank as soon as it has run; an error that it throws ends the dry run. */
   readonly onRank?: (rank: DryRunRank) => void;
 }
 
@@ -64,11 +64,11 @@ const checks: OptionChecks<DryRunOptions> = {
 };
 
 /**
- * Builds a training run on device `meta` and runs its first step, one rank at a time: its errors, its memory
- * and its communication without its processes, its data and its time. Nothing is written. Files of a
- * tokenizer are read only where nothing else gives the size of the vocabulary.
+ * Builds a training run on device `meta` and runs its first step, one rank at a time. It finds the errors,
+ * the memory and the communication of the run without its processes, its data and its time. Nothing is
+ * written. Files of a tokenizer are read only if the vocabulary size is not given otherwise.
  *
- * @throws ConfigurationError MTL_OPTION; whatever building the run throws
+ * @throws ConfigurationError MTL_OPTION; errors of building the run
  */
 export async function dryRun(
   configuration: PretrainingConfiguration,
@@ -93,7 +93,7 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // of each stage once: the first ranks of all have the first experts
+    // each stage once: the first ranks of every stage have the first experts
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
@@ -108,15 +108,15 @@ export async function dryRun(
 }
 
 /**
- * Returns the number of micro-batches of a step that show all that it takes: after them passes repeat. As
- * many as have the same activations in flight at the worst moment of every rank; all of a schedule that keeps
- * all of them, or that a file or a module gives.
+ * Returns the number of micro-batches that represent a whole step: after them, passes repeat. It is the least
+ * number with the same peak activations in flight on every rank as in the whole step. It is the full number
+ * for schedules that keep all activations, and for schedules from a file or a module.
  */
 export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
   const { numMicroBatches } = training;
   const { pipelineScheduleCsv, pipelineScheduleModule, microBatchGroupSize } = parallel;
   if (pipelineScheduleCsv !== undefined || pipelineScheduleModule !== undefined) return numMicroBatches;
-  // schedules that go through groups of micro-batches need whole ones
+  // schedules with groups of micro-batches need whole groups
   const unit = microBatchGroupSize ?? parallel.pipelineModelParallelSize;
   const all = inFlight(scheduleOfStep(parallel, numMicroBatches));
   for (let count = 2 * unit; count < numMicroBatches; count += unit) {
@@ -128,7 +128,7 @@ export function enoughMicroBatches({ parallel, training }: PretrainingConfigurat
 
 const inFlight = (schedule: PipelineSchedule): string => JSON.stringify(peakActivations(schedule));
 
-/** Undefined for a number of micro-batches that the schedule cannot have. */
+/** Returns the schedule; undefined if it does not support the number of micro-batches. */
 function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefined {
   try {
     return build();
@@ -138,17 +138,17 @@ function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefi
   }
 }
 
-/** Tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
+/** Number of tokens of the bundled corpus, whose tokenizer exists only once it is prepared. */
 const bundledVocabularySize = 4096;
 
-/** The model of a training run whose data are not opened. */
+/** The model of a training run, found without opening its data. */
 interface DryRunModel {
-  /** Tokens, padding not included. */
+  /** Number of tokens without padding. */
   readonly vocabularySize: number;
   readonly model: TransformerConfiguration;
 }
 
-/** Files of a tokenizer are read only where nothing else gives the size of the vocabulary. */
+/** Reads the files of a tokenizer only if the vocabulary size is not given otherwise. */
 export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
   const vocabularySize = await vocabularySizeOf(configuration);
   const huggingFace = await openHuggingFace(configuration);

@@ -16,9 +16,9 @@ import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
 /**
- * Prints the configuration and what the run takes, for --dry-run of a training program.
+ * Prints the configuration and the resources of the run, for --dry-run of a training program.
  *
- * @throws whatever checking the flags, building the run and its first step throw
+ * @throws errors of checking the flags, building the run, and its first step
  */
 export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   const { numProcesses, variables, print } = options;
@@ -28,20 +28,20 @@ export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   await loadModelBlocks(asked);
   const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
   const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));
-  // conversations are: their number is that of the steps
+  // conversations are opened, since their number determines the number of steps
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
   print(formatDryRun(configuration, await dryRun(configuration)));
 }
 
-/** Datasets are not opened, and none needs to be named. */
+/** Returns flags that need no datasets: they are not opened. */
 function withoutData(flags: ParsedFlags): ParsedFlags {
   const request = { ...flags.request, unused: { ...flags.request.unused, 'data-path': ['bundled'] } };
   return { ...flags, ...resolveFlags(request), request };
 }
 
-/** A dry run as a table; ranks that take the same are one line. */
+/** Formats a dry run as a table; ranks with equal numbers are one line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
@@ -60,7 +60,7 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
 
 const counted = (count: number): string => count.toLocaleString('en-US');
 
-/** Ranks one after the other whose numbers are the same to the digits that are shown. */
+/** Groups consecutive ranks whose displayed numbers are equal. */
 function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
   const groups: DryRunRank[][] = [];
   for (const rank of ranks) {
@@ -72,7 +72,7 @@ function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
 }
 
 function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
-  // over all ranks only a few numbers of a step are exchanged
+  // the group of all ranks only sends a few numbers per step
   const { world: _, ...along } = sentBytes;
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
@@ -83,9 +83,7 @@ function numbersOf({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): 
   ];
 }
 
-/**
- * Which ranks a line is about: stages, and where in a stage a rank is of which another one differs.
- */
+/** Returns the name of a line's ranks: the stages, and the coordinates within a stage if its ranks differ. */
 function nameOf(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
   const [stage, lastStage] = [stageOf(first), stageOf(last)];

@@ -25,7 +25,7 @@ async function remedyOf(options: RunOptions, how: HowItRan = {}) {
   return (explained as MtlError).remedy!;
 }
 
-/** Returns the names, without the bytes that they take. */
+/** Returns the names of the changes, without their bytes. */
 const namesOf = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)
@@ -38,7 +38,7 @@ describe('explainOutOfMemory', () => {
   it('names what takes less, how much, and the command that tells more', async () => {
     const remedy = await remedyOf({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
-    // --bf16 takes less only where activations are most of the memory
+    // --bf16 only saves memory if activations are most of it
     expect(namesOf(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
@@ -73,7 +73,7 @@ describe('explainOutOfMemory', () => {
       optimizer: { lr: 1 },
     };
     const names = namesOf(await remedyOf(experts, { worldSize: 4 }));
-    // 8 does not fit 4 processes
+    // 8 does not divide among 4 processes
     expect(names.filter((name) => name.includes('expert'))).toEqual([
       '--expert-model-parallel-size 2',
       '--expert-model-parallel-size 4',

@@ -15,12 +15,12 @@ import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
 const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((flag) => `--${flag}`).join(' or ')}`;
 
-/** A process that waits longer for what explains its error looks like one that hangs. */
+/** Longest time to search for advice: a process that takes longer looks as if it hangs. */
 const mostMilliseconds = 3000;
 
 /**
- * An error of a training run, with what helps where memory ran out: the flags that take less, with what the
- * rank takes in a dry run of each, and the command that tells more. Other errors come back as they are.
+ * Returns an error of a training run with advice if memory ran out: flags that save memory, the rank's memory
+ * in a dry run with each flag, and the command for more information. Other errors are returned unchanged.
  */
 export async function explainOutOfMemory(error: unknown, options: FailedRun): Promise<unknown> {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
@@ -36,7 +36,7 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   });
 }
 
-/** Returns changes that take less memory, as far as they are found in time. */
+/** Returns the memory-saving changes that are found in time. */
 async function remediesOf(options: FailedRun): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
@@ -61,8 +61,8 @@ function remedyOf(
 }
 
 /**
- * Peak of the pipeline stage of a rank in a dry run, in bytes. Undefined where the dry run fails, for
- * instance for lack of memory: the error that is explained must not be replaced by another one.
+ * Returns the peak of the pipeline stage of a rank in a dry run, in bytes. Returns undefined if the dry run
+ * fails, for instance for lack of memory: another error must not replace the one that is explained.
  */
 async function peakOf(configuration: PretrainingConfiguration, rank: number): Promise<number | undefined> {
   try {
@@ -76,7 +76,7 @@ async function peakOf(configuration: PretrainingConfiguration, rank: number): Pr
   }
 }
 
-/** A training run like another one that may take less memory. */
+/** A variant of a training run that may take less memory. */
 interface SmallerRun {
   /** The change on the command line. */
   readonly flags: string;
@@ -86,8 +86,8 @@ interface SmallerRun {
 type SmallerRunsOptions = Omit<FailedRun, 'rank'>;
 
 /**
- * The runs that differ from one by a single change that saves memory, the cheapest in time first, without
- * those that cannot be. Dry runs tell how much each saves.
+ * Returns the runs that differ by a single change that saves memory, the cheapest in time first, without
+ * invalid runs. Dry runs measure how much memory each change saves.
  */
 function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   const { resolved } = options;
@@ -98,7 +98,7 @@ function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   });
 }
 
-/** Undefined for flags that the configuration refuses. */
+/** Returns undefined for flags that the configuration refuses. */
 function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | undefined {
   const { resolved, configuration, conversations } = options;
   try {
@@ -110,7 +110,8 @@ function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | un
 }
 
 /**
- * Returns the changes that may save memory, the cheapest in time first; those of the layout before others.
+ * Returns the changes that may save memory, the cheapest in time first; changes of the layout come before
+ * others.
  */
 function changes({ training, parallel, model }: PretrainingConfiguration): readonly FlagChange[] {
   const others: readonly (FlagChange | false)[] = [
@@ -127,13 +128,13 @@ function changes({ training, parallel, model }: PretrainingConfiguration): reado
     training.precision === 'fp32' && { costs: 'some', values: { bf16: true } },
   ];
   return [
-    // sizes that do not fit are refused
+    // invalid sizes are refused later
     ...savingsOfLayout(parallel, { hasExperts: model.numExperts !== undefined }),
     ...others.filter((change): change is FlagChange => change !== false),
   ].sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs));
 }
 
-/** Writes a change as a command line has it. */
+/** Formats a change as flags of a command line. */
 const textOfChange = ({ values }: FlagChange): string =>
   Object.entries(values)
     .map(([flag, value]) =>

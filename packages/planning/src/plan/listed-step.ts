@@ -13,10 +13,10 @@ import { numLearnedPositions } from '@mtl/models/internal';
 import type { ListedStore } from '@mtl/optimizer';
 
 /**
- * A training run as the lists of other programs describe it.
+ * Returns a training run in the form of the operation lists of other programs.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model that has no list, for adapters, for experts, and for
- *   fp32, of which the lists have no bytes and no rates
+ * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters, for experts, and for
+ *   fp32, for which the lists have no bytes and no rates
  */
 export function listedStep(
   configuration: PretrainingConfiguration,
@@ -69,8 +69,8 @@ export function listedStep(
 }
 
 /**
- * Returns what the listed program divides of its states with a store: as much as the store, or as it always
- * does.
+ * Returns the states that the listed program shards for a store: the same states as the store, or the states
+ * that it always shards.
  */
 export function softwareOfStore(
   { shardsParameters = false }: ListedSoftware,

@@ -5,7 +5,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { enoughMicroBatches } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
-/** Keeps the matmuls of the steps of a dry run. */
+/** Records the matmuls of the steps of a dry run. */
 export function listenerFor(calls: MatmulCalls): DryRunListener {
   return {
     beginStep: () => {},

@@ -14,7 +14,7 @@ function flopsOf(operations: readonly Operation[]): number {
       return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
     }
     if (operation.kind !== 'fused-attention') return sum;
-    // half of it is computed, and in backward a fifth matmul
+    // half of it is computed; backward has a fifth matmul
     return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
   }, 0);
 }
@@ -63,7 +63,7 @@ describe('recordRun', () => {
   });
 });
 
-/** Experts in every second layer, over both data-parallel ranks. */
+/** Experts in every second layer, sharded over both data-parallel ranks. */
 const experts: RunOptions = {
   model: {
     disableBiasLinear: true,
@@ -87,7 +87,7 @@ describe('recordRun of experts', () => {
       .flat()
       .reduce((sum, { kind, chunk }) => sum + flopsOf(step.chunks[chunk]![kind]!), 0);
     expect(recorded).toBe(ranks[0]!.flops);
-    // of 2 x 2 processes' rows of 2 x 32 tokens for 2 experts each, half here
+    // rows of 2 x 2 processes with 2 x 32 tokens for 2 experts each; half of the rows are sent
     const grouped = step.chunks[0]!.F!.filter(
       (operation) => operation.kind === 'matmul' && operation.name === 'grouped_matmul',
     );
@@ -146,7 +146,7 @@ describe('recordRun of experts', () => {
     const names = reduction.operations.map(({ collective }) => collective);
     const isSharded = options.layout?.useDistributedOptimizer === true;
     expect(new Set(names)).toEqual(new Set([isSharded ? 'reduce-scatter' : 'all-reduce']));
-    // one communicator for both, and that of all processes, which are the same two
+    // data parallelism and the group of all processes have the same two members and share a communicator
     expect(groups[0]!.map(({ group }) => group.size)).toEqual([2, 2]);
   });
 });
@@ -217,7 +217,7 @@ describe('planRun of experts', () => {
     expect(dataCommunication).toBeGreaterThan(0);
     const whole = await planOf({ layout: { expertModelParallelSize: 1 } }, 2);
     expect(whole.breakdown.expertCommunication).toBe(0);
-    // experts' gradients are reduced, too, where each process has all of them
+    // experts' gradients are reduced, too, if each process has all experts
     expect(whole.breakdown.dataCommunication).toBeGreaterThan(dataCommunication);
   });
 
@@ -225,8 +225,8 @@ describe('planRun of experts', () => {
     const spread = await planOf({}, 2);
     const most = Math.max(...spread.ranks.map(wholeMemory));
     expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
-    // in each of 2 layers a process gets 2 times 64 tokens for 2 experts instead of half of them: rows and
-    // their gradients, two widths and the permuted ones; what is not rows is the same
+    // in each of 2 layers a process gets 2 times 64 tokens for 2 experts, twice the even number: rows and
+    // their gradients, two widths and the permuted ones; everything else is the same
     expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
     expect((await planOf({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
     const gathered = await planOf({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
@@ -268,7 +268,7 @@ describe('planRun', () => {
       ranks.find(({ stages }) => stages.includes(stage))!.memoryOfLibraries!.communicators / mebibyte;
     // of pairs that share a node (tensor, data) 24 rings of 12 MiB, of all ranks 16 of 20 MiB
     const collectives = 2 * 24 * 12 + 16 * 20;
-    // 8 channels of 10 MiB for what is sent forward and received backward
+    // 8 channels of 10 MiB for messages that are sent forward and received backward
     expect(ofStage(1)).toBe(collectives + 4 * 8 * 10);
     // a tied embedding, two messages instead of four
     expect(ofStage(0)).toBe(collectives + 16 * 20 + 2 * 8 * 10);
@@ -318,12 +318,12 @@ describe('planIfFits', () => {
       ...plan,
       capacityBytes: most,
     });
-    // what is counted begins anew with each rank: that of the last one, which has the head
+    // counts start anew with each rank: the counts of the last rank, which has the head
     const ofLast = countedFlops();
-    // the first rank takes more than that
+    // the first rank takes more than the last
     expect(await planIfFits(configuration, { profile, memoryBytes: 2 ** 10 })).toBeUndefined();
     expect(countedFlops()).toBeLessThan(ofLast);
-    // the ranks fit without what libraries take, which is known once all are run
+    // the ranks fit without the memory of libraries, which is known once all ranks have run
     expect(await planIfFits(configuration, { profile, memoryBytes: most - 1 })).toBeUndefined();
   });
 });

@@ -33,7 +33,7 @@ import { recordRun } from './record-run.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
-  /** Memory of each process, in bytes. Default: that of the profile. */
+  /** Memory of each process, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
 }
 
@@ -42,53 +42,53 @@ const checks: OptionChecks<PlanRunOptions> = {
   memoryBytes: bytesOption,
 };
 
-/** Ranks that take the same memory. */
+/** Ranks with the same memory. */
 export interface PlannedRanks {
   /** Global ranks, ascending. */
   readonly ranks: readonly number[];
-  /** The pipeline stages that they belong to, ascending. */
+  /** The pipeline stages of the ranks, ascending. */
   readonly stages: readonly number[];
   /** Peak of the allocator. */
   readonly memoryBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** Not in `memoryBytes`; absent where libraries take none, or an unknown program is planned. */
+  /** Bytes of libraries, not in `memoryBytes`; absent if libraries take none, or for an unknown program. */
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
 /** Memory and time of a training run, before it is started. */
 export interface RunPlan {
   readonly numParameters: number;
-  /** Parameters that a token uses; absent where it uses all. */
+  /** Parameters that a token uses; absent if it uses all. */
   readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /** Model FLOPs of one process over the time of a step: attention in full, recomputation not counted. */
   readonly teraflopsPerGpu: number;
-  /** Parts of the peak of the profile, by the way in which attention is counted (see `modelFlops`). */
+  /** Fractions of the profile's peak FLOP/s, by how attention is counted (see `modelFlops`). */
   readonly utilization: { readonly full: number; readonly causal: number };
-  /** Seconds of the whole training, evaluation and checkpoints not counted. */
+  /** Seconds of the whole training run, without evaluation and checkpoints. */
   readonly trainingSeconds: number;
-  /** True where the memory of the allocator and the libraries of each process fits. */
+  /** True if each process has enough memory for its allocator and libraries. */
   readonly fits: boolean;
   /** Memory of each process. */
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
   /**
-   * Bytes of the rank that takes the most if all tokens choose the experts of one rank; all else is of even
-   * routing. Absent where experts are not spread over ranks.
+   * Bytes of the fullest rank if all tokens choose the experts of one rank; all other values assume even
+   * routing. Absent if experts are not sharded over ranks.
    */
   readonly unevenMemoryBytes?: number;
-  /** Seconds of a step by what they are spent on. */
+  /** Seconds of a step by use. */
   readonly breakdown: StepBreakdown;
-  /** The step on a clock, a time unit of which is a millisecond. */
+  /** The step on a clock whose time unit is a millisecond. */
   readonly simulation: Simulation;
 }
 
 /**
- * Predicts memory and time of a training run. With a profile whose operations are recorded, from a dry run;
- * with another one, from lists of what its program runs and stores.
+ * Predicts memory and time of a training run. If the profile has recorded operations, the prediction comes
+ * from a dry run; otherwise from lists of the operations and the memory of its program.
  *
- * @throws whatever building the run throws, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
- *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for what the profile cannot predict
+ * @throws errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
+ *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for runs that the profile cannot predict
  */
 export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
   checkArgument(asked, { name: 'configuration', check: configurationOption });
@@ -100,8 +100,8 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
 class TooLargeRank extends Error {}
 
 /**
- * Predicts a run as `planRun` does, unless it does not fit: where operations are recorded, the first rank
- * that takes too much ends the dry run, and the result is undefined.
+ * Predicts a run as `planRun` does, unless it does not fit. If operations are recorded, the first rank that
+ * does not fit ends the dry run, and the result is undefined.
  */
 export async function planIfFits(
   configuration: PretrainingConfiguration,
@@ -124,7 +124,7 @@ async function plan(
   options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
 ): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
-  // memory depends on threads, too: kernels have scratch for each
+  // memory depends on threads, too: kernels have scratch for each thread
   const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
   const { worldSize: numProcesses } = parallel;
@@ -224,7 +224,7 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
   };
 }
 
-/** All ranks of the run; those that take the same together. */
+/** Returns all ranks of the run, grouped by equal memory. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
   memoryOf: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
@@ -243,7 +243,7 @@ function groupedRanks(
   return [...groups.values()];
 }
 
-/** Pictures and traces show a unit of time as a millisecond. */
+/** Milliseconds per time unit in pictures and traces. */
 function inMilliseconds(simulation: Simulation): Simulation {
   const { ranks, makespan, stepTime, optimizerTime } = simulation;
   return {
@@ -263,8 +263,8 @@ function inMilliseconds(simulation: Simulation): Simulation {
 }
 
 /**
- * Threads of a rank's kernels that a run will choose on the machine of a measured profile, whose cores are
- * free; undefined for models of GPUs, whose times do not depend on them.
+ * Returns the threads of a rank's kernels that a run will choose on the machine of a measured profile with
+ * free cores; undefined for models of GPUs, whose times do not depend on threads.
  */
 async function plannedThreads(
   configuration: PretrainingConfiguration,
@@ -290,14 +290,15 @@ interface Memory {
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
-/** Bytes of a rank: those of the allocator and those that libraries take. */
+/** Returns the bytes of a rank: the allocator's bytes and the libraries' bytes. */
 export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number {
   const { matmulWorkspace = 0, communicators = 0 } = memoryOfLibraries ?? {};
   return memoryBytes + matmulWorkspace + communicators;
 }
 
 /**
- * Bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is not counted.
+ * Returns the bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is
+ * not counted.
  */
 export interface LibraryMemory {
   /** cuBLASLt's workspace. */
@@ -306,11 +307,11 @@ export interface LibraryMemory {
   readonly communicators: number;
 }
 
-/** Tells a profile of GPUs from one of CPUs, which are always measured. */
+/** Tells a profile of GPUs from a profile of CPUs, which are always measured. */
 const isOfGpu = (hardware: Profile['hardware']): boolean =>
   hardware.state !== 'measured' || hardware.deviceType === 'cuda';
 
-/** Undefined for CPUs, where libraries take nothing that counts. */
+/** Returns undefined for CPUs, where the memory of libraries is negligible. */
 function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
   if (!isOfGpu(hardware)) return undefined;
   return {
@@ -320,7 +321,7 @@ function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): Librar
 }
 
 /**
- * The flags of a run on the machine of a profile: on device cuda where the profile is one of GPUs, unless
+ * Returns the flags of a run on the machine of a profile: with device cuda for a profile of GPUs, unless
  * --device is given.
  */
 export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {

@@ -3,12 +3,12 @@ import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/inter
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { membersOf } from '@mtl/layout';
 
-/** A group by its name: one of the strategies', or which ranks else. */
+/** A function that returns a group by its name: a strategy's group, or the group of all ranks. */
 export type GroupNamed = (name: string) => RankGroup;
 
 /**
- * The groups of a run by their names, and how many of their ranks are on one node: what the strategies
- * declare (`groupsOfRun`), and all ranks for any other name.
+ * Returns the groups of a run by name, with the number of ranks on one node: the groups that strategies
+ * declare (`groupsOfRun`), and the group of all ranks for any other name.
  */
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
@@ -32,8 +32,8 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
 }
 
 /**
- * The name of the communicator of a group: the first that is declared with the same members, which share one
- * in a run, though a dry run tells them apart.
+ * Returns the name of the communicator of a group: the name of the first declared group with the same
+ * members. Such groups share a communicator in a run, though a dry run tells them apart.
  */
 export function communicatorNames(parallel: AxisSizes): (name: string) => string {
   const mesh = meshOfRun(parallel);
@@ -66,7 +66,7 @@ interface Use {
   readonly senders: Set<number>;
 }
 
-/** Which groups a rank of a dry run communicates in on its device, and how. */
+/** Records the groups that a rank of a dry run communicates in on its device, and how. */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;
   readonly #communicatorOf: (name: string) => string;
@@ -92,7 +92,7 @@ export class UsedGroups {
     else use.hasCollectives = true;
   }
 
-  /** In the order of their first operations. */
+  /** Returns the groups in the order of their first operations. */
   uses(): GroupUse[] {
     return [...this.#uses].map(([name, { hasCollectives, receivers, senders }]) => ({
       group: this.#groupNamed(name),

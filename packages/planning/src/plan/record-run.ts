@@ -25,31 +25,31 @@ import {
 } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
 
-/** A dry run, with what the time of its step depends on. */
+/** A dry run, with the recorded inputs for the time of its step. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
-  /** Bytes of every chunk that the forward pass of a micro-batch leaves on its rank. */
+  /** Bytes that the forward pass of a micro-batch leaves on its rank, by chunk. */
   readonly keptBytes: readonly number[];
-  /** Bytes of these between the halves of backward; undefined where backward is whole. */
+  /** Bytes of these between the halves of backward; undefined if backward is whole. */
   readonly keptForWeightBytes: readonly (number | undefined)[];
-  /** Groups of every pipeline rank that it communicates in on its device. */
+  /** The groups that every pipeline rank communicates in on its device. */
   readonly groups: readonly (readonly GroupUse[])[];
 }
 
 interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 'onRank'> {
-  /** Ranks of one node, which decides over which links groups communicate. */
+  /** Number of ranks on one node; it determines the links between the ranks of groups. */
   readonly gpusPerNode: number;
   /**
-   * True if the row sums of attention's backward pass have a rate of their own. Default: on CPUs; the rate of
-   * models of GPUs is that of whole backward passes, with their row sums.
+   * True if the row sums of attention's backward pass have a separate rate. Default: on CPUs; for models of
+   * GPUs, the rate of the whole backward pass includes its row sums.
    */
   readonly hasRowSumRates?: boolean;
 }
 
 /**
- * Dry runs a training run and records its step. The first tensor-parallel rank of every stage has to be run.
+ * Dry runs a training run and records its step. The first tensor-parallel rank of every stage must be run.
  *
- * @throws whatever building the run throws, such as ConfigurationError
+ * @throws errors of building the run, such as ConfigurationError
  */
 export async function recordRun(
   configuration: PretrainingConfiguration,
@@ -99,19 +99,19 @@ interface StepRecordingOptions {
   readonly groupNamed: GroupNamed;
   /** See `communicatorNames`. */
   readonly communicatorOf: (name: string) => string;
-  /** Device of the dry run, where bytes are counted. */
+  /** Device of the dry run, which counts bytes. */
   readonly device: Device;
   readonly hasRowSumRates: boolean;
   readonly overlapsGather: boolean;
 }
 
 /**
- * Listens to the first step of one rank of a dry run, and keeps what its time depends on: of each chunk and
- * kind of pass the operations of the first micro-batch, what a message between stages is, and what follows
+ * Listens to the first step of one rank of a dry run, and records the inputs for its time: for each chunk and
+ * kind of pass the operations of the first micro-batch, the message between stages, and the operations after
  * the passes.
  */
 class StepRecording implements StepListener {
-  /** That the rank communicates in, also before the step. */
+  /** Groups that the rank communicates in, also before the step. */
   readonly groups: UsedGroups;
   readonly #groupNamed: GroupNamed;
   readonly #device: Device;
@@ -125,13 +125,13 @@ class StepRecording implements StepListener {
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
   #activity: RecordedActivity | undefined;
-  /** The list that operations are added to; undefined for passes that repeat those of other micro-batches. */
+  /** The list that operations are added to; undefined for passes that repeat an earlier micro-batch. */
   #current: Operation[] | undefined = this.#end;
   #reducesInPasses = false;
   #messageBytes = 0;
   #messageGather: CollectiveOperation | undefined;
   #isInStep = false;
-  /** After the first step: others repeat it. */
+  /** True after the first step: later steps repeat it. */
   #isRecorded = false;
 
   constructor(options: StepRecordingOptions) {
@@ -169,7 +169,7 @@ class StepRecording implements StepListener {
     };
   }
 
-  /** Undefined where this rank sends none and receives none. */
+  /** Returns the message; undefined if this rank neither sends nor receives. */
   get message(): { readonly bytes: number; readonly gather: CollectiveOperation | undefined } | undefined {
     return this.#messageBytes === 0 ? undefined : { bytes: this.#messageBytes, gather: this.#messageGather };
   }
@@ -212,7 +212,7 @@ class StepRecording implements StepListener {
       this.#messageBytes = Math.max(this.#messageBytes, operation.bytes);
       return;
     }
-    // of a ring what is received counts: as much is sent meanwhile
+    // in a ring only received messages count: a rank sends the same number of bytes at the same time
     if (operation.operation === 'send') return;
     const collective = collectiveOf(operation, this.#groupNamed(operation.group));
     if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
@@ -237,7 +237,10 @@ class StepRecording implements StepListener {
     if (id !== undefined) this.#current?.push({ kind: 'wait', id });
   };
 
-  /** Returns the list of the first micro-batch of each chunk and kind, and of what follows the passes. */
+  /**
+   * Returns the list for the first micro-batch of each chunk and kind, and for the operations after the
+   * passes.
+   */
   #listOf({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
     if (kind === 'wait') return undefined;
@@ -270,5 +273,5 @@ function collectiveOf({ operation, bytes }: MetaOperation, group: RankGroup): Co
   return { kind: 'collective', name: operation, collective, bytes: whole, group };
 }
 
-/** Bytes of the smallest bucket of gradients: what is smaller are numbers that ranks agree on. */
+/** Bytes of the smallest bucket of gradients: smaller tensors are numbers that ranks agree on. */
 export const smallestBucket = 4096;

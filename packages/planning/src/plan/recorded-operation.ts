@@ -13,7 +13,7 @@ const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float16: 'fp16',
 };
 
-/** Operands that are read and written. */
+/** Operands that are both read and written. */
 const updated: Readonly<Record<string, readonly string[]>> = {
   adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
   muon_momentum: ['momentum', 'gradient'],
@@ -23,15 +23,18 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/** Operands of which only the rows are touched that another operand has: its name. */
+/**
+ * A table that is read or written only in some rows: their number is the number of rows in the operand
+ * `rows`.
+ */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
 };
 
 /**
- * Elements that are read and written for each of a matmul's result in addition to it, by what is computed
- * with the matmul: in one pass on GPUs, in a second one on CPUs.
+ * Further elements that are read and written per element of a matmul's result, for the fused computation
+ * after it: in one pass on GPUs, in a second pass on CPUs.
  */
 const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: number }>> = {
   linear_gelu_forward: { onGpu: 1, onCpu: 2 },
@@ -39,10 +42,10 @@ const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: n
   linear_residual_forward: { onGpu: 1, onCpu: 3 },
 };
 
-/** A native operation as what its time depends on. */
+/** A native operation with the properties that determine its time. */
 export type RecordedOperation = MatmulOperation | KernelOperation | FusedAttentionOperation;
 
-/** Returns the shapes, FLOPs and bytes of a native operation, which decide its time. */
+/** Returns the shapes, FLOPs and bytes of a native operation, which determine its time. */
 export function recordedOperation(
   { name, operands }: { readonly name: string; readonly operands: Operands },
   flops: number,
@@ -62,7 +65,7 @@ export function recordedOperation(
 const drawsNumbers = ({ dropoutProbability = 0, probability = 0 }: Operands): boolean =>
   Number(dropoutProbability) > 0 || Number(probability) > 0;
 
-/** Keys that a query sees at most, and the size of a head. */
+/** Returns the most keys that a query attends to, and the size of a head. */
 function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys: number; headSize: number } {
   const { shape } = key as Tensor;
   const all = isTensor(starts) ? Number(longest) : shape[0]!;
@@ -71,9 +74,9 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns how many FLOPs attention computes for each that is counted. Causal attention computes only the
- * pairs of queries and keys that see each other; with a window, those of the window are counted already.
- * Backward computes five matmuls where four are counted, because the scores are computed again.
+ * Returns the computed FLOPs of attention per counted FLOP. Causal attention computes only the pairs of
+ * queries and keys that attend to each other; with a window, the counted FLOPs already cover only the window.
+ * Backward computes five matmuls but four are counted, because the scores are computed again.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
@@ -82,14 +85,14 @@ function computedPart(name: string, operands: Operands): number {
 }
 
 /**
- * The share of pairs of a query and a key up to its position: half where they are of the same positions, all
- * where keys are before queries, with which processes that share sequences compute.
+ * Returns the share of visible pairs of queries and keys: half if queries and keys have the same positions,
+ * all if keys come before queries, as in context parallelism.
  */
 function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Operands): number {
   if (isTensor(starts)) return 0.5;
   const [numQueries, numKeys] = [(query as Tensor).dim(0), (key as Tensor).dim(0)];
   const distance = Number(firstQuery) - Number(firstKey);
-  // keys that queries up to a distance from the first key see together
+  // number of visible pairs for queries up to a distance from the first key
   const seen = (until: number): number => {
     const within = Math.min(Math.max(until, 0), numKeys);
     return within ** 2 / 2 + Math.max(0, until - numKeys) * numKeys;
@@ -97,15 +100,15 @@ function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Opera
   return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
-/** Tells if queries see fewer keys than there are; packed samples are counted without their window. */
+/** Tells if the window hides keys; for packed samples, the window is not counted. */
 function hasWindow({ windowSize, starts, key }: Operands): boolean {
   if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
   return windowSize + 1 < (key as Tensor).dim(0);
 }
 
 /**
- * A matmul by its result, and the depth that its FLOPs give; of experts as many matmuls as there are, with as
- * many rows each.
+ * Returns a matmul with the shape of its result and the depth from its FLOPs. For experts it returns one
+ * matmul per expert, each with the same number of rows.
  */
 function matmulOf(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
@@ -130,24 +133,24 @@ function matmulOf(
   };
 }
 
-/** Groups of rows, each of which is multiplied with a matrix of its own. */
+/** Returns the number of row groups; each group is multiplied with its own matrix. */
 function groupsOf(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);
 }
 
-/** The first operand that is computed with. */
+/** Returns the first input operand. */
 function inputOf(operands: Operands): Tensor {
   const { left, query, qkv, input, outputGradient, logits, gradient } = operands;
   const found = left ?? query ?? qkv ?? input ?? outputGradient ?? logits ?? gradient;
   return (found ?? Object.values(operands).find(isTensor)) as Tensor;
 }
 
-/** Bytes that a kernel reads and writes. */
+/** Returns the bytes that a kernel reads and writes. */
 function bytesOf(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
-    // rows are read, or read and added to
+    // rows are read, or read and accumulated
     const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
     return factor * (operands[rows.rows] as Tensor).bytes;
   }

@@ -2,12 +2,12 @@ import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
-/** Matmuls of one size that are listed at most, by their time. */
+/** Most matmul sizes that are listed, by time. */
 const numListedMatmuls = 16;
-/** Operations that take less of a step are one line. */
+/** Least share of a step for an operation to get its own line. */
 const leastPart = 0.002;
 
-/** Formats where the time of steps went, as tables: by operation, and the matmuls by their sizes. */
+/** Formats the time of steps as tables: by operation, and the matmuls by their sizes. */
 export function formatStepProfile(profile: StepProfile, roofline: Roofline): string {
   const { numSteps, seconds, waitedSeconds, operations } = profile;
   const total = operations.reduce((sum, operation) => sum + operation.seconds, 0);
@@ -21,7 +21,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
   ];
-  // as fast as the roofline allows each of them
+  // the time of the operations at the roofline's speed
   const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
     const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
     return [...[name, '', ''], ...timeOf(total, profile), ...['', '', percent(least / total)]];
@@ -64,7 +64,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
   ].join('\n');
 }
 
-/** Operations of all sizes together. */
+/** Sums operations of all sizes. */
 function byName(operations: readonly ProfiledOperation[]): ProfiledOperation[] {
   const all = new Map<string, ProfiledOperation>();
   for (const operation of operations) {

@@ -35,7 +35,7 @@ it('counts calls, FLOPs and bytes of the operations of the steps that were asked
         compute.matmul();
         compute.add();
       });
-      compute.matmul(); // in no span: no operation of a pass or the update
+      compute.matmul(); // outside of spans: no operation of a pass or the update
       profile.endStep(step);
     }
   });

@@ -5,25 +5,25 @@ import { observeOperations } from '@mtl/kernels/internal';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** Time and work of operations of one kind and of the same sizes, in all profiled steps. */
+/** Time and work of operations of one kind and size, in all profiled steps. */
 export interface ProfiledOperation {
-  /** The native operation's, with its variant. */
+  /** The name of the native operation, with its variant. */
   readonly name: string;
   readonly dtype: ComputeDtype;
-  /** Sizes of a matmul, `rows x columns x depth`, and which operand is read transposed. */
+  /** Sizes of a matmul, `rows x columns x depth`, and the operand that is read transposed. */
   readonly sizes: string | undefined;
   calls: number;
   seconds: number;
   /** FLOPs of all calls; 2 per multiply-add. */
   flops: number;
-  /** Bytes that all calls have to read and write, each operand once. */
+  /** Bytes that all calls must read and write, each operand once. */
   bytes: number;
 }
 
 /** The time of some steps on one rank, by operation. */
 export interface StepProfile {
   readonly numSteps: number;
-  /** Seconds of all steps together, from the first pass of each to its end. */
+  /** Seconds of all steps together, from the first pass of each step to its end. */
   readonly seconds: number;
   /** Seconds in which the rank waited for others. */
   readonly waitedSeconds: number;
@@ -34,15 +34,15 @@ export interface OperationProfileOptions {
   /** The steps to profile, by the trainer's numbers, both included. */
   readonly first: number;
   readonly last: number;
-  /** Seconds that this rank has waited for others since it started. */
+  /** Returns the seconds that this rank has waited for others since it started. */
   readonly waitedSeconds: () => number;
-  /** Told once, after the last step. */
+  /** Called once, after the last step. */
   readonly onProfile: (profile: StepProfile) => void;
 }
 
 /**
- * Times every operation of some steps on the host, and counts the FLOPs and bytes that each has to do; of a
- * GPU, where operations are only enqueued, the times say nothing.
+ * Times every operation of some steps on the host, and counts its required FLOPs and bytes. On a GPU the
+ * times are meaningless, since the host only enqueues operations.
  */
 export class OperationProfile implements StepListener {
   readonly #options: OperationProfileOptions;
@@ -52,7 +52,7 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
-  /** Milliseconds of writing down, which is no part of a step. */
+  /** Milliseconds of bookkeeping, which do not count for a step. */
   #ownMs = 0;
 
   constructor(options: OperationProfileOptions) {

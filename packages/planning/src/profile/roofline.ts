@@ -2,16 +2,16 @@ import type { ComputeDtype } from '@mtl/cost-model';
 import { add, cast, matmul, philoxNormal, Tensor, tidy } from '@mtl/kernels';
 import type { ProfiledOperation } from './operation-profile.js';
 
-/** Measured peaks of this process on its threads: no operation can be faster for long. */
+/** Measured peaks of this process on its threads, which bound the speed of every operation. */
 export interface Roofline {
   /** Rate of a matmul of 1,024 x 1,024 x 1,024. */
   readonly flopsPerSecond: Readonly<Partial<Record<ComputeDtype, number>>>;
-  /** Read and written, of the sum of two tensors that no cache holds. */
+  /** Rate of reads and writes in the sum of two tensors that exceed all caches. */
   readonly bytesPerSecond: number;
 }
 
 const matmulSize = 1024;
-/** Float32 elements: 64 MiB a tensor. */
+/** Number of float32 elements: 64 MiB a tensor. */
 const sumSize = 2 ** 24;
 const numRepetitions = 5;
 
@@ -34,7 +34,7 @@ function matmulSeconds(dtype: ComputeDtype): number {
       tensor(),
       Tensor.empty({ shape, dtype: 'float32' }),
     ];
-    // with zeros some processors are faster
+    // zeros are faster on some processors
     philoxNormal({ output: normal, standardDeviation: 1, key: [0, 0], globalColumns: matmulSize });
     for (const input of [left, right]) cast({ output: input, input: normal });
     return fastest(() => matmul({ output, left, right }));
@@ -60,7 +60,10 @@ function fastest(body: () => void): number {
 
 type Work = Pick<ProfiledOperation, 'dtype' | 'flops' | 'bytes'>;
 
-/** The least seconds that the roofline allows for this work: those of its FLOPs or of its bytes. */
+/**
+ * Returns the least seconds that the roofline allows for this work: the maximum of the FLOPs' time and the
+ * bytes' time.
+ */
 export function leastSeconds({ dtype, flops, bytes }: Work, roofline: Roofline): number {
   const computing = flops === 0 ? 0 : flops / roofline.flopsPerSecond[dtype]!;
   return Math.max(computing, bytes / roofline.bytesPerSecond);

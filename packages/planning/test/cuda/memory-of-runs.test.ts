@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { dryRunModel } from '../../src/dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../../src/dry-run/dry-run-rank.js';
 
-// an emulated device then keeps account of memory alone: the sizes can be larger
+// an emulated device then accounts for memory only: the sizes can be larger
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
 
@@ -60,7 +60,7 @@ describe.skipIf(problem !== undefined)(`the memory of a training run on device c
     const run = metaRun(configuration);
     expect(run.configuration.parallel.device).toBe('meta-cuda');
     const counted = await dryRunRank(run, rank);
-    // runs this rank with values: other ranks are played as on device meta-cuda
+    // runs this rank with values: other ranks are simulated as on device meta-cuda
     const parallel = { ...run.configuration.parallel, device: 'cuda' as const };
     const measured = await dryRunRank({ ...run, configuration: { ...run.configuration, parallel } }, rank);
     expect(counted.peakBytes).toBe(measured.peakBytes);

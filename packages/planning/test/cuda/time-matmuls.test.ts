@@ -12,7 +12,7 @@ import { dryRunRank, metaRun } from '../../src/dry-run/dry-run-rank.js';
 import { listenerFor } from '../../src/plan/matmuls-of-run.js';
 import { planning } from '../../src/planning.js';
 
-// an emulated device then only has addresses, and what matmuls depend on
+// an emulated device then only has addresses, and the properties that determine matmuls
 process.env.MTL_EMULATION_IDLE = '1';
 process.env.MTL_EMULATION_MATMUL_MS = '3,1,2';
 const { problem, title } = findGpu();
@@ -104,7 +104,7 @@ describe.skipIf(problem !== undefined)(`--time-matmuls on device cuda (${title})
   it('refuses a rank whose GPU is another one than that of the first rank', async () => {
     const { configuration, model } = await configured();
     const processes = new TrainingProcesses({ world: undefined, parallel: configuration.parallel });
-    // the answer that the first rank would give
+    // the answer of the first rank
     processes.agree = <Value>(value: Value): Value => ({ ...value, gpu: 'NVIDIA H200' });
     const refused = timeMatmulsOfRun(configuration, {
       model,

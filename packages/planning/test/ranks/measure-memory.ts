@@ -4,19 +4,19 @@ import { countedFlops, memoryStatistics, resetCountedFlops, resetPeakMemory, tri
 import { openTraining, type Pretraining } from '@mtl/runs';
 import { type DryRunRank, dryRunRank, metaRun } from '../../src/dry-run/dry-run-rank.js';
 
-/** The memory that this rank took, and the counts of a dry run. */
+/** The measured memory of this rank, and the counts of a dry run. */
 export interface MeasuredMemory {
-  /** The allocator's peak over a training from building the model on, in bytes. */
+  /** The allocator's peak over a training run from building the model on, in bytes. */
   readonly peak: number;
   /** The FLOPs of a step, as operations count them. */
   readonly flops: number;
-  /** Bytes that the rank sent in a step, by what engines count, of each group by its scopes: `dp+ep`. */
+  /** Bytes that the rank sent in the step, counted by engines, for each group by its scopes: `dp+ep`. */
   readonly sentBytes: Readonly<Record<string, number>>;
-  /** The training on device meta. */
+  /** The training run on device meta. */
   readonly dry: DryRunRank;
 }
 
-/** Trains one after the other, as gpt-train or bert-train does, and measures each. */
+/** Trains one run after the other, as gpt-train or bert-train does, and measures each. */
 export default (world: World, all: readonly RunOptions[]): Promise<MeasuredMemory[]> =>
   all.reduce<Promise<MeasuredMemory[]>>(
     async (before, options) => [...(await before), await measure(world, options)],
@@ -26,7 +26,7 @@ export default (world: World, all: readonly RunOptions[]): Promise<MeasuredMemor
 async function measure(world: World, options: RunOptions): Promise<MeasuredMemory> {
   const configuration = configure(options, { worldSize: world.size });
   const { trainIterations: numSteps } = configuration.training;
-  // the cache decides which blocks are reused
+  // the cache determines which blocks are reused
   trimMemory('cpu');
   const before = memoryStatistics('cpu').bytesInUse;
   resetPeakMemory('cpu');
@@ -40,7 +40,7 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   const sentBefore = sentBytesOf(training);
   resetCountedFlops();
   await training.run();
-  // a gather of the last update counts when it is done: the next reading of a parameter waits for it
+  // a gather of the last update counts when it finishes: the next read of a parameter waits for it
   for (const parameter of training.part.parameters) void parameter.data;
   const flops = countedFlops() / numSteps;
   const peak = memoryStatistics('cpu').peakBytes - before;
@@ -59,7 +59,7 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
   return { peak, flops, sentBytes, dry };
 }
 
-/** By the scopes that a group serves, which a dry run tells apart: `dp+ep`. */
+/** Returns the sent bytes by the scopes of each group, which a dry run tells apart: `dp+ep`. */
 function sentBytesOf({ processes }: Pretraining): readonly (readonly [string, number])[] {
   const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
   const scopesOf = new Map<ProcessGroup, string[]>();

@@ -12,13 +12,13 @@ import { openTraining } from '@mtl/runs';
 import { loadModelBlocks } from '@mtl/runs/internal';
 import { dryRun } from '../../src/dry-run/dry-run.js';
 
-/** A flag of the architecture with one of the values that are tried. */
+/** A flag of the architecture with one of its tested values. */
 export interface Option {
   readonly flag: string;
   readonly words: readonly string[];
 }
 
-/** The part of a flag's JSON schema that tells which values it takes. */
+/** The part of a flag's JSON schema that lists its values. */
 interface ValueSchema {
   readonly type: 'boolean' | 'integer' | 'number' | 'string' | 'array';
   readonly enum?: readonly string[];
@@ -29,14 +29,14 @@ interface ValueSchema {
   readonly items?: ValueSchema;
 }
 
-/** Texts that follow a pattern or name a file: no schema lists them. */
+/** Text flags with a pattern or a file name, whose values no schema lists. */
 const texts: Readonly<Record<string, readonly string[]>> = {
   'window-size': ['0,0', '3,0'],
   'moe-layer-freq': ['2', '[0,1]', '[0,0]'],
   'model-blocks': [fileURLToPath(new URL('../../../runs/test/support/own-blocks.mjs', import.meta.url))],
 };
 
-/** Returns values of a flag: of choices all, of numbers small ones, odd ones and those at the ends. */
+/** Returns values of a flag: all values for choices; small, odd and extreme values for numbers. */
 function valuesOf(flag: string, schema: ValueSchema): readonly (readonly string[])[] {
   if (schema.type === 'boolean') return [[]];
   if (schema.enum !== undefined) return schema.enum.map((value) => [value]);
@@ -56,7 +56,7 @@ function valuesOf(flag: string, schema: ValueSchema): readonly (readonly string[
     .map((value) => [`${value}`]);
 }
 
-/** Returns the flags of the architecture of a kind of model, each with the values that are tried. */
+/** Returns the flags of the architecture of a kind of model, each with its tested values. */
 export function architectureOptions(kind: ModelKind): readonly (readonly Option[])[] {
   const { properties } = configFileJsonSchema() as {
     readonly properties: Readonly<Record<string, ValueSchema>>;
@@ -64,7 +64,7 @@ export function architectureOptions(kind: ModelKind): readonly (readonly Option[
   return fieldsOf(kind).map(([flag]) => valuesOf(flag, properties[flag]!).map((words) => ({ flag, words })));
 }
 
-/** Options without which others have no effect, by the beginning of their names. */
+/** Options that other options need to have an effect, by the beginning of the names of these. */
 const needed: readonly (readonly [begins: string, flags: Readonly<Record<string, string>>])[] = [
   ['rotary', { 'position-embedding-type': 'rope' }],
   ['rotary-scaling-factor', { 'position-embedding-type': 'yarn' }],
@@ -105,7 +105,7 @@ const base: Readonly<Record<string, string>> = {
   'num-workers': '0',
 };
 
-/** Returns the command line of a run with these options and those that they need. */
+/** Returns the command line of a run with these options and the options that they need. */
 export function lineOf(options: readonly Option[], data: Readonly<Record<string, string>>): string[] {
   const needs = options.flatMap(({ flag }) =>
     needed.filter(([begins]) => flag.startsWith(begins)).map(([, flags]) => flags),
@@ -121,7 +121,7 @@ export function lineOf(options: readonly Option[], data: Readonly<Record<string,
 /** The end of a run: it trained, was refused before, or failed in a way that no user should see. */
 export type Outcome = 'trains' | 'is refused' | { readonly failure: string };
 
-/** Runs the first step, dry, and where it `trains` on this machine: both must end in the same way. */
+/** Runs the first step as a dry run, and with `trains` also for real: both must end in the same way. */
 export async function outcomeOf(
   line: readonly string[],
   { kind, trains }: { readonly kind: ModelKind; readonly trains: boolean },

@@ -1,5 +1,5 @@
-// A process that makes a dry run for every count of every flag, and sends how each ended: what hangs or takes
-// all memory, its parent ends.
+// A process that makes a dry run for every count of every flag, and sends the result of each. If it hangs or
+// takes all memory, its parent ends it.
 import { configFileJsonSchema, parseFlags } from '@mtl/configuration';
 import { formatError, MtlError } from '@mtl/errors';
 import { printDryRun } from '@mtl/planning/internal';
@@ -9,7 +9,7 @@ const small =
   '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 ' +
   '--micro-batch-size 1 --global-batch-size 2 --lr 1e-3 --tokenizer-type NullTokenizer --vocab-size 63';
 
-/** Words that a flag needs to have an effect; `VALUE` is that of the case. */
+/** Words that a flag needs to have an effect; `VALUE` is the value of the case. */
 const needed = {
   'num-query-groups': '--group-query-attention',
   'yarn-original-max-position-embeddings': '--position-embedding-type yarn',
@@ -45,7 +45,7 @@ function argumentsOf(name, value, numValues) {
   return [...lastOfEach(words), '--dry-run'];
 }
 
-/** Leaves out what is given again. */
+/** Leaves out flags that are given again. */
 function lastOfEach(words) {
   const given = new Map();
   for (const word of words) {

@@ -9,7 +9,7 @@ export interface PaperModel {
   readonly name: string;
   readonly profile: string;
   readonly numProcesses: number;
-  /** Model, batch and whatever else is no choice of the search. */
+  /** Model, batch and all other fixed options of the search. */
   readonly options: RunOptions;
   /** Tensor, pipeline and data size. */
   readonly mesh: readonly [t: number, p: number, d: number];
@@ -101,9 +101,9 @@ export const papers: readonly PaperModel[] = [
 export interface PaperSearch extends LayoutSearch {
   /** Predicted seconds of the published layout. */
   readonly published: number;
-  /** By how much the published layout is slower than the best, as a part of it. */
+  /** Slowdown of the published layout over the best layout, as a fraction. */
   readonly distance: number;
-  /** Place of the published tensor, pipeline and data size among the layouts, from 1; 0 where it is not. */
+  /** Rank of the published tensor, pipeline and data size among the layouts, from 1; 0 if it is absent. */
   readonly place: number;
 }
 

@@ -1,8 +1,8 @@
 import type { DryRunRank } from '../../src/dry-run/dry-run-rank.js';
 
 /**
- * The bytes of a dry run by the groups of a run, which serve several scopes where these have the same
- * members: `dp+ep`. What the run has no group for is left out.
+ * Returns the bytes of a dry run by the groups of a run. A group serves several scopes if these have the same
+ * members: `dp+ep`. Scopes without a group in the run are left out.
  */
 export function ofGroups(
   sent: DryRunRank['sentBytes'],

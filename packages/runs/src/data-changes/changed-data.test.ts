@@ -29,7 +29,7 @@ const line = (index: number, answer = `${index} apples`): string =>
   });
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => 10 + index);
 
-/** Trains to `exitInterval` or the end; what it said. */
+/** Trains to `exitInterval` or the end; returns the output. */
 async function run(options: TrainOptions, exitInterval?: number): Promise<string> {
   const told: string[] = [];
   const write = (text: string): boolean => told.push(text) > 0;
@@ -74,7 +74,7 @@ describe('conversations that changed before a resume', () => {
     expect(await run(options('changed'), 4)).toContain(noteOf('iter_0000002'));
     write('changed', [line(17, '17 cherry'), ...[...lines].reverse().slice(1)]);
     expect(await run(options('changed'), 6)).toContain(noteOf('iter_0000004'));
-    // that is the data of the run from now on
+    // the run has this data from now on
     for (const told of [unchanged, await run(options('changed'))])
       expect(told).not.toContain('the data are not');
   });
@@ -96,7 +96,7 @@ describe('conversations that changed before a resume', () => {
     expect(message).toMatch(/twice\.jsonl: 7\d\d -> 1,4\d\d bytes/);
     expect(message).toMatch(/ 2 is 16 steps in all, and was 8,/);
     expect(`${message} ${(error as { remedy?: string }).remedy}`).not.toMatch(/decay-?iters/i);
-    // in time the caller says whose schedule is meant
+    // the caller states in time which schedule is meant
     const told = await run(
       {
         ...options('twice'),
@@ -170,7 +170,7 @@ describe('fingerprints', () => {
     expect(dataChanges({ datasets: [before], workingDirectory }, [now])).toEqual([
       `${path}: other content of the same size`,
     ]);
-    // a record of an older version tells what it knows
+    // a record of an older version is compared by the fields that it has
     const { sha256: _, ...older } = before;
     expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
   });
@@ -200,7 +200,7 @@ describe('fingerprints', () => {
         .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
         .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
     );
-    // a record of an older version tells what it knows
+    // a record of an older version is compared by the fields that it has
     const { contentsSha256: _, ...older } = before;
     expect(changedFiles(files, older, now)).toEqual([]);
     change(path, 0);

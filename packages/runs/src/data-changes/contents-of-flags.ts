@@ -1,7 +1,7 @@
 import { adapterStartFlags } from '@mtl/configuration/internal';
 import { taskDataFingerprint } from './fingerprints.js';
 
-/** Flags of files that decide which tokens a run gets. */
+/** Flags of files that determine the tokens of a run. */
 export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
 
 /**
@@ -9,21 +9,21 @@ export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'c
  */
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
-/** Flags of models, which are told apart by samples of their files. */
+/** Flags of models, which are distinguished by samples of their files. */
 const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
 /** Checksums of the files and folders that flags name, by flag. */
 export interface FileContents {
-  /** Covers samples of them. */
+  /** Checksums of samples of the files. */
   readonly contents: Readonly<Record<string, string>>;
-  /** Covers all their bytes, where those are read. */
+  /** Checksums of all bytes, for files that are read whole. */
   readonly contentsSha256: Readonly<Record<string, string>>;
 }
 
 /**
- * Returns checksums of what flags name, as those of datasets (see `taskDataFingerprint`): samples of all, and
- * all bytes of the files that a run reads whole. A value that names nothing, such as the name of a schedule,
- * has none.
+ * Returns checksums of the files and folders that flags name, computed like the checksums of datasets (see
+ * `taskDataFingerprint`): of samples for all, and of all bytes for the files that a run reads whole. A value
+ * that names no file, such as the name of a schedule, has no checksum.
  */
 export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileContents {
   const contents: Record<string, string> = {};
@@ -33,7 +33,7 @@ export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileC
     const found = fingerprintsOf([flags[name] ?? []].flat() as readonly unknown[], { isWhole });
     if (found === undefined) continue;
     contents[name] = found.map(({ sampledSha256 }) => sampledSha256).join(' ');
-    // a pipe has none
+    // a pipe has no checksum
     if (found.every(({ sha256 }) => sha256 !== undefined))
       contentsSha256[name] = found.map(({ sha256 }) => sha256).join(' ');
   }
@@ -45,7 +45,7 @@ function fingerprintsOf(paths: readonly unknown[], how: { readonly isWhole: bool
   try {
     return paths.map((path) => taskDataFingerprint(path, how));
   } catch {
-    // no file, or one that was removed meanwhile: the value is compared
+    // not a file, or removed meanwhile: the value itself is compared
     return undefined;
   }
 }

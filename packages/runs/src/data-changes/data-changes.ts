@@ -8,15 +8,15 @@ import type { FileContents } from './contents-of-flags.js';
 type Datasets = RunStart['datasets'];
 type Dataset = Datasets[number];
 
-/** The data that a run was trained on when it saved a checkpoint, by run.json next to it. */
+/** The data that a run was trained on when it saved a checkpoint, from run.json next to the checkpoint. */
 type DataBefore =
   | { readonly start: RunStart; readonly why?: undefined }
-  /** `why` it is not known. */
+  /** The reason why the data is unknown. */
   | { readonly start?: undefined; readonly why: string };
 
 /**
- * Returns the start of a run that saved a checkpoint: the last one before it was saved. Later starts may have
- * failed, or have gone on from another one.
+ * Returns the start of a run that saved a checkpoint: the last start before the save. Later starts may have
+ * failed, or may have continued from another checkpoint.
  */
 export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
   const directory = dirname(path);
@@ -24,19 +24,22 @@ export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 
   if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
-  // clocks of hosts differ: where none is early enough, the run had one start
+  // clocks of hosts differ: if no start is early enough, the run had one start
   const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
   return { start };
 }
 
-/** Returns the last start in a run folder, as `startOfCheckpoint`; neither where it has no record. */
+/**
+ * Returns the last start in a run folder, in the form of `startOfCheckpoint`; neither field is set without a
+ * record.
+ */
 export function lastStartOf(directory: string): DataBefore | undefined {
   const { record, why } = recordOf(directory);
   if (why !== undefined) return { why };
   return record && { start: record.starts.at(-1)! };
 }
 
-/** Returns the record in a run folder, if there is one, or why it cannot be read. */
+/** Returns the record in a run folder, if there is one, or the reason why it cannot be read. */
 function recordOf(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {
     return { record: readRunRecord(directory) };
@@ -47,8 +50,8 @@ function recordOf(directory: string): { readonly record?: RunRecord | undefined;
 }
 
 /**
- * Says what is different in the data of two starts of a run, file by file; empty where they have the same
- * contents in the same order, wherever those are.
+ * Describes the differences in the data of two starts of a run, file by file. Returns an empty list if they
+ * have the same contents in the same order, at any path.
  */
 export function dataChanges(
   before: Pick<RunStart, 'datasets' | 'workingDirectory'>,
@@ -57,14 +60,14 @@ export function dataChanges(
   if (isSameOrder(before.datasets, now)) return [];
   const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameOf(dataset));
   const left = [...before.datasets];
-  /** Takes a dataset of the start before away, if one is as wanted. */
+  /** Removes and returns a matching dataset of the previous start, if there is one. */
   const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
     const index = left.findIndex(isWanted);
     return index < 0 ? undefined : left.splice(index, 1)[0];
   };
   const pairs = now
     .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameOf(dataset))) }))
-    // another place of the same content is no change
+    // another path with the same content is no change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>
@@ -77,7 +80,7 @@ export function dataChanges(
     : [`the files are read in another order: ${now.map(nameOf).join(', ')}`];
 }
 
-/** Names files of flags that have other contents at the same place. */
+/** Names files of flags that have other contents at the same path. */
 export function changedFiles(
   names: readonly string[],
   before: Pick<RunStart, 'contents' | 'contentsSha256' | 'resolved' | 'flags'>,
@@ -94,7 +97,7 @@ export function changedFiles(
   });
 }
 
-/** Changes of what a run is trained on, and of what it is evaluated on. */
+/** Changes of the training data and of the evaluation data. */
 interface DataChanges {
   readonly training: readonly string[];
   readonly evaluation: readonly string[];
@@ -102,7 +105,7 @@ interface DataChanges {
   readonly path: string;
 }
 
-/** Returns the lines that tell a user of changes of data; none where there are none. */
+/** Returns the lines that tell a user about changes of data; an empty list without changes. */
 export function notesOfDataChanges({ training, evaluation, path }: DataChanges): readonly string[] {
   const all = [...training, ...evaluation];
   if (all.length === 0) return [];
@@ -118,7 +121,7 @@ export function notesOfDataChanges({ training, evaluation, path }: DataChanges):
   ];
 }
 
-/** Returns the line for a user where nothing tells what a checkpoint was trained on. */
+/** Returns the line for a user when the training data of a checkpoint is unknown. */
 export const noteOfUnknownData = (why: string, path: string): string =>
   `  note: ${why}: nothing tells if the data are those of ${path}`;
 
@@ -126,7 +129,7 @@ function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
 }
 
-/** Tells if two datasets have the same content, as far as both are known; a pipe tells nothing of it. */
+/** Tells if two datasets have the same content, as far as both are known; a pipe has no known content. */
 function isSame(before: Dataset, now: Dataset): boolean {
   if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
   const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';

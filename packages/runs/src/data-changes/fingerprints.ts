@@ -8,8 +8,8 @@ const blockBytes = 4096;
 const numBlocks = 64;
 
 /**
- * The most bytes of all datasets of a run together that are read whole for their checksums: so few that
- * reading them does not delay a start much; the first epoch reads the same bytes.
+ * Most bytes of all datasets of a run together that are read whole for their checksums. So few bytes hardly
+ * delay a start, and the first epoch reads the same bytes.
  */
 const maxWholeBytes = 256 * 2 ** 20;
 
@@ -19,9 +19,9 @@ interface FingerprintOptions {
 }
 
 /**
- * Tells datasets apart at any size without reading all of them: a checksum of the sizes of .idx and .bin and
- * of 64 blocks of 4 KiB of each, spread evenly from the first to the last. A change elsewhere is noticed only
- * by the checksum of all bytes.
+ * Tells datasets apart at any size without reading them whole: a checksum of the sizes of .idx and .bin and
+ * of 64 blocks of 4 KiB of each file, spread evenly from the first byte to the last. Only the checksum of all
+ * bytes notices a change elsewhere.
  */
 export function datasetFingerprint(
   prefix: string,
@@ -35,8 +35,8 @@ export function datasetFingerprint(
 }
 
 /**
- * Returns the fingerprints of the datasets that the words of --data-path name; none of made-up data, which
- * has no files. Datasets of at most 256 MiB together are read whole.
+ * Returns the fingerprints of the datasets in --data-path; made-up data has no files and no fingerprint.
+ * Datasets of at most 256 MiB together are read whole.
  */
 export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[] {
   if (dataPath.length === 0) return [];
@@ -73,7 +73,7 @@ function hashWhole(
 }
 
 /**
- * Adds a file's size and 64 blocks of it to a hash, which is all of a file of up to 256 KiB.
+ * Adds a file's size and 64 blocks of the file to a hash; the blocks cover files of up to 256 KiB completely.
  *
  * @returns its size in bytes
  */
@@ -100,14 +100,14 @@ function blockStarts(last: number): ReadonlySet<number> {
   );
 }
 
-/** Files of a folder whose contents are read. */
+/** Most files of a folder whose contents are read. */
 const numSampledFiles = 64;
 
 /**
- * Tells the data of a task apart. For a file: a checksum of its size and of 64 blocks of 4 KiB, which is all
- * of it up to 256 KiB. For a folder: one of the names and sizes of all its files, and of blocks of 64 of
- * them, spread evenly. A change elsewhere is noticed only by the checksum of all bytes, which costs little
- * where a run reads all of them anyway. A pipe, which can be read once only, has no checksum.
+ * Tells the data of a task apart. For a file: a checksum of its size and of 64 blocks of 4 KiB, which cover
+ * files of up to 256 KiB completely. For a folder: a checksum of the names and sizes of all files, and of
+ * blocks of 64 files, spread evenly. Only the checksum of all bytes notices a change elsewhere; it costs
+ * little if a run reads all files anyway. A pipe, which can be read once only, has no checksum.
  */
 export function taskDataFingerprint(
   path: string,
@@ -134,7 +134,7 @@ export function taskDataFingerprint(
   return isWhole ? { ...sampled, sha256: wholeSha256(files, (file) => relative(path, file)) } : sampled;
 }
 
-/** Returns the files of a folder and its folders, always in the same order. */
+/** Returns the files of a folder and its subfolders, always in the same order. */
 function filesIn(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile())

@@ -24,7 +24,7 @@ export interface NewTrainerOptions {
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;
   readonly progress: TrainingProgress | undefined;
-  /** Extensions of the loop, in order; undefined ones are left out. */
+  /** Extensions of the loop, in order, without undefined entries. */
   readonly extensions: readonly (TrainerExtension | undefined)[];
   readonly flopsPerSample: number;
 }

@@ -22,7 +22,7 @@ import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-sa
 import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
 /**
- * Flags of one launch: where it runs, what it reads and writes, when it ends. A resumed run does not inherit
+ * Flags of a single launch: machines, inputs, outputs, and the end of the run. A resumed run does not inherit
  * them.
  */
 const flagsOfOneRun = new Set<string>([
@@ -31,19 +31,19 @@ const flagsOfOneRun = new Set<string>([
     (name) => !['save-interval', 'async-save', 'keep-last'].includes(name),
   ),
   ...['exit-interval', 'exit-duration-in-mins', 'dry-run', 'num-processes', 'rerun-mode'],
-  // the tokenizer that is saved has it
+  // the saved tokenizer replaces it
   'chat-template',
   ...Object.keys(loggingFlags).filter((name) => name !== 'log-interval'),
 ]);
 
 /**
- * Reads the flags that the checkpoint of --load or the directory of --load-hf gives a run: a checkpoint that
- * is resumed gives all but those of one launch (devices, ranks, places to write to; a run that goes on in its
- * own folder writes its curves to where they are); --finetune, a converted checkpoint and --load-hf give the
- * model and its tokenizer. Returns undefined where nothing is loaded, and where --load names the directory of
- * --save, which is still empty.
+ * Reads the flags that a run gets from the checkpoint of --load or the directory of --load-hf. A resumed
+ * checkpoint gives all flags except flags of a single launch (devices, ranks, output paths); a run that
+ * continues in its own folder still writes its curves to the same files. With --finetune, a converted
+ * checkpoint or --load-hf, the run gets the flags of the model and its tokenizer. Returns undefined if
+ * nothing is loaded, or if --load names the directory of --save while it is still empty.
  *
- * Adapters that the run begins with give theirs (`withAdapters`).
+ * Adapters that the run begins with give their flags too (`withAdapters`).
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
  *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
@@ -61,7 +61,7 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
   return checkpoint === undefined ? undefined : fromCheckpoint(checkpoint, flags);
 }
 
-/** Returns the checkpoint that will be loaded, by its manifest alone: loading checks its bytes. */
+/** Returns the checkpoint that will be loaded; reads its manifest only, since loading checks its bytes. */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
   const { save, 'ckpt-step': step } = values;
   const listing = await listCheckpoints(load);
@@ -77,7 +77,7 @@ async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | u
     return await openSavedCheckpoint({ load, checkpointStep: step, onNotice: () => {} });
   } catch (error) {
     const isEmpty = MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_NONE';
-    // scripts that are started again name one directory twice, and the first time it is empty
+    // restarted scripts name one directory twice, and the first time it is empty
     if (isEmpty && step === undefined && isSamePlace(load, save)) return undefined;
     throw error;
   }
@@ -96,7 +96,7 @@ function fromCheckpoint(
   const data = training?.resolved.data;
   const isOfConversations = data?.conversations !== undefined;
   const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
-  // the bundled corpus finds its own tokenizer again, where no other one was named
+  // the bundled corpus finds its own tokenizer again if no other one was named
   const isOfCorpus =
     goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');
   const withTokenizer = tokenizer !== undefined && !isOfCorpus;
@@ -118,13 +118,13 @@ function fromCheckpoint(
   };
 }
 
-/** Returns the part of the training run that is done. */
+/** Returns the progress of the training run. */
 function startOf({ state, path }: SavedCheckpoint['checkpoint']): BatchPosition {
   const { iteration, consumedSamples } = readTrainingState(state, path).progress;
   return { iteration, consumedSamples };
 }
 
-/** Flags of the places where a run that goes on in its own folder goes on to write its curves. */
+/** Flags of the curve files that a run keeps writing when it continues in its own folder. */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

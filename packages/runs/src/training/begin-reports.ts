@@ -25,20 +25,20 @@ import { flagsWithSchedule } from './resumed-configuration.js';
 import { RunLog } from './run-log.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
 
-/** Who is told of a run, on this rank. */
+/** The reporters of a run on this rank. */
 export interface BegunReports {
-  /** run.json in the run folder, on rank 0 of a run that has one. */
+  /** run.json in the run folder; only on rank 0 of a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: TrainingReporters;
-  /** Chosen for the run, and in force. */
+  /** The threads that were chosen for the run and are in use. */
   readonly threads: ThreadChoice;
 }
 
 /**
- * Prepares the directory of --save, says what is trained, chooses the threads, and opens run.json, metrics
+ * Prepares the directory of --save, reports the training, chooses the threads, and opens run.json, metrics
  * and services. All ranks call it.
  *
- * @throws those of `SaveDirectory.prepare`, `threadsOfTraining`, `RunLog.start` and `openTrainingReporters`
+ * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `RunLog.start` and `openTrainingReporters`
  */
 export async function beginReports(
   run: OpenedRun,
@@ -55,7 +55,7 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = flopsShapeOf(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // weights in float32, and both moments of AdamW or at least the momentum of Muon for what is trained
+  // weights in float32, and for the trained ones both moments of AdamW, or at least the momentum of Muon
   const numTrained = numAdapted ?? numParameters;
   const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
   await saveDirectory.prepare({ numBytes });
@@ -102,7 +102,7 @@ export async function beginReports(
   return { ...begun, threads };
 }
 
-/** Returns what is to be told of data that are not those which a resumed checkpoint was trained on. */
+/** Returns messages about data that differs from the training data of a resumed checkpoint. */
 function notesOfData(
   { resumed }: Pick<StartOfRun, 'resumed'>,
   now: {
@@ -125,7 +125,7 @@ function notesOfData(
   });
 }
 
-/** Returns the reporters, and one that compares the steps with the plan of the run. */
+/** Returns the reporters, including one that compares the steps with the plan of the run. */
 function withComparison(
   reporters: TrainingReporters,
   { openComparison, processes: { groups } }: OpenedRun,
@@ -144,8 +144,8 @@ interface ResolvedFlagsOptions {
 }
 
 /**
- * Returns the flags of a run with the values in force, also of those that follow from others and of those
- * that a checkpoint gives: equal for runs that train alike, however they were started.
+ * Returns the flags of a run with the values in force. It includes values that follow from other flags or
+ * come from a checkpoint, so runs that train alike have equal flags, however they were started.
  */
 export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
   const { configuration, model, tokenizer } = options;

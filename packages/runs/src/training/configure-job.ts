@@ -8,7 +8,7 @@ import { refuseOtherRuns } from '../save-directory.js';
 import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
-/** Joins the processes that the environment describes, over what the flags ask for. */
+/** Joins the processes that the environment describes, via the backend that the flags ask for. */
 export async function joinJob(
   { values }: ParsedFlags,
   onMessage: (text: string) => void,
@@ -24,8 +24,8 @@ export async function joinJob(
 }
 
 /**
- * Returns the flags with what --load or --load-hf knows, which the first rank reads for all; the blocks that
- * flags name are there from now on.
+ * Returns the flags completed by --load or --load-hf, which the first rank reads for all ranks. The blocks
+ * that flags name are registered from now on.
  */
 export async function withFlagsOfLoad(
   flags: ParsedFlags,
@@ -37,7 +37,7 @@ export async function withFlagsOfLoad(
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-/** The training run of a job's processes, before anything of it is built. */
+/** The training run of a job's processes, before any part of it is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
   /** The conversations of a run that learns from them. */
@@ -45,10 +45,10 @@ export interface ConfiguredJob {
 }
 
 /**
- * Checks the flags of a job, those of the loaded model among them, and reads its conversations, by whose
- * number --epochs counts steps.
+ * Checks the flags of a job, including the flags of the loaded model, and reads its conversations, whose
+ * number determines the steps of --epochs.
  *
- * @throws ConfigurationError, DataError and CheckpointError for what would fail later
+ * @throws ConfigurationError, DataError and CheckpointError for errors that would otherwise occur later
  */
 export async function configureJob(
   flags: ParsedFlags,
@@ -66,5 +66,5 @@ export async function configureJob(
   return { configuration, conversations };
 }
 
-/** Tells if this rank reads, reports and writes for all. */
+/** Tells if this rank reads, reports and writes for all ranks. */
 export const isFirst = (world: JoinedProcesses['world']): boolean => world === undefined || world.rank === 0;

@@ -15,20 +15,20 @@ import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 
-/** The data that a run learns from, and that it is evaluated on. */
+/** The data that a run learns from, and is evaluated on. */
 export interface DataOfRun {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly train: SampleDataset<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path; none of conversations. */
+  /** The words of --data-path; empty for conversations. */
   readonly dataPath: readonly string[];
-  /** Returns checksums of the files, which the first call reads. */
+  /** Returns checksums of the files; the first call reads them. */
   readonly fingerprints: () => RunStart['datasets'];
 }
 
 /**
- * Documents that the flags name, prepared by the first rank of a host, or the conversations that were read.
- * All ranks call it.
+ * Returns the documents that the flags name, which the first rank of a host prepares, or the conversations
+ * that were read. All ranks call it.
  *
  * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
  */
@@ -75,8 +75,8 @@ async function documentsOfRun({
 }
 
 /**
- * Returns this rank's micro-batches, from the first sample that is not yet consumed. They are read by a
- * thread of their own, and lie sequence first.
+ * Returns this rank's micro-batches, from the first sample that is not yet consumed. A separate thread reads
+ * them; their layout is sequence first.
  */
 export function batchesOfRun(
   { configuration, processes }: OpenedRun,
@@ -111,7 +111,7 @@ export function samplerOf(
   };
 }
 
-/** Returns the order of samples: documents have theirs, conversations one of its own for every epoch. */
+/** Returns the order of samples: documents have one order, conversations have a new order for every epoch. */
 export function trainingSamplerOf(
   configuration: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples: number },

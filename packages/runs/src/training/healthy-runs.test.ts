@@ -10,14 +10,16 @@ interface RecordedRun {
   readonly gradientNorms: readonly number[];
 }
 
-/** Steps of thirteen runs that went as they should (tooling/fixtures/make-healthy-runs.mjs). */
+/** Steps of thirteen healthy runs (tooling/fixtures/make-healthy-runs.mjs). */
 const file = new URL('../../fixtures/healthy-runs.json.gz', import.meta.url);
 const runs = JSON.parse(gunzipSync(readFileSync(file)).toString()) as Record<string, RecordedRun>;
 const { spikes } = configure(smallRun);
 
 type Step = { readonly loss: number; readonly gradientNorm: number };
 
-/** The steps that the default rule reports; `change` injects spikes, which do not stay in the window. */
+/**
+ * Returns the steps that the default rule reports; `change` injects spikes, which do not stay in the window.
+ */
 function reportedIn(
   { losses, gradientNorms }: RecordedRun,
   change: (step: Step, iteration: number) => Step | undefined = () => undefined,
@@ -35,7 +37,7 @@ function reportedIn(
   return { healthy, injected };
 }
 
-/** Every 50th step behind the first window. */
+/** Every 50th step after the first window. */
 const isChosen = (iteration: number): boolean => iteration > spikes.window && iteration % 50 === 0;
 const numChosen = ({ losses }: RecordedRun): number =>
   losses.filter((_, index) => isChosen(index + 1)).length;
@@ -59,7 +61,7 @@ describe('the default rule for loss spikes, on recorded runs', () => {
   });
 
   it('finds a loss that doubles for three steps', () => {
-    // one that is learnt by heart has a loss near 0, which doubles from one batch to the next
+    // a memorized data set has a loss near 0, which doubles from one batch to the next
     const { 'bytes-96-learnt-by-heart': _, ...others } = runs;
     for (const [name, run] of Object.entries(others)) {
       const losses = run.losses.map((loss, index) => (index % 200 >= 197 ? 2 * loss : loss));

@@ -21,12 +21,12 @@ import { layersWithExperts } from '../parts/models/gpt-recipe.js';
 import type { PartOfRun } from '../parts/models/part-of-run.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
-/** The times at which ranks tell what they compute, and are compared. Default: as in every run. */
+/** The intervals of reports and comparisons of ranks. Default: as in every run. */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
- * Returns the watch that finds slow ranks; undefined for a process alone, and for GPUs that communicate
- * through memory of the host: what their hosts wait is not communication alone.
+ * Returns the watch that finds slow ranks. Returns undefined for a single process, and for GPUs that
+ * communicate through host memory: there, the waits of hosts include more than communication.
  */
 export function rankWatchOf(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
@@ -38,7 +38,7 @@ export function rankWatchOf(
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
-    /** The processes of the run, which on GPUs measure how long these wait for communication. */
+    /** The processes of the run; on GPUs they measure their waits for communication. */
     readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
@@ -68,13 +68,13 @@ interface SpikeGuardOfOptions {
   /** Losses of the model. */
   readonly losses: readonly LossKind<NumberedBatch>[];
   readonly dataset: SampleDataset<NumberedBatch>;
-  /** Which samples the training run reads, in their order. */
+  /** The samples that the training run reads, in their order. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
-  /** True where this rank reports, and so must know where samples come from. */
+  /** True if this rank reports, and so must know the sources of samples. */
   readonly reports: boolean;
 }
 
-/** Returns the guard that notices spikes, as the flags ask; undefined where none are to be noticed. */
+/** Returns the guard that notices spikes, as the flags ask; undefined if the flags disable it. */
 export function spikeGuardOf(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
@@ -100,7 +100,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // epochs of the same samples as those of the ranks
+    // epochs have the same samples as the epochs of the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
@@ -136,10 +136,10 @@ export function expertBalanceOf(
   });
 }
 
-/** Longest name that is gathered: what Linux allows (HOST_NAME_MAX). */
+/** Longest host name that is gathered: the limit of Linux (HOST_NAME_MAX). */
 const mostBytes = 64;
 
-/** Returns the names of the hosts of all members of a group, by rank. All of them call it. */
+/** Returns the host names of all members of a group, by rank. All members call it. */
 export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
   if (group === undefined) return [name];
   const bytes = new Uint8Array(mostBytes);
@@ -155,7 +155,7 @@ export function hostNames(group: ProcessGroup | undefined, name = hostname()): r
   });
 }
 
-/** Seconds for which this process has waited in the communication of its groups. */
+/** Returns the seconds that this process has waited in the communication of its groups. */
 export function waitedSeconds(groups: GroupsByRole): number {
   const distinct = new Set(
     Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),

@@ -50,7 +50,7 @@ describe('the file of choices of matmuls', () => {
   it('keeps the first choice for a problem, and tells it to who has made another', () => {
     fileOf().add({ '1,2,3': 'aa' });
     expect(fileOf().add({ '1,2,3': 'other', '4,5,6': 'bb' })).toEqual(choices);
-    // both processes have found none
+    // both processes have found no file
     const path = fileOf({ gpu: 'another' }).path;
     fileOf({ gpu: 'another' }).add({ '1,2,3': 'later' });
     const later = readFileSync(path, 'utf8');

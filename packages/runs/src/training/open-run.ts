@@ -21,54 +21,54 @@ export interface OpenTrainingOptions {
   readonly corpusDirectory: string;
   /** Progress and messages, which rank 0 writes. Default: standard output. */
   readonly stream?: ConsoleStream;
-  /** The processes of the training run, this one among them. Default: this process alone. */
+  /** The processes of the training run, including this one. Default: this process only. */
   readonly world?: World | undefined;
-  /** True where `close` closes the world, and an error of a step aborts it. Default: its owner does. */
+  /** True if `close` closes the world, and an error of a step aborts it. Default: the world's owner does. */
   readonly closesWorld?: boolean;
-  /** This process among those on its host. Default: alone there. */
+  /** This process among the processes on its host. Default: the only one. */
   readonly local?: { readonly rank: number; readonly size: number };
   /**
-   * The job of the run. One that its launcher has restarted continues with what it has saved into --save.
-   * Default: a job of its own.
+   * The job of the run. If its launcher has restarted it, it continues from its last checkpoint in --save.
+   * Default: a separate job.
    */
   readonly job?: Job;
-  /** The command that started the run, for remedies that print it with other flags. */
+  /** The command that started the run; remedies print it with other flags. */
   readonly commandLine?: string;
-  /** Conversations that `openConversations` read, where the configuration has any. */
+  /** Conversations from `openConversations`, if the configuration has any. */
   readonly conversations?: OpenedConversations | undefined;
-  /** Extensions of the training loop next to the run's own, the same on all ranks. */
+  /** Extensions of the training loop in addition to the run's own; the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
   /**
-   * Estimates the run: `planning` of @mtl/planning. Default: none, and flags that ask it are refused.
+   * The planner of the run: `planning` of @mtl/planning. Default: none, and flags that need it are refused.
    */
   readonly planning?: RunPlanning | undefined;
-  /** The times at which ranks are compared to find slow ones: more often in tests. */
+  /** The intervals of comparisons that find slow ranks; tests compare more often. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 
-/** A training run whose processes are there, each with its place, its device and its threads. */
+/** A training run whose processes have joined, each with its mesh coordinates, its device and its threads. */
 export interface OpenedRun extends OpenTrainingOptions {
   readonly stream: ConsoleStream;
   readonly local: { readonly rank: number; readonly size: number };
   readonly job: Job;
-  /** The mesh, this process's place in it, and its groups. */
+  /** The mesh, the coordinates of this process, and its groups. */
   readonly processes: TrainingProcesses;
-  /** The directory of --save, owned where it was there. */
+  /** The directory of --save; owned if it exists. */
   readonly saveDirectory: SaveDirectory;
   /** Opens the comparison of --compare-with-plan, on rank 0. */
   readonly openComparison: OpenComparison | undefined;
-  /** The model that --load-hf names. */
+  /** The model of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
   /** Writes a line, on rank 0. */
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Opens a run: device and threads of this process, the mesh with its groups, the directory that it saves
- * into. All ranks call it. The caller releases `saveDirectory`, which a `Training` does when it is closed.
+ * Opens a run: device and threads of this process, the mesh with its groups, the directory that it saves to.
+ * All ranks call it. The caller releases `saveDirectory`; closing a `Training` also releases it.
  *
- * @throws those of `openDevice`, `SaveDirectory.ownExisting` and of --load-hf; ConfigurationError
- *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL where a signal has ended a run in this process
+ * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and of --load-hf; ConfigurationError
+ *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process
  */
 export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> {
   refuseAfterStopSignal();

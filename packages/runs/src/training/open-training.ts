@@ -79,10 +79,10 @@ const checks: OptionChecks<OpenTrainingOptions> = {
 };
 
 /**
- * Opens the training run that a configuration describes: data, model, optimizer, what --load names, reports.
- * With several processes each calls it.
+ * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint, reports.
+ * With several processes, each process calls it.
  *
- * @throws ConfigurationError MTL_OPTION; those of what it opens
+ * @throws ConfigurationError MTL_OPTION; errors of these parts
  */
 export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
   checkOptions(options, { of: 'openTraining', checks });
@@ -95,7 +95,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
   }
 }
 
-/** `openTraining` of a run whose processes are there; apps/gpt-train has the same steps one by one. */
+/**
+ * Does the work of `openTraining` for a run whose processes have joined; apps/gpt-train shows the same steps.
+ */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const opened: (() => unknown)[] = [];
   try {
@@ -139,8 +141,8 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
     for (const reporter of reporters.all) reporter.message?.(text);
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
-  // ranks of other samples hold the same model: the first of them is enough, unless it lacks experts of
-  // others
+  // ranks with other samples hold the same model, so the first replica is enough, unless it lacks experts
+  // that other ranks hold
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
     if (!isFirstReplica && !isCopySpreadOverShares(processes.mesh)) return undefined;
     const sample = await recipeOf(configuration).show({
@@ -153,7 +155,7 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
     });
     return isFirstReplica ? sample : undefined;
   };
-  /** Shows a short sample of the model as it is; at the end there is a longer one. */
+  /** Prints a short sample of the current model; the sample at the end is longer. */
   const afterwards = async (): Promise<void> => {
     const { isDone, progress } = trainer;
     if (isDone || checkpoint.save === undefined) return;
@@ -211,7 +213,7 @@ export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretrainin
   });
 }
 
-/** Returns the evaluation of the run; undefined without data that were held out. */
+/** Returns the evaluation of the run; undefined without held-out data. */
 function evaluationOf(
   { processes }: OpenedRun,
   {
@@ -235,10 +237,10 @@ function evaluationOf(
 }
 
 /**
- * Returns the architecture that a run trains, checked against what it is to be written as; with
- * --time-matmuls its matmuls are timed. All ranks call it.
+ * Returns the architecture that a run trains, after checks that the requested export formats support it. With
+ * --time-matmuls it also times its matmuls. All ranks call it.
  *
- * @throws those of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
+ * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
 export async function modelOfRun(
   { configuration, huggingFace, processes, planning, onMessage }: OpenedRun,
@@ -253,7 +255,7 @@ export async function modelOfRun(
 
 interface SampleAtEvaluationOptions {
   readonly iteration: number;
-  /** Returns a sample of the model; the ranks of a replica get the same, or the same error. */
+  /** Returns a sample of the model; all ranks of a replica get the same sample, or the same error. */
   readonly show: () => Promise<ModelSample | undefined>;
   /** Log of rank 0. */
   readonly log: RunLog | undefined;
@@ -261,8 +263,8 @@ interface SampleAtEvaluationOptions {
 }
 
 /**
- * Adds what the model writes to samples.jsonl in the run folder. All ranks call it. A model without a sample
- * is trained on: a message says why there is none.
+ * Adds a sample of the model to samples.jsonl in the run folder. All ranks call it. If no sample can be made,
+ * a message gives the reason and training continues.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -283,17 +285,17 @@ interface WriteExportsOptions {
   readonly tokenizer: Tokenizer;
   /** Fields that came with the model from a Hugging Face directory. */
   readonly origin: HuggingFaceOrigin | undefined;
-  /** The last checkpoint, which has all weights whatever the layout; undefined for a run that saves none. */
+  /** The last checkpoint, which has all weights in any layout; undefined for a run that does not save. */
   readonly checkpointPath: string | undefined;
-  /** The weights of this process, which has all of them where there is no checkpoint. */
+  /** The weights of this process; it has all weights if there is no checkpoint. */
   readonly heldWeights: () => readonly LogicalTensor[];
-  /** Gets the name of each directory that was written. */
+  /** Called with the name of each written directory. */
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Writes what a run leaves to other programs: its adapters as PEFT loads them, and with --save-hf its weights
- * as a Hugging Face directory, adapters merged, tokenizer included.
+ * Writes the exports of a run for other programs: its adapters in the format of PEFT, and with --save-hf its
+ * weights as a Hugging Face directory, adapters merged, tokenizer included.
  *
  * @throws CheckpointError as the writers of the model's kind
  */

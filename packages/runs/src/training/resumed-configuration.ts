@@ -14,26 +14,26 @@ const useCheckpoint = '--use-checkpoint-opt_param-scheduler';
 
 export interface ResumedConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
-  /** That training continues from. */
+  /** The checkpoint that training continues from. */
   readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
-  /** True where the optimizer's state is taken from it, and the schedule with it. */
+  /** True if the optimizer's state is loaded from it, and with it the schedule. */
   readonly withOptimizer: boolean;
   /** The command that started the run, for the remedy. */
   readonly commandLine?: string | undefined;
-  /** Says what changed in the data since the checkpoint was saved. Default: nothing. */
+  /** Returns the changes in the data since the checkpoint was saved. Default: none. */
   readonly changedData?: () => readonly string[];
 }
 
 export interface ResumedConfiguration {
-  /** With the schedule in force. */
+  /** The configuration with the schedule in force. */
   readonly configuration: PretrainingConfiguration;
-  /** Differences from the checkpoint's run; empty when there are none. */
+  /** Differences from the checkpoint's run; empty without differences. */
   readonly notes: readonly string[];
 }
 
 type Resolved = ConfigurationJson['resolved'];
 
-/** One value that two runs have. */
+/** A setting that differs between two runs. */
 interface Difference {
   readonly flag: string;
   readonly before: string;
@@ -41,10 +41,10 @@ interface Difference {
 }
 
 /**
- * Compares the settings of a run with those of the checkpoint that it resumes. Another learning rate schedule
- * or weight decay is refused unless flags say whose is meant (Megatron-LM's rule); what else changes how the
- * model learns is listed, and the new value is used. Checkpoints that record no training settings (converted
- * ones, and those of fine-tuning) are not compared.
+ * Compares the settings of a run with the settings of the checkpoint that it resumes. A different learning
+ * rate schedule or weight decay is refused unless a flag selects one of the two (Megatron-LM's rule). Other
+ * differences that affect learning are listed, and the new value is used. Checkpoints that record no training
+ * settings (converted checkpoints and checkpoints of fine-tuning) are not compared.
  *
  * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
  */
@@ -68,8 +68,8 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
 }
 
 /**
- * Returns the schedule of the checkpoint's run; older versions warmed up over parts of steps where there were
- * conversations.
+ * Returns the schedule of the checkpoint's run. For conversations, older versions warmed up over fractions of
+ * steps.
  */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
@@ -128,7 +128,7 @@ function differences(
   });
 }
 
-/** A share of the steps need not be a whole number of them. */
+/** Formats a value. A warm-up that is a share of the decay steps may be fractional. */
 const shown = (value: string | number): string =>
   typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
 
@@ -168,7 +168,7 @@ function refusal(
   );
 }
 
-/** Returns the refusal of a run whose --epochs have other steps because its data changed. */
+/** Returns the refusal of a run whose --epochs give another number of steps because its data changed. */
 function refusalOfOtherData(
   options: ResumedConfigurationOptions & {
     readonly changes: readonly Difference[];
@@ -199,8 +199,8 @@ function refusalOfOtherData(
 }
 
 /**
- * Returns the flag for the length of the decay, where only that followed --train-iters; else the checkpoint's
- * values.
+ * Returns the flag for the length of the decay if only that length changed, following --train-iters; else the
+ * flag that takes the checkpoint's values.
  */
 function remedyOfKeeping(options: {
   readonly changes: readonly Difference[];
@@ -214,7 +214,7 @@ function remedyOfKeeping(options: {
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
 }
 
-/** The settings of a schedule: Megatron-LM keeps these with a checkpoint. */
+/** The settings of a schedule that Megatron-LM stores in a checkpoint. */
 type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
 /** One value of a schedule, by the flag that sets it. */
@@ -231,7 +231,7 @@ const stepFlags = {
 /** Returns the flag for the length of the decay. */
 const decayFlagOf = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
-/** Returns the values of a schedule, those that have no effect left out. */
+/** Returns the values of a schedule without values that have no effect. */
 function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
   const { learningRate, decoupledLearningRate, weightDecay } = schedule;
   const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
@@ -268,8 +268,7 @@ const replaced: readonly FlagName[] = [
 ];
 
 /**
- * Returns the flags of a run whose schedule was replaced by another one: what is saved makes that schedule
- * again.
+ * Returns the flags of a run whose schedule was replaced, so that the saved flags produce the new schedule.
  */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));
@@ -278,7 +277,7 @@ export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: 
   const { warmupSteps = 0, decaySteps } = schedule.learningRate;
   const written = Object.fromEntries([...kept, ...settings]) as Record<string, unknown>;
   if (!Number.isInteger(warmupSteps)) {
-    // a share of the decay steps need not be a whole number of them
+    // a share of the decay steps may be fractional
     delete written[warmup];
     written['lr-warmup-fraction'] = warmupSteps / decaySteps;
   }

@@ -202,7 +202,7 @@ describe('the state of a run', () => {
     start('a');
     const owned = await OwnedDirectory.own({ directory: pathOf('a') });
     expect(await stateOf('a')).toBe('running');
-    // as kill -9 leaves it: the record of an owner that lives no more, and no end
+    // as kill -9 leaves it: the record of an owner that no longer runs, without an end
     const record = join(pathOf('a'), 'run_owner.1', 'owner.json');
     const owner = JSON.parse(readFileSync(record, 'utf8'));
     writeFileSync(record, JSON.stringify({ ...owner, processStart: '1' }));
@@ -295,7 +295,7 @@ describe('compareRuns', () => {
 describe('compareRuns of mixtures of experts', () => {
   const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp', 'decoder.layers.2.mlp'];
 
-  /** Losses by step, and after each `steps` of them the loads of the three layers. */
+  /** Writes losses by step, and the loads of the three layers after every `steps` steps. */
   function write(name: string, losses: readonly number[], loads: readonly (readonly number[][])[]): void {
     start(name);
     const steps = losses.length / loads.length;
@@ -384,7 +384,7 @@ describe('compareRuns of a resumed run', () => {
     start(name, { configuration: { ...configuration, resolved }, iteration });
   }
 
-  /** The part of a model that a checkpoint gives, as options. */
+  /** The part of a model's options that a checkpoint gives. */
   const ofCheckpoint: RunOptions = {
     model: { kvChannels: 16, ffnHiddenSize: 256, numQueryGroups: 4, gelu: 'tanh' },
     training: { globalBatchSize: 2, exitInterval: 5 },

@@ -27,15 +27,17 @@ interface RecordedConfiguration extends Pick<PretrainingConfiguration, 'kind' | 
 }
 
 export interface StartRunOptions {
-  /** The run folder: the directory of --save; undefined where a run has none. */
+  /** The run folder: the directory of --save; undefined for a run without a folder. */
   readonly directory: string | undefined;
   readonly configuration: RecordedConfiguration;
-  /** Reads checksums of what it is trained on; called where the run has a folder. */
+  /** Reads checksums of the training data; called if the run has a folder. */
   readonly datasets: () => RunStart['datasets'];
-  /** Reads checksums of the files that flags name; likewise. Default: `contentsOfFlags`. */
+  /**
+   * Reads checksums of the files that flags name; called if the run has a folder. Default: `contentsOfFlags`.
+   */
   readonly contents?: () => FileContents;
   readonly threads: ThreadChoice;
-  /** The iteration that training goes on from. */
+  /** The iteration that training continues from. */
   readonly iteration: number;
   readonly onMessage: (text: string) => void;
 }
@@ -54,9 +56,10 @@ export class RunLog {
   }
 
   /**
-   * Adds this start to the record of the run, made where there is none. Undefined for a run without a folder.
+   * Adds this start to the record of the run, and creates the record if missing. Returns undefined for a run
+   * without a folder.
    *
-   * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+   * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
    */
   static start(options: StartRunOptions): RunLog | undefined {
     const { directory, onMessage } = options;
@@ -68,13 +71,14 @@ export class RunLog {
     return log;
   }
 
-  /** Returns what tracking services are told about the run. */
+  /** Returns the information about the run for tracking services. */
   get tracked(): TrackedRun {
     return trackedRun(this.#record);
   }
 
   /**
-   * Adds how this start ended. A folder that another run has taken over meanwhile keeps that one's record.
+   * Adds the end of this start. If another run has taken over the folder meanwhile, its record stays
+   * unchanged.
    *
    * @throws ConfigurationError MTL_RUN_RECORD
    */
@@ -92,10 +96,10 @@ export class RunLog {
   }
 
   /**
-   * Adds what the model wrote to samples.jsonl in the run folder: a line of JSON with time, iteration, text
-   * and label, of a GPT also prompt and completion.
+   * Adds a sample of the model to samples.jsonl in the run folder: a line of JSON with time, iteration, text
+   * and label; for a GPT also prompt and completion.
    *
-   * @throws ConfigurationError MTL_RUN_RECORD where it cannot be written
+   * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
    */
   sample({ iteration, ...sample }: ModelSample & { readonly iteration: number }): void {
     const path = join(this.#directory, 'samples.jsonl');
@@ -111,7 +115,7 @@ export class RunLog {
     }
   }
 
-  /** Does as `end` for an error, which must not be hidden by one of writing the record. */
+  /** Does as `end` for an error; an error of writing the record must not hide the original error. */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
     const isCoded = MtlError.isInstance(error);
     const what = isCoded ? `${error.code}: ${error.message}` : formatError(error);
@@ -124,7 +128,7 @@ export class RunLog {
         ...(remedy === undefined ? {} : { remedy }),
       });
     } catch {
-      // without an end it counts as failed too
+      // a start without an end counts as failed
     }
   }
 }
@@ -175,7 +179,9 @@ function startOf(options: StartRunOptions): RunStart {
   };
 }
 
-/** Returns the commit of this code at the first start: later ones in the process run the same code. */
+/**
+ * Returns the commit of this code, found at the first start: later starts in the process run the same code.
+ */
 const commitOfProcess = once(() => checkoutCommit(dirname(fileURLToPath(import.meta.url))));
 
 /**

@@ -16,11 +16,14 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /** The dry run of a program's flags. */
 export interface DryRunOfProgram {
-  /** Flags of the run. They need no data. */
+  /** Flags of the run; data flags are not required. */
   readonly flags: ParsedFlags;
-  /** That the run would have. Default: those that are there, or as many as one copy of the model takes. */
+  /**
+   * Number of processes of the planned run. Default: the number of joined processes, or the number that one
+   * copy of the model needs.
+   */
   readonly numProcesses?: number | undefined;
-  /** The environment: under a launcher only the first process does anything. */
+  /** The environment: under a launcher only the first process prints. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
 }
@@ -29,9 +32,9 @@ export interface DryRunOfProgram {
 export interface FailedRun {
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
-  /** Samples of its conversations, where it trains on any. */
+  /** Samples of its conversations, if it trains on conversations. */
   readonly conversations?: ConversationSamples | undefined;
-  /** The rank on which it failed. */
+  /** The rank that failed. */
   readonly rank: number;
 }
 
@@ -41,7 +44,7 @@ export interface StepComparison extends TrainingReporter {
   text(): string;
 }
 
-/** Opens the comparison of a run's steps with its plan; `write` gets it once the steps are steady. */
+/** Opens the comparison of a run's steps with its plan; `write` is called once the steps are steady. */
 export type OpenComparison = (options: {
   readonly groups: GroupsByRole;
   readonly write: (text: string) => void;
@@ -58,18 +61,18 @@ export interface OperationsToProfile {
 }
 
 /**
- * A planner, as a training run asks it. `planning` of @mtl/planning is one, and programs pass it in; a run
- * without any trains in the same way, and refuses the flags that ask a planner.
+ * A planner that a training run calls. `planning` of @mtl/planning implements it, and programs pass it in. A
+ * run without a planner trains the same way, and refuses flags that need one.
  */
 export interface RunPlanning {
-  /** Prints what a run would take, for --dry-run. */
+  /** Prints the resources of a run, for --dry-run. */
   printDryRun(options: DryRunOfProgram): Promise<void>;
-  /** Returns an error with advice where memory ran out; other errors come back as they are. */
+  /** Returns an error with advice if memory ran out; other errors are returned unchanged. */
   explainOutOfMemory(error: unknown, run: FailedRun): Promise<unknown>;
   /**
    * Plans the run for --compare-with-plan.
    *
-   * @returns opens the comparison of its steps
+   * @returns a function that opens the comparison of its steps
    * @throws ConfigurationError for a run that cannot be compared
    */
   planToCompare(configuration: PretrainingConfiguration, variables: Variables): Promise<OpenComparison>;
@@ -78,7 +81,7 @@ export interface RunPlanning {
     configuration: PretrainingConfiguration,
     model: TransformerConfiguration,
   ): Promise<MatmulCalls>;
-  /** Opens the listener that tells where the time of the steps of --profile-steps went. */
+  /** Opens the listener that reports the time of each operation in the steps of --profile-steps. */
   profileOperations(options: OperationsToProfile): StepListener;
 }
 
@@ -91,9 +94,9 @@ export const planningOption: OptionCheck<false> = objectOption('`planning` of @m
 });
 
 /**
- * Returns the planner of a run, which a flag asks.
+ * Returns the planner of a run, for a flag that needs it.
  *
- * @throws ConfigurationError MTL_OPTION where the run was given none
+ * @throws ConfigurationError MTL_OPTION if the run has no planner
  */
 export function planningFor(flag: string, planning: RunPlanning | undefined): RunPlanning {
   if (planning !== undefined) return planning;

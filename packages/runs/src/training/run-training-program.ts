@@ -33,15 +33,15 @@ export interface RunTrainingProgramOptions {
   readonly model: ModelKind;
   /** Name of the program, for help. */
   readonly program: string;
-  /** One line about what it does. */
+  /** A one-line description of the program. */
   readonly description: string;
   /** The words of the command line behind the program's name. */
   readonly argv: readonly string[];
-  /** Values where no flag, file, checkpoint or preset gives one. */
+  /** Default values, for flags that neither command line, file, checkpoint nor preset sets. */
   readonly defaults?: Flags | undefined;
-  /** Estimates runs: `planning` of @mtl/planning. Default: none, and flags that ask it are refused. */
+  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need it are refused. */
   readonly planning?: RunPlanning | undefined;
-  /** Called with the flags of the command line before anything is opened: what it throws refuses them. */
+  /** Called with the flags of the command line before anything is opened. It throws to refuse them. */
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
@@ -59,8 +59,8 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**
- * Runs a whole training program: reads flags, joins the processes of its job, opens the run and hands it to
- * `body`; with --dry-run it only prints what the run would take. An error is printed and ends the process
+ * Runs a whole training program: reads flags, joins the processes of its job, opens the run and passes it to
+ * `body`. With --dry-run it only prints the resources of the run. An error is printed and ends the process
  * with its exit code.
  *
  * @param body Default: trains, and prints the results at the end.
@@ -73,7 +73,7 @@ export async function runTrainingProgram(
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
-  // while a training runs it saves first; before that there is nothing to save
+  // while a run trains it saves first; before that there is nothing to save
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
@@ -154,7 +154,7 @@ async function train(
   }
 }
 
-/** Opens the run with all that belongs to it, and goes through its steps. */
+/** Opens the run with all its parts, and goes through its steps. */
 async function openAndTrain(run: OpenedRun): Promise<void> {
   const training = await trainingOfRun(run);
   try {
@@ -165,9 +165,7 @@ async function openAndTrain(run: OpenedRun): Promise<void> {
   }
 }
 
-/**
- * Prints how a run ended, what it took, and what its model has learnt. All ranks call it, after its steps.
- */
+/** Prints how a run ended, its summary, and a sample of its model. All ranks call it, after its steps. */
 export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
   const { configuration, reporters } = training;
   const { reason, checkpointPath, isUnchanged } = training.result!;
@@ -185,6 +183,6 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
   }
 }
 
-/** Returns a word as a shell reads it back. */
+/** Returns a word quoted for a shell. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

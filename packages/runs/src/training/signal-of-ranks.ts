@@ -2,8 +2,9 @@ import { Ranks, rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/tra
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * Returns the signal that has asked any rank to stop, on all ranks, which keep it; undefined where none has.
- * All ranks call it: one that came too late for the steps of a run is known to the rank that got it alone.
+ * Returns, on all ranks, the signal that has asked any rank to stop; undefined without a signal. All ranks
+ * record it. All ranks call this, since only one rank knows a signal that came too late for the steps of a
+ * run.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

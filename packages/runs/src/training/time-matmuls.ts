@@ -19,7 +19,7 @@ import { planningFor, type RunPlanning } from './run-planning.js';
 interface TimeMatmulsOptions {
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
-  /** Tells the matmuls of the run. */
+  /** The planner, which finds the matmuls of the run. */
   readonly planning: RunPlanning | undefined;
   readonly onMessage: (text: string) => void;
   /** The environment, which may name the cache directory. */
@@ -27,10 +27,10 @@ interface TimeMatmulsOptions {
 }
 
 /**
- * Makes, with --time-matmuls, all ranks use the same algorithms for the matmuls of the run. The first rank
- * finds the matmuls of every kind of rank in a dry run and times those without a choice in the file, alone on
- * its GPU and before anything of the run is there: the memory that it takes is given back, and no graph is
- * recorded yet. All ranks call it.
+ * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
+ * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
+ * file. It does so alone on its GPU, before the run allocates anything: it releases the memory it used, and
+ * no graph is recorded yet. All ranks call it.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks of several kinds of GPUs, drivers or versions of
  *   cuBLASLt, and as `MatmulChoiceFile`; KernelError as `timeMatmuls`
@@ -88,16 +88,16 @@ interface Line {
   readonly problem: string;
   readonly algorithm: string;
   /**
-   * Checksum of the platform, the problem and the algorithm: tells a damaged line, and one of another
+   * Checksum of the platform, the problem and the algorithm. It detects a damaged line, and a line of another
    * platform.
    */
   readonly check: string;
 }
 
 /**
- * The algorithms that were chosen for matmuls on one GPU, driver and version of cuBLASLt, in a file of the
- * user's cache directory. A line is one choice. Lines are only ever appended, and the first one for a problem
- * counts: processes that choose at the same time agree by what they read afterwards, without a lock.
+ * The chosen algorithms for matmuls on one GPU, driver and version of cuBLASLt, in a file of the user's cache
+ * directory. A line is one choice. Lines are only ever appended, and the first line for a problem counts:
+ * processes that choose at the same time agree by reading the file afterwards, without a lock.
  */
 export class MatmulChoiceFile {
   readonly path: string;
@@ -116,7 +116,7 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Reads the choices so far: none where the file does not exist.
+   * Reads the choices so far; an empty list if the file does not exist.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or is of
    *   another platform
@@ -137,8 +137,8 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Adds choices that the file does not have, and returns those of the file, which may be others for the same
-   * problems.
+   * Adds choices that the file does not have, and returns the choices in the file, which may differ for the
+   * same problems.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` as `read`, and for a file that cannot be written
    */
@@ -150,7 +150,7 @@ export class MatmulChoiceFile {
     if (lines.length === 0) return before;
     try {
       mkdirSync(dirname(this.path), { recursive: true });
-      // in one write, which does not mix with those of other processes
+      // a single write does not mix with writes of other processes
       appendFileSync(this.path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''), { flush: true });
     } catch (error) {
       throw new ConfigurationError('MTL_MATMUL_CHOICES', `choices of matmuls: ${(error as Error).message}`, {
@@ -187,7 +187,7 @@ export class MatmulChoiceFile {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
-/** Returns a choice that was read; undefined for text that is none. */
+/** Returns the choice in a line; undefined for an invalid line. */
 function parsed(text: string): Line | undefined {
   try {
     const { problem, algorithm, check } = JSON.parse(text) as Partial<Line>;
@@ -198,12 +198,12 @@ function parsed(text: string): Line | undefined {
   }
 }
 
-/** The platform that the algorithms of matmuls, and which of them is the fastest, depend on. */
+/** The platform that determines the algorithms of matmuls and their times. */
 export interface MatmulPlatform {
   readonly gpu: string;
   readonly computeCapability: string;
   readonly numMultiprocessors: number;
-  /** The CUDA that it serves, and its own version where the system tells it. */
+  /** The CUDA version that the driver supports, and its own version if the system reports it. */
   readonly driver: string;
   readonly cublasLt: string;
 }
@@ -222,6 +222,6 @@ function ownVersion(): string | undefined {
   try {
     return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];
   } catch {
-    return undefined; // not shown to this process
+    return undefined; // not visible to this process
   }
 }

@@ -7,18 +7,18 @@ import { proxiesOf, trackingCredentials } from '@mtl/tracking/internal';
 import type { MetricsSink } from '@mtl/trainer';
 import type { RunLog } from './run-log.js';
 
-/** The tracking services of a run, by its flags and the environment. */
+/** The tracking services of a run, from its flags and the environment. */
 interface TrackingOfRun {
   readonly settings: TrackingSettings;
-  /** WANDB_MODE=offline or dryrun: metrics are kept, to be sent later. */
+  /** True for WANDB_MODE=offline or dryrun: metrics are stored, to be sent later. */
   readonly isWandbOffline: boolean;
 }
 
-/** The part of a run's configuration that says which services it reports to. */
+/** The part of a run's configuration that names its tracking services. */
 export interface TrackedConfiguration {
   readonly logging: TrackingConfiguration;
   readonly checkpoint: {
-    /** The run folder, which metrics are sent from. */
+    /** The run folder; metrics are sent from it. */
     readonly save?: string | undefined;
   };
 }
@@ -29,8 +29,8 @@ const defaultWandbUrl = 'https://api.wandb.ai';
 const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
- * Returns the services that a run reports to; undefined where it reports to none. Of the environment it reads
- * WANDB_MODE, WANDB_BASE_URL, whether there is a WANDB_API_KEY, and the proxies, which it checks.
+ * Returns the services that a run reports to; undefined without a service. It reads WANDB_MODE,
+ * WANDB_BASE_URL, the presence of WANDB_API_KEY, and the proxies from the environment, and checks them.
  *
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL, MTL_PROXY
  */
@@ -69,7 +69,7 @@ function missingWandbKey(): ConfigurationError {
 
 function modeOf({ WANDB_MODE: given }: Environment): (typeof modes)[number] {
   if (given === undefined || given === '') return 'online';
-  // the older name, which the client of wandb still takes
+  // the older name, which the client of wandb still accepts
   const mode = given === 'dryrun' ? 'offline' : modes.find((name) => name === given);
   if (mode !== undefined) return mode;
   throw new ConfigurationError('MTL_WANDB_MODE', `WANDB_MODE=${given}: unknown mode`, {
@@ -91,7 +91,7 @@ interface OpenTrackingOptions {
 }
 
 /**
- * Opens the sinks that send metrics to the services that the flags name, if they name any; rank 0 calls it.
+ * Opens the sinks that send metrics to the services in the flags, if any; rank 0 calls it.
  *
  * @throws as `trackingOfRun`
  */

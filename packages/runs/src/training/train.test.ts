@@ -25,7 +25,7 @@ const tinyLine =
   '--preset char-10m --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 ' +
   '--micro-batch-size 2 --global-batch-size 2 --train-iters 6 --eval-iters 0 --threads 1 --no-eval-samples';
 
-/** The losses of the steps that are left, by their numbers. */
+/** Returns the losses of the remaining steps, by their numbers. */
 async function lossesOf(training: Pretraining): Promise<Readonly<Record<number, number>>> {
   const losses: Record<number, number> = {};
   for await (const { iteration, loss } of training) losses[iteration] = loss;
@@ -109,7 +109,7 @@ it('lists the checkpoints of a run that goes back while all ranks wait', async (
     await first.run();
   }
   await using training = await train({ ...tiny, checkpoint: { save, load: save, ckptStep: 2 } });
-  // what reads the folder fails from now on
+  // reads of the folder fail from now on
   renameSync(save, moved);
   writeFileSync(save, '');
   onTestFinished(() => void vi.restoreAllMocks());
@@ -141,13 +141,13 @@ it('starts no further run after a signal, however many the program would train',
   forgetStopSignal();
   await using again = await train(tiny);
   expect(await again.run()).toMatchObject({ reason: 'done' });
-  // one that came when the run was at its end counts as well
+  // a signal at the very end of the run counts as well
   await using last = await train({ ...tiny, extensions: [signalAtEnd] });
   expect(await last.run()).toMatchObject({ reason: 'done' });
   await expect(train(tiny)).rejects.toMatchObject({ code: 'MTL_STOP_SIGNAL' });
 });
 
-/** Gets a signal when the last step of the run is over. */
+/** An extension that receives a signal when the last step of the run is over. */
 const signalAtEnd: TrainerExtension = {
   name: 'signal at the end',
   end: () => {

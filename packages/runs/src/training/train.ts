@@ -11,15 +11,13 @@ import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { planningOption, type RunPlanning } from './run-planning.js';
 
-/** Options of a training run by topic, and where it is told of. */
+/** Options of a training run by topic, and its message callback. */
 export type TrainOptions = RunOptions & {
-  /** Gives each layer its block, in place of the one that `model` describes: the same on all ranks. */
+  /** The block of each layer, instead of the block that `model` describes; the same on all ranks. */
   readonly blocks?: ModelBlocks | undefined;
-  /** Gets notes, progress and console lines as gpt-train prints them. Default: none are printed. */
+  /** Called with notes, progress and console lines as gpt-train prints them. Default: none are printed. */
   readonly stream?: ConsoleStream | undefined;
-  /**
-   * Estimates the run: `planning` of @mtl/planning. Default: none, and options that ask it are refused.
-   */
+  /** The planner: `planning` of @mtl/planning. Default: none, and options that need it are refused. */
   readonly planning?: RunPlanning | undefined;
   /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
@@ -33,7 +31,7 @@ const checks: OptionChecks<TrainOptions> = {
   extensions: extensionsOption,
 };
 
-/** Drops what it gets. */
+/** A stream that discards its input. */
 const silence: ConsoleStream = { write: () => true };
 
 /**
@@ -45,23 +43,22 @@ const silence: ConsoleStream = { write: () => true };
  * ```
  *
  * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun) every process of the
- * job calls it with the same options and trains its part. A run saves where `checkpoint.save` names a
- * directory, and only there; `close`, which leaving the block of `await using` calls, ends reports and leaves
- * the job.
+ * job calls it with the same options and trains its part. A run saves only if `checkpoint.save` names a
+ * directory. `close` ends reports and leaves the job; leaving the block of `await using` calls it.
  *
- * While its steps run, SIGINT, SIGTERM or SIGHUP end it in order: `result.reason` is the signal. It means the
- * process, so that no further run starts there: a loop over runs ends with MTL_STOP_SIGNAL, or by itself
- * where it looks at the reason. `forgetStopSignal` is for programs that go on all the same. Between runs
- * signals do what they do in any program.
+ * While its steps run, SIGINT, SIGTERM or SIGHUP end the run in order, and `result.reason` is the signal. The
+ * signal asks the whole process to end, so no further run starts there: a loop over runs ends with
+ * MTL_STOP_SIGNAL, unless it checks the reason and ends itself. Programs that continue anyway call
+ * `forgetStopSignal`. Between runs signals have their usual effect.
  *
- * @throws ConfigurationError for options that are not there, are of another type or cannot work, with the
- *   path of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, those of `configure`; DataError,
- *   CheckpointError and CommunicationError for what cannot be opened;
- *   TrainingError MTL_STOP_SIGNAL after a signal has ended a run in this process
+ * @throws ConfigurationError for options that do not exist, have another type or cannot work, with the path
+ *   of the option and in its words: `MTL_OPTION`, `MTL_FLAG_VALUE`, errors of `configure`; DataError,
+ *   CheckpointError and CommunicationError for files and connections that cannot be opened; TrainingError
+ *   MTL_STOP_SIGNAL after a signal has ended a run in this process
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // before others are waited for
+  // before waiting for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));

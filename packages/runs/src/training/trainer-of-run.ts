@@ -18,13 +18,13 @@ export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer'
   readonly start: StartOfRun;
   readonly data: DataOfRun;
   readonly model: TransformerConfiguration;
-  /** The recorder of the steps that --profile-steps names. */
+  /** The recorder of the steps in --profile-steps. */
   readonly profiler: StepListener | undefined;
 }
 
 /**
- * Returns the loop of a run over this rank's micro-batches, with the extensions that its flags ask for and
- * their states where it goes on.
+ * Returns the loop of a run over this rank's micro-batches, with the extensions that its flags ask for and,
+ * in a resumed run, their states.
  */
 export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;
@@ -41,7 +41,7 @@ export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Traine
     progress,
     losses,
     flopsPerSample: modelFlops(flopsShapeOf(configuration, model)),
-    // in the order in which checkpoints have their states
+    // in the order of their states in checkpoints
     extensions: [
       patience === undefined ? undefined : new EarlyStopping({ patience }),
       spikeGuardOf(configuration, {

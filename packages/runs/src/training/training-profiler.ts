@@ -4,9 +4,9 @@ import { waitedSeconds } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
 
 /**
- * Returns the recorder of the steps that --profile-steps names: a trace of all ranks, and the operations of
- * each rank. None without the flag. On CPUs the first rank is told where the time went, by the run's planner.
- * All ranks call it.
+ * Returns the recorder of the steps in --profile-steps: a trace of all ranks, and the operations of each
+ * rank. Returns undefined without the flag. On CPUs the run's planner reports the time of each operation to
+ * the first rank. All ranks call it.
  */
 export function trainingProfiler({
   configuration: { logging, parallel },
@@ -31,13 +31,13 @@ export function trainingProfiler({
   const operations = planning.profileOperations({
     ...profile,
     waitedSeconds: () => waitedSeconds(processes.groups),
-    // measured by all ranks at once, which share the processor and its memory
+    // all ranks measure at once, since they share the processor and its memory
     onMessage,
   });
   return new BothListeners(operations, trace);
 }
 
-/** Tells two listeners; the spans of the second one hold those of the first. */
+/** Two combined listeners; the spans of the second listener contain the spans of the first. */
 class BothListeners implements StepListener {
   readonly #inner: StepListener;
   readonly #outer: StepListener;

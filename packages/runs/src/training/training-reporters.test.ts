@@ -28,7 +28,7 @@ const step = (iteration: number) => ({
   peakBytes: 1,
 });
 
-/** A run that is evaluated after each of its steps: what it prints, and its summary. */
+/** Runs a training run that is evaluated after each step; returns its output and its summary. */
 async function outputOf(
   losses: readonly number[],
   {

@@ -21,10 +21,13 @@ import type { RunLog } from './run-log.js';
 import type { StepComparison } from './run-planning.js';
 import { openTracking } from './tracking-of-run.js';
 
-/** Who is told of a run, on this rank: the first one of its ranks has any. */
+/** The reporters of a run on this rank; only the first rank has any. */
 export interface RunReporters {
   readonly all: readonly TrainingReporter[];
-  /** Once the run has ended: what a summary adds of each. Further calls do nothing. */
+  /**
+   * Closes the reporters once the run has ended, and returns the facts that they add to a summary. Further
+   * calls do nothing.
+   */
   close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
 }
 
@@ -39,19 +42,19 @@ interface OpenReportersOptions {
   readonly configuration: PretrainingConfiguration;
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
-  /** Progress that training resumes from, if it does: files keep one record a step. */
+  /** Progress that a resumed run continues from: files keep one record a step. */
   readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
   /** Log of a run that has a folder. */
   readonly log: RunLog | undefined;
 }
 
-/** Reporters of a process that leaves reporting to another. */
+/** Reporters of a process that leaves reporting to another process. */
 export function silentReporters(flopsFormula: string): TrainingReporters {
   return { all: [], summary: new TrainingSummary({ flopsFormula }), close: async () => [] };
 }
 
 /**
- * Opens the reporters of a training run: console, summary and the metrics.jsonl of its run folder always,
+ * Opens the reporters of a training run: always console, summary and the metrics.jsonl of its run folder;
  * another file of metrics, TensorBoard and tracking services if named.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
@@ -67,7 +70,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     trainIterations,
     logInterval,
     isVerbose,
-    // a run of the default preset has a reader; scripts read those of one's own
+    // a run of the default preset has a reader; scripts read the output of custom runs
     areLinesShort: configuration.preset === presetsOf(configuration.kind).whenNothingIsAsked,
   });
   const metrics = await openMetricsFiles({
@@ -101,7 +104,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   };
 }
 
-/** Closes all sinks, also after one that could not be closed, and returns what they add to a summary. */
+/** Closes all sinks, even after an error of one sink, and returns the facts that they add to a summary. */
 export async function closeSinks(
   sinks: readonly MetricsSink[],
   outcome: RunOutcome,
@@ -116,11 +119,11 @@ export async function closeSinks(
 }
 
 export interface OpenMetricsFilesOptions {
-  /** The run folder, whose metrics.jsonl is written; undefined where a run has none. */
+  /** The run folder, whose metrics.jsonl is written; undefined for a run without a folder. */
   readonly directory: string | undefined;
   /** Another file that gets the same records (--metrics-jsonl). */
   readonly copy: string | undefined;
-  /** The iteration that training goes on from: a file keeps one record a step. */
+  /** The iteration that training continues from: a file keeps one record a step. */
   readonly resumeIteration: number;
   /** Changes a record before it is written. Default: none. */
   readonly onStep?: (metrics: StepMetrics) => StepMetrics;
@@ -129,17 +132,17 @@ export interface OpenMetricsFilesOptions {
 
 type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 
-/** The files that records of steps and evaluations go to. */
+/** The files for records of steps and evaluations. */
 export interface MetricsFiles {
-  /** One for each file. */
+  /** One writer for each file. */
   readonly all: readonly MetricsSink[];
   /** Evaluations of the run before it was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
 }
 
 /**
- * Opens the files of metrics of a run: that of its folder and the copy that a flag names. Only rank 0 calls
- * it.
+ * Opens the files of metrics of a run: the file in its folder, and the copy that a flag names. Only rank 0
+ * calls it.
  *
  * @throws ConfigurationError MTL_METRICS_FILE
  */

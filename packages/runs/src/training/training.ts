@@ -28,17 +28,17 @@ import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunLog } from './run-log.js';
 import type { RunReporters } from './training-reporters.js';
 
-/** When a run saves, and what each checkpoint says of it. */
+/** The directory and interval of saves, and the configuration in each checkpoint. */
 interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
   /** Undefined: nothing is saved. */
   readonly directory: string | undefined;
-  /** The owner of the directory, or of one above it. */
+  /** The owner of the directory, or of a parent directory. */
   readonly owner: SaveDirectory;
-  /** The checkpoint that training goes on from; undefined for a new run. */
+  /** The checkpoint that training continues from; undefined for a new run. */
   readonly loaded: Checkpoint | undefined;
-  /** True where --ckpt-step chose that checkpoint. */
+  /** True if --ckpt-step chose that checkpoint. */
   readonly isStepChosen?: boolean;
-  /** Returns the configuration that each checkpoint saves of the run; rank 0 calls it. */
+  /** Returns the configuration of the run that each checkpoint stores; rank 0 calls it. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
 
@@ -62,17 +62,19 @@ interface TrainingParts<Batch, Configuration, Reporters extends RunReporters>
   /** Closes the files of the datasets. Default: there are none. */
   readonly closeData?: () => void;
   readonly save: TrainingSaveOptions;
-  /** Log of rank 0, where the run has a folder. */
+  /** Log of rank 0, if the run has a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
-  /** Uses the results of the run, on all ranks, before a signal ends the process again. Default: nothing. */
+  /**
+   * Uses the results of the run, on all ranks, before a signal ends the process again. Default: no action.
+   */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Returns a sample of what the model has learned; all ranks call it, those of the first replica know.
-   * Default: nothing.
+   * Returns a sample of what the model has learned. All ranks call it; the ranks of the first replica get the
+   * sample. Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
-  /** The world that `train` joined, which is released with the run and aborts after an error. */
+  /** The world that `train` joined; it is released with the run and aborts after an error. */
   readonly ownWorld?: World | undefined;
 }
 
@@ -84,17 +86,17 @@ interface RunTrainingReporters {
 const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption };
 
 /**
- * A training run that is ready to run, of any kind: pretraining and learning from conversations
- * (`openTraining`), fine-tuning for a task (`fineTune`). With several processes each has one and calls its
- * methods; rank 0 reports.
+ * A training run of any kind that is ready to run: pretraining and learning from conversations
+ * (`openTraining`), fine-tuning for a task (`fineTune`). With several processes each process has an instance
+ * and calls its methods; rank 0 reports.
  *
  * ```ts
  * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
  * @typeParam Batch its micro-batches
- * @typeParam Configuration what it was configured with
- * @typeParam Reporters who is told of it
+ * @typeParam Configuration its configuration
+ * @typeParam Reporters its reporters
  */
 export class Training<Batch, Configuration, Reporters extends RunReporters = RunReporters>
   implements AsyncIterable<StepMetrics>, AsyncDisposable
@@ -103,12 +105,12 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   #result: TrainingResult | undefined;
   #hasBegun = false;
 
-  /** The run closes what it is made of. */
+  /** Takes ownership of the parts: the run closes them. */
   constructor(parts: TrainingParts<Batch, Configuration, Reporters>) {
     this.#parts = parts;
   }
 
-  /** The configuration of the run; of one that is resumed, with what its checkpoint keeps. */
+  /** The configuration of the run; for a resumed run, with the settings that its checkpoint keeps. */
   get configuration(): Configuration {
     return this.#parts.configuration;
   }
@@ -146,23 +148,23 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.#parts.optimizer;
   }
 
-  /** The result of the run; undefined before, and after an error. */
+  /** The result of the run; undefined before the end, and after an error. */
   get result(): TrainingResult | undefined {
     return this.#result;
   }
 
-  /** Returns the weights, as far as this rank holds them. */
+  /** Returns the parts of the weights that this rank holds. */
   weights(): readonly LogicalTensor[] {
     return weightTensors(this.optimizer);
   }
 
   /**
    * Trains to the end, or until a signal; saves and evaluates as the configuration asks. Yields each step
-   * when what follows it is done, and returns how the run ended; its final state is saved then. All ranks go
-   * through all steps, or leave after the same one.
+   * after its evaluation and save, and returns how the run ended; its final state is saved by then. All ranks
+   * go through all steps, or leave after the same step.
    *
-   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` where the steps have been run, or
-   *   left, before
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if the steps have been run, or left,
+   *   before
    */
   async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
     checkOptions(options, { of: 'the steps of a run', checks });
@@ -174,7 +176,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     }
     this.#hasBegun = true;
     const { log, ownWorld } = this.#parts;
-    // stays so where a consumer leaves the loop
+    // stays so if a consumer leaves the loop
     let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
     try {
       const result = yield* this.#steps([...this.reporters.all, ...reporters]);
@@ -202,8 +204,8 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /**
-   * Returns a sample of what the model has learned, as text for the end of a run, and for samples.jsonl in
-   * the run folder.
+   * Returns a sample of what the model has learned, as text for the end of a run and for samples.jsonl in the
+   * run folder.
    */
   async show(): Promise<string | undefined> {
     const { log, show } = this.#parts;
@@ -212,13 +214,15 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return sample?.text;
   }
 
-  /** Ends reports, as far as services take them within seconds; what the summary of the run adds of them. */
+  /**
+   * Ends reports, and waits a few seconds for services. Returns the facts that reports add to the summary.
+   */
   async endReports(): Promise<readonly SummaryRow[]> {
     const outcome: RunOutcome = this.#result === undefined ? 'failed' : outcomeOf(this.#result.reason);
     return await this.reporters.close(outcome);
   }
 
-  /** Ends reports, closes the files of the data, gives memory and directory free, and leaves the job. */
+  /** Ends reports, closes data files, frees memory, releases the directory, and leaves the job. */
   async close(): Promise<void> {
     const { batches, closeData, part, optimizer, save, ownWorld } = this.#parts;
     await closeAll([
@@ -273,7 +277,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 }
 
-/** Returns what tracking services are told of how a run ended. */
+/** Returns the information about the end of a run for tracking services. */
 function outcomeOf(reason: TrainingResult['reason']): RunOutcome {
   return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

@@ -20,7 +20,7 @@ const numMicroBatches = 3;
 const used = 'CUDA graphs: passes over micro-batches are launched as graphs from here on';
 const cuda = { model: tinyGpt, device: 'cuda', numMicroBatches } as const;
 
-/** With graphs, and what was said about them. */
+/** A run with graphs, and its messages. */
 async function withGraphs<Batch, Chunk extends Stage<Batch>>(
   options: Omit<TinyTrainingOptions<Batch, Chunk>, 'onGraphMessage'>,
 ) {
@@ -32,12 +32,12 @@ function expectSame(graphed: Awaited<ReturnType<typeof withGraphs>>, plain: Tiny
   expect(graphed.losses).toEqual(plain.losses);
   expect(graphed.norms).toEqual(plain.norms);
   expect(graphed.evaluated).toEqual(plain.evaluated);
-  // dropout and data differ from micro-batch to micro-batch: recorded ones alone would repeat themselves
+  // dropout and data differ from micro-batch to micro-batch: replayed graphs with fixed values would repeat
   expect(new Set(graphed.losses).size).toBe(graphed.losses.length);
   expect(graphed.said).toEqual([used]);
 }
 
-/** A stage with something of its own. */
+/** Members that replace a stage's own. */
 type Changes = { readonly [Name in keyof Stage<StageBatch>]?: Stage<StageBatch>[Name] | undefined };
 const changed = (stage: Stage<StageBatch>, changes: Changes): Stage<StageBatch> =>
   new Proxy(stage, {
@@ -52,8 +52,8 @@ type Wrap = (stage: GptStage) => Stage<StageBatch>;
 const same: Wrap = (stage) => stage;
 
 /**
- * Trains without and with graphs that the device refuses: results must be the same, and what memory is in use
- * when the last pass begins.
+ * Trains without graphs, and with graphs that the device refuses. Both must have the same results and the
+ * same memory in use when the last pass begins.
  */
 async function expectRefusal(wrap: Wrap, why: string): Promise<void> {
   const noting =
@@ -78,7 +78,7 @@ async function expectRefusal(wrap: Wrap, why: string): Promise<void> {
   expect(numLiveTensors()).toBe(live);
 }
 
-/** Waits for the device, and tells why that was refused. */
+/** Waits for the device, and returns the reason of the refusal. */
 function waited(stage: GptStage): { readonly problem: unknown } {
   try {
     stage.parameters[0]!.data.read();
@@ -88,11 +88,11 @@ function waited(stage: GptStage): { readonly problem: unknown } {
   }
 }
 
-/** Fails for want of memory, as a pass may that holds more than the one before. */
+/** Fails for lack of memory, as a pass may that needs more than the previous one. */
 function askForTooMuch(): void {
   limitMemory('cuda', 1);
   try {
-    // larger than what segments have left over
+    // larger than the free parts of segments
     Tensor.empty({ shape: [64 << 20], dtype: 'float32', device: 'cuda' }).dispose();
   } finally {
     limitMemory('cuda', 0);
@@ -187,12 +187,12 @@ describe.skipIf(problem !== undefined)(`a training run whose passes are recorded
       expect(graphed.losses).toEqual(plain.losses);
       expect(graphed.norms).toEqual(plain.norms);
       expect(graphed.evaluated).toEqual(plain.evaluated);
-      expect(graphed.said).toEqual([used, used]); // each chunk says so
+      expect(graphed.said).toEqual([used, used]); // each chunk sends a message
       const launches = graphed.counts.at(-1)?.graphLaunches;
       // passes of two chunks over four micro-batches
       if (hasEmulationCounts && halves === 'together') expect(launches).toBe(2 * 2 * 4);
       if (hasEmulationCounts && halves === 'apart') expect(launches).toBe(2 * 3 * 4);
-      // slots are made in the first step, graphs in the first two: nothing grows after that
+      // slots are made in the first step, graphs in the first two: memory does not grow after that
       expect(graphed.bytesInUse.at(-1)).toBe(graphed.bytesInUse.at(-2));
       expect(numLiveTensors()).toBe(live);
       expect(memoryStatistics('cuda').bytesInUse).toBe(bytesInUse);

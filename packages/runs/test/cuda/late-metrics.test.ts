@@ -16,7 +16,7 @@ const { problem, title } = findGpu();
 const cuda = { model, device: 'cuda', numMicroBatches: 2, steps: 6 } as const;
 const never = () => false;
 
-/** In the order in which it happens: all of a step is enqueued, a step is yielded. */
+/** Events in the order in which they happen: all work of a step is enqueued, a step is yielded. */
 async function eventsOf(options: Partial<Parameters<typeof tinyTraining>[0]>) {
   const events: { readonly what: string; readonly waits: number; readonly copies: number }[] = [];
   const note = (what: string): void => {
@@ -44,7 +44,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
       { schedule: onOneRank('apart'), numMicroBatches: 4, onGraphMessage: () => {} },
     ],
   ])('of a model %s wait for nothing until the next step is enqueued, and then once', async (_, how) => {
-    // the fifth step waits: something is decided after it
+    // the fifth step waits: a decision follows it
     const events = await eventsOf({ ...how, steps: 7, waitsAfter: (iteration) => iteration === 5 });
     expect(events.map(({ what }) => what)).toEqual([
       'enqueued 1',
@@ -69,7 +69,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
     // the first steps take memory from the driver and choose algorithms
     for (const next of [4, 5]) {
       expect(since('waits', `yielded ${next - 2}`, `enqueued ${next}`)).toBe(0);
-      // its own copy is enqueued after this event, and that of the step before was
+      // the copy of this step is enqueued after this event, and the copy of the previous step before it
       expect(since('copies', `yielded ${next - 2}`, `enqueued ${next}`)).toBe(0);
       expect(since('waits', `enqueued ${next}`, `yielded ${next - 1}`)).toBe(1);
       expect(since('copies', `enqueued ${next}`, `yielded ${next - 1}`)).toBe(1);
@@ -90,7 +90,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
         const values = ({ stepMs: _, tokensPerSecond: __, modelTflops: ___, ...step }: StepMetrics) => step;
         expect(late.map(values)).toEqual(steps.map(values));
         expect(late.every(({ stepMs }) => stepMs > 0)).toBe(true);
-        // dropout and data differ: numbers of another step would be others
+        // dropout and data differ, so that metrics of another step would differ
         expect(new Set(late.map(({ loss }) => loss)).size).toBe(cuda.steps);
         expect(memoryStatistics('cuda').bytesInUse).toBe(bytesInUse);
       }
@@ -189,7 +189,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
   });
 });
 
-/** Runs with everything around the loop; what reporters are told in its order, and the checkpoints' bytes. */
+/** Runs with everything around the loop; returns the reports in order, and the checkpoints' bytes. */
 async function run(
   options: Partial<RunTrainingOptions<StageBatch>> & {
     readonly isLate: boolean;

@@ -4,7 +4,7 @@ import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type PeakOfRankOptions, peakOfRank } from './peak-of-rank.js';
 
-// an emulated device then keeps account of memory alone: sizes can be those of training runs
+// an emulated device then accounts for memory only: sizes can be as large as in training runs
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
 const numMicroBatches = 6;

@@ -3,9 +3,9 @@ import type { PipelineSchedule } from '@mtl/pipeline/schedules';
 type Action = PipelineSchedule['actions'][number][number];
 
 /**
- * A schedule of two chunks that both lie on one rank, with two micro-batches of each in flight, so that
- * pipelines can be tried in one process. With the halves of backward apart the weight half comes after the
- * next forward, when there are three; in turn, every second micro-batch has them together.
+ * A schedule of two chunks on one rank, each with two micro-batches in flight, so that pipelines can be
+ * tested in one process. If the halves of backward are apart, the weight half comes after the next forward
+ * (with three micro-batches). With `in turn`, every second micro-batch has them together.
  */
 export function onOneRank(halves: 'together' | 'apart' | 'in turn') {
   return (numMicroBatches: number): PipelineSchedule => {

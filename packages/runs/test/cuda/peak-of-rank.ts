@@ -26,8 +26,8 @@ export interface PeakOfRankOptions {
 }
 
 /**
- * The device's peak over steps of one rank, parameters left out: empty tensors stand for what other ranks
- * would send. Without `isGraphed` passes run one by one.
+ * Returns the device's peak over steps of one rank, without parameters. Empty tensors replace the messages of
+ * other ranks. Without `isGraphed` passes run one by one.
  */
 export function peakOfRank(options: PeakOfRankOptions): {
   readonly bytes: number;

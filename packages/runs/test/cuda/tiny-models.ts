@@ -26,13 +26,13 @@ const microBatchSize = 2;
 const vocabularySize = 50;
 const numLayers = 2;
 
-/** Pieces of a model that lie in one process, and what they are trained on. */
+/** Parts of a model in one process, and their training data. */
 export interface TinyModel<Batch, Chunk extends Stage<Batch>> {
   readonly numLayers: number;
   readonly sequenceLength: number;
   readonly microBatchSize: number;
   readonly losses: readonly LossKind<Batch>[];
-  /** All chunks, of as many layers each. */
+  /** Builds all chunks, each with the same number of layers. */
   build(options: {
     readonly device: 'cpu' | 'cuda';
     readonly dtype: DType;
@@ -84,7 +84,7 @@ export const tinyGpt: TinyModel<StageBatch, GptStage> = {
       sequenceLength: length,
       tokens: Int32Array.from({ length: size }, (_, index) => token(number, index)),
       labels: Int32Array.from({ length: size }, (_, index) => token(number, index + 1)),
-      // a few tokens that do not count, others in each micro-batch
+      // a few tokens that do not count; different ones in each micro-batch
       lossMask: Float32Array.from({ length: size }, (_, index) => ((index + number) % 11 === 0 ? 0 : 1)),
       positionIds: Int32Array.from({ length: size }, (_, index) => Math.floor(index / microBatchSize)),
       sampleNumbers: sampleNumbers(number),
@@ -154,8 +154,8 @@ export const tinyAdapters: TinyModel<StageBatch, GptStage> = {
 };
 
 /**
- * With sentence order, and two masked tokens in each sample. Samples of one micro-batch are as many tokens as
- * those of the next, the longest of them is not as long.
+ * Returns a micro-batch with sentence order, and two masked tokens in each sample. All micro-batches have the
+ * same number of tokens, but the length of the longest sample varies.
  */
 function maskedBatch(number: number, padded: number): MaskedTokenBatch {
   const size = microBatchSize * padded;
@@ -200,7 +200,7 @@ export const tinyBert: TinyModel<MaskedStageBatch, BertStage> = {
   batchOf: maskedBatch,
 };
 
-/** A classification of samples, none of which is padded as the others. */
+/** A classification of samples; the padding of each sample differs. */
 export const tinyTask: TinyModel<TaskTokenBatch, BertTaskStage> = {
   numLayers,
   microBatchSize,

@@ -13,25 +13,31 @@ export interface TinyTrainingOptions<Batch, Chunk extends Stage<Batch>> {
   readonly numMicroBatches: number;
   readonly dtype?: 'float32' | 'float16' | 'bfloat16';
   readonly steps?: number;
-  /** Records passes; told what a `GraphedStage` says. */
+  /** Records passes as graphs; called with the messages of a `GraphedStage`. */
   readonly onGraphMessage?: ((text: string) => void) | undefined;
-  /** Positions of a micro-batch; default: the model's, always. */
+  /** Positions of a micro-batch. Default: always the model's. */
   readonly lengthOf?: (microBatch: number) => number;
-  /** In the place of the model's stages. */
+  /** Stages that replace the model's stages. */
   readonly wrap?: (stage: Chunk) => Stage<Batch>;
-  /** The schedule of chunks that all lie here; default: the whole model, one micro-batch after the other. */
+  /**
+   * The schedule of chunks, which are all in this process. Default: the whole model, one micro-batch after
+   * the other.
+   */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
-  /** Evaluates so many micro-batches after every step. */
+  /** Number of micro-batches to evaluate after every step. */
   readonly numEvaluated?: number;
-  /** Told the parameters as a step that failed has left them. */
+  /** Called with the parameters after a failed step. */
   readonly onError?: (parameters: readonly Parameter[]) => void;
-  /** Returns the learning rate of an update, by the number of those before. */
+  /** Returns the learning rate of an update, by the number of previous updates. */
   readonly learningRate?: (numUpdates: number) => number;
-  /** Reads the metrics of steps late, except of those that it names; default: of none. */
+  /**
+   * Returns true for steps whose metrics are read at once; other steps are read late. Default: no step is
+   * late.
+   */
   readonly waitsAfter?: (iteration: number) => boolean;
-  /** Told when all work of a step is enqueued. */
+  /** Called when all work of a step is enqueued. */
   readonly onEnqueued?: (iteration: number) => void;
-  /** Told when a step is yielded. */
+  /** Called when a step is yielded. */
   readonly onStep?: (step: StepMetrics) => void;
 }
 
@@ -39,7 +45,7 @@ export interface TinyTraining {
   readonly losses: readonly number[];
   readonly norms: readonly number[];
   readonly evaluated: readonly number[];
-  /** The counts of each step on an emulated device that counts; else empty. */
+  /** The counts of each step on an emulated device that counts; otherwise empty. */
   readonly counts: readonly EmulationCounts[];
   /** The memory of the device in use after each step. */
   readonly bytesInUse: readonly number[];

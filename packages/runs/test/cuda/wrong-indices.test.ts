@@ -43,9 +43,7 @@ const wrong: readonly Wrong[] = [
   },
 ];
 
-/**
- * Trains two micro-batches a step, of which the sixth is wrong, and returns how that has left the parameters.
- */
+/** Trains two micro-batches a step; the sixth has a wrong index. Returns the parameters after the failure. */
 async function parametersAfter(
   options: Pick<TinyTrainingOptions<StageBatch, never>, 'onGraphMessage' | 'waitsAfter'> & {
     readonly device: 'cpu' | 'cuda';
@@ -89,7 +87,7 @@ describe.skipIf(problem !== undefined)(
       ];
       expect(step.flat().every(Number.isFinite)).toBe(true);
       expect(graphed).toEqual(step);
-      // the next step was under way, whose update is made
+      // the next step was running; its update is done
       const late = await parametersAfter({ device: 'cuda', of, waitsAfter: () => false });
       expect(late.flat().every(Number.isFinite)).toBe(true);
       expect(late).not.toEqual(step);

@@ -19,11 +19,11 @@ export interface MoveCheckpointsArgument {
 
 export type Move = 'save' | 'load' | 'export' | 'export from checkpoint' | 'import';
 
-/** Bytes. */
+/** Sizes in bytes. */
 export interface MeasuredMove {
-  /** Resident memory of the process at its peak, above what it had before, whatever allocated it. */
+  /** Peak resident memory of the process, above its memory before, from any allocator. */
   readonly resident: number;
-  /** The part of it that the allocator of tensors has. */
+  /** The share of the allocator of tensors in it. */
   readonly allocator: number;
   /** The largest box that this rank holds of a tensor, and the largest tensor of the model. */
   readonly largestBox: number;
@@ -49,7 +49,7 @@ const movedModel: GptModelConfiguration = {
   attentionDropout: 0,
 };
 
-/** A GPT and its optimizer as one rank of a training holds them, and its checkpoints moved in and out. */
+/** Moves checkpoints in and out of a GPT and its optimizer on one rank of a training run. */
 export default async function moveCheckpoints(
   world: World,
   { tensorParallelSize, distributed, move, directory }: MoveCheckpointsArgument,
@@ -141,7 +141,7 @@ const statusBytes = (field: string): number =>
 
 async function measure(body: () => Promise<unknown>): Promise<{ resident: number; allocator: number }> {
   globalThis.gc!();
-  // Linux: the high-water mark of resident memory starts again from what is resident now
+  // Linux: resets the high-water mark of resident memory to the current value
   writeFileSync('/proc/self/clear_refs', '5');
   const before = { resident: statusBytes('VmRSS'), allocator: memoryStatistics('cpu').bytesInUse };
   resetPeakMemory('cpu');

@@ -7,7 +7,7 @@ export interface OverflowCase {
   readonly options: RunOptions;
   /** The steps in which one gradient overflows. */
   readonly iterations: readonly number[];
-  /** The stage that it happens to, on its first tensor- and data-parallel rank. */
+  /** The stage with the overflow, on its first tensor- and data-parallel rank. */
   readonly stage: number;
 }
 
@@ -18,7 +18,7 @@ export interface ObservedStep {
   readonly lossScale: number;
   readonly loss: number;
   readonly gradientNorm: number;
-  /** True where this rank's parameters are other than before the step. */
+  /** True if the step changed this rank's parameters. */
   readonly changed: boolean;
 }
 

@@ -1,4 +1,4 @@
-// One rank as a process of its own: RANK ORDER_FILE RESULT_FILE
+// One rank as a separate process: RANK ORDER_FILE RESULT_FILE
 import { readFileSync, writeFileSync } from 'node:fs';
 import { joinWorld, type World } from '@mtl/comm';
 import type { ProcessOrder } from '../support/run-processes.js';

@@ -9,14 +9,14 @@ export interface RunOnRequestArgument {
   readonly module: string;
 }
 
-/** A request to ranks: what to run with, or that there is no more. */
+/** A request to ranks: the argument of a run, or the end of requests. */
 export type RankRequest = { readonly argument: unknown } | 'end';
 
-/** The reply of a rank: the result of the last request, none yet when it has begun to listen. */
+/** The reply of a rank: the result of the last request; empty when it has started to listen. */
 export interface RankReply {
   readonly rank: number;
   readonly result?: unknown;
-  /** The request failed on a rank without others, which goes on listening. */
+  /** The request failed on a rank without others, which continues to listen. */
   readonly failure?: RankFailure;
 }
 
@@ -28,7 +28,7 @@ export interface RankFailure {
 
 /**
  * Runs a module for every request on a broadcast channel until it is told to end. The first failure of a rank
- * that others wait for ends it, too.
+ * that other ranks wait for also ends it.
  */
 export default async (world: World, { channel: name, module }: RunOnRequestArgument): Promise<void> => {
   const { default: run } = (await import(module)) as {

@@ -12,23 +12,26 @@ import { readLoadedFlags } from '../../src/saved/read-loaded-flags.js';
 
 export interface TrainGptArgument {
   readonly options: RunOptions;
-  /** The options of single ranks, in place of those of all. */
+  /** The options of single ranks, which replace the common options. */
   readonly optionsOfRank?: Readonly<Record<number, RunOptions>>;
   readonly isRestart?: boolean;
   /** Default: the same for all training runs. */
   readonly job?: string | undefined;
-  /** Injected fault: the reduced gradients of an iteration are so many times larger. */
+  /** Injected fault: the reduced gradients of an iteration are multiplied by this factor. */
   readonly spike?: { readonly iteration: number; readonly factor: number } | undefined;
   /** Injected fault: one gradient of a rank is wrong, the first time that an iteration is computed. */
   readonly wrongOnce?: { readonly iteration: number; readonly rank: number } | undefined;
-  /** Injected fault: a rank computes so many milliseconds longer in each step. Ranks are compared at once. */
+  /**
+   * Injected fault: a rank computes this number of milliseconds longer in each step. Ranks are compared at
+   * once.
+   */
   readonly slowRank?: { readonly rank: number; readonly ms: number } | undefined;
 }
 
 export interface TrainGptResult {
   readonly reason: string;
   readonly checkpointPath: string | undefined;
-  /** The output that this rank wrote for people to read. */
+  /** The output of this rank for users. */
   readonly output: string;
   readonly sample: string | undefined;
   /** The counts of the tensor-parallel group by the end of the training run. */
@@ -101,7 +104,7 @@ async function trainGpt(
   }
 }
 
-/** Multiplies what this rank has reduced of the gradients. */
+/** Multiplies the reduced gradients of this rank. */
 function boost(
   { iteration, factor }: NonNullable<TrainGptArgument['spike']>,
   { stores }: ModelOptimizer,
@@ -116,7 +119,7 @@ function boost(
   }
 }
 
-/** Makes one gradient huge before it is reduced, as a bit of its exponent that flips does. */
+/** Makes one gradient huge before it is reduced, like a bit flip in its exponent. */
 function makeWrongOnce({ optimizer, trainer }: Pretraining, iteration: number): void {
   const { reduceGradients } = optimizer;
   optimizer.reduceGradients = () => {
@@ -130,8 +133,8 @@ function makeWrongOnce({ optimizer, trainer }: Pretraining, iteration: number): 
 }
 
 /**
- * Holds this rank up before it reduces gradients, as a host that computes slowly does; asleep, so that the
- * other ranks do not become slow for want of a core.
+ * Delays this rank before it reduces gradients, like a host that computes slowly. It sleeps, so that the
+ * other ranks keep their cores.
  */
 function makeSlow({ optimizer }: Pretraining, ms: number): void {
   const { reduceGradients } = optimizer;

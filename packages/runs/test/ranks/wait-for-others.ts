@@ -4,17 +4,17 @@ import type { World } from '@mtl/comm';
 import { TrainingProcesses } from '../../src/parts/ranks/training-processes.js';
 
 export interface WaitForOthersArgument {
-  /** The time for which rank 0 prepares. */
+  /** The time that rank 0 needs to prepare. */
   readonly preparingMs: number;
   readonly intervalMs: number;
-  /** The task of this rank fails. */
+  /** The rank whose task fails. */
   readonly failingRank?: number;
   /** Every rank writes its number into this file when it prepares. */
   readonly log: string;
 }
 
 export interface WaitForOthersResult {
-  /** The number of times that this rank and the others heard of each other while rank 0 prepared. */
+  /** The number of messages between this rank and the others while rank 0 prepared. */
   readonly numContacts: number;
   readonly agreed: unknown;
   readonly nothing: unknown;

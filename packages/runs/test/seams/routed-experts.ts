@@ -18,19 +18,22 @@ export const routedExperts: FeedForwardSpecification = {
   bias: false,
 };
 
-/** The processes, for a sublayer to find, among which experts are spread; undefined: all are here. */
+/** The processes over which experts are spread; a sublayer reads this. Undefined: all experts are here. */
 let processes: ProcessGroup | undefined;
 
-/** Builds the experts of models that follow over these processes. */
+/** Sets the processes for experts of models that are built later. */
 export function spreadExpertsOver(group: ProcessGroup | undefined): void {
   processes = group;
 }
 
-/** The expert of a row: by where it is in its sample, so that the numbers of rows are not alike. */
+/**
+ * Returns the expert of a row, from its position in the sample, so that experts get different numbers of
+ * rows.
+ */
 const expertOf = (position: number, sample: number): number =>
   ((position * position + 3 * sample) % 7) % numExperts;
 
-/** Rows [N, 1, H], with how many go to each process and come from each. */
+/** Rows [N, 1, H], with the number of rows to and from each process. */
 interface Exchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
@@ -68,7 +71,7 @@ const reversed = (how: Exchange | undefined): Exchange | undefined =>
 interface Run {
   readonly start: number;
   readonly length: number;
-  /** Among those of this process. */
+  /** Index among the experts of this process. */
   readonly expert: number;
 }
 
@@ -123,8 +126,9 @@ function expertLinear(tape: Tape, input: Variable, weight: Parameter, runs: read
 }
 
 /**
- * A sublayer in the way of experts, for tests: every row goes to one of several matrices, which are spread
- * over processes (ep) and whose gradients are summed over those with the same ones (edp).
+ * A sublayer that routes rows like experts, for tests: every row goes to one of several matrices. The
+ * matrices are sharded over processes (ep), and their gradients are summed over the processes with the same
+ * matrices (edp).
  */
 class RoutedExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -168,7 +172,7 @@ class RoutedExperts implements Sublayer {
     return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
-  /** Who sends how many rows to whom, and the runs of what arrives here. */
+  /** Number of rows from each process to each process, and the runs of the received rows. */
   #plan(counts: readonly number[]): { readonly how: Exchange | undefined; readonly runs: readonly Run[] } {
     const { rank, size } = this.#group ?? { rank: 0, size: 1 };
     const ofRank = (all: readonly number[], at: number): readonly number[] =>

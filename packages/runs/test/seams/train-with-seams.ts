@@ -27,13 +27,13 @@ const model: GptModelConfiguration = {
 export interface TrainWithSeams {
   readonly groups: ParallelGroups;
   readonly kind: CreateStoresOptions['kind'];
-  /** The halves of backward one after the other, and layers computed again. */
+  /** True to run the halves of backward one after the other, and to recompute layers. */
   readonly splitAndRecomputed?: boolean | undefined;
   /** The way in which ranks that share sequences communicate. Default p2p. */
   readonly communication?: ContextCommunication | undefined;
 }
 
-/** Everything depends on the global sample, so that the samples can be on any rank. */
+/** Values depend only on the global sample number, so that any rank can have the samples. */
 function sampleOf(sample: number): TokenBatch {
   const token = (index: number): number => (index * 37 + sample * 11 + (index % 3)) % model.vocabularySize;
   return {
@@ -54,7 +54,7 @@ function sampleOf(sample: number): TokenBatch {
 export interface SeamsCurve {
   readonly losses: readonly number[];
   readonly norms: readonly number[];
-  /** Values of each parameter that this rank has, with the first of its dimensions that it has of it. */
+  /** Values of each parameter on this rank; `first` is its slice of the first dimension. */
   readonly weights: ReadonlyArray<{
     readonly name: string;
     readonly first: { readonly start: number; readonly end: number };

@@ -1,7 +1,7 @@
 import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { dtypeBytes } from '@mtl/checkpoint/internal';
 
-/** The bytes of every tensor put together, by name: weights, and both moments of Adam. */
+/** Returns the bytes of every whole tensor, by name: weights, and both moments of Adam. */
 export async function contentOfCheckpoint(path: string): Promise<ReadonlyMap<string, string>> {
   const checkpoint = await Checkpoint.open(path);
   const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, globalShape }) => {

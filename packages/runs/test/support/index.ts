@@ -1,5 +1,5 @@
-// Helpers that tests of the programs and of planning share with those of this package: @mtl/runs/testing
-// within the repository, not published.
+// Test helpers for the programs and planning, shared with this package: @mtl/runs/testing within the
+// repository, not published.
 
 export { mergeOptions } from '@mtl/configuration/testing/merge-options';
 export { checkpointBytes } from './checkpoint-bytes.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
 import { prepareDataset } from '@mtl/data';
 
-/** Writes a small corpus with the bytes as tokens into a directory; the options that name it. */
+/** Writes a small corpus with the bytes as tokens into a directory; returns the options that name it. */
 export async function preparedCorpus(directory: string): Promise<RunOptions> {
   const lines = Array.from(
     { length: 400 },

@@ -6,8 +6,8 @@ import { trainWordPiece, writeVocabularyText } from '@mtl/tokenizers';
 import { smallSentences } from './small-sentences.js';
 
 /**
- * Writes a small corpus of sentences and its WordPiece vocabulary into a directory; the options that name
- * them.
+ * Writes a small corpus of sentences and its WordPiece vocabulary into a directory; returns the options that
+ * name them.
  */
 export async function preparedSentences(
   directory: string,

@@ -13,19 +13,18 @@ export interface RunProcessesOptions {
   /** Its default export runs in every process: (world, argument) to a result, both JSON. */
   readonly module: URL;
   readonly argument: unknown;
-  /** `gloo`: every process says that it is on a host of its own. Default: shared memory. */
+  /** `gloo`: every process reports a different host. Default: shared memory. */
   readonly engine?: 'local' | 'gloo';
   /** The command that runs a rank's program; default none, the program itself. */
   readonly prefixOf?: (rank: number) => readonly string[];
 }
 
 /**
- * For tests and hooks that run processes: longer than `runProcesses` lets them live, on a machine that does
- * much else.
+ * Timeout of tests and hooks that run processes: longer than the limit of `runProcesses`, on a busy machine.
  */
 export const processTestMs = 240_000;
 
-/** The order that a process gets, as JSON in a file. */
+/** The order for a process, as JSON in a file. */
 export interface ProcessOrder {
   readonly module: string;
   readonly argument: unknown;
@@ -34,7 +33,7 @@ export interface ProcessOrder {
   readonly port: number;
 }
 
-/** Runs ranks as processes of their own, over a native engine; their results by rank. */
+/** Runs ranks as separate processes, over a native engine; returns their results by rank. */
 export async function runProcesses<Result>(options: RunProcessesOptions): Promise<Result[]> {
   const { worldSize, module, argument, engine = 'local', prefixOf = () => [] } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-processes-'));
@@ -52,7 +51,7 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
     return await Promise.all(
       Array.from({ length: worldSize }, async (_, rank) => {
         const resultPath = join(directory, `result-${rank}.json`);
-        // a rank that hangs is ended by its communication's time-out of a minute; this is for everything else
+        // the time-out of communication, a minute, ends a rank that hangs; this handles all other cases
         const limits = {
           timeout: processTestMs - 10_000,
           killSignal: 'SIGKILL' as const,

@@ -1,4 +1,4 @@
-/** Documents of sentences (nine each) whose words tell of each other: the animal tells the place. */
+/** Documents of sentences (nine each) whose words predict each other: the animal determines the place. */
 export function smallSentences({ numDocuments = 120, numSentences = 9 } = {}): string[] {
   const animals = ['cat', 'dog', 'hen', 'fox', 'cow'];
   const places = ['mat', 'sofa', 'roof', 'hill', 'barn'];

@@ -14,8 +14,8 @@ import { WaitingRanks } from './waiting-ranks.js';
 const rankProgram = new URL('../ranks/train-gpt.ts', import.meta.url);
 
 /**
- * The ranks of every test file of this process, which ends them: they start once, and run compiled code from
- * the second file on. They keep nothing of a training run.
+ * The ranks of all test files in this process. They start once, and run compiled code from the second file
+ * on; the process ends them. They keep no state of a training run.
  */
 const ranks = new WaitingRanks<readonly TrainGptArgument[], TrainGptResult[]>(rankProgram);
 
@@ -32,7 +32,7 @@ const small: RunOptions = {
   },
   data: { seqLength: 32, split: '90,10,0' },
   training: {
-    // half of the passes of a step; layouts of whole runs need as many as there are
+    // half of the passes of a step; layouts of whole runs need all micro-batches
     microBatchSize: numberInRuns({ whole: 1, fast: 2 }),
     globalBatchSize: 8,
     trainIters: 24,
@@ -51,9 +51,9 @@ const recipes: Readonly<Record<ModelKind, RunOptions>> = {
 
 export interface Training {
   readonly name: string;
-  /** In place of those of the recipe, which one that is `undefined` leaves out. */
+  /** Options that replace the recipe's options; `undefined` removes an option. */
   readonly options?: RunOptions;
-  /** The options of single ranks, in place of those of all. */
+  /** The options of single ranks, which replace the common options. */
   readonly optionsOfRank?: TrainGptArgument['optionsOfRank'];
   readonly isRestart?: boolean;
   readonly job?: string;
@@ -80,13 +80,13 @@ export const tolerances = {
   bf16: { loss: 2e-3, norm: 2e-2 },
 };
 
-/** Every validation loss that a rank wrote, evaluation by evaluation; of a BERT both of its losses. */
+/** Returns every validation loss of a rank, evaluation by evaluation; for a BERT both losses. */
 export const validationLosses = (output: string): number[] =>
   (output.match(/validation loss at iteration .*/g) ?? []).flatMap((line) =>
     [...line.matchAll(/loss value: (\S+)/g)].map(([, value]) => Number(value)),
   );
 
-/** The largest relative difference of validation losses, each of which is printed with seven digits. */
+/** Returns the largest relative difference of validation losses, which are printed with seven digits. */
 export function validationDifference(output: string, expected: string): number {
   const [actual, reference] = [validationLosses(output), validationLosses(expected)];
   expect(reference.length).toBeGreaterThan(0);
@@ -94,7 +94,7 @@ export function validationDifference(output: string, expected: string): number {
   return Math.max(...actual.map((loss, index) => Math.abs(loss / reference[index]! - 1)));
 }
 
-/** The most that two losses may differ by because they were printed: half of the seventh digit, twice. */
+/** Largest difference of two losses from printing: half of the seventh digit, twice. */
 export const printedTwice = 1e-6;
 
 /** Training runs of a small model in one directory, on any number of ranks, each with a name. */
@@ -107,7 +107,7 @@ export class TrainingRuns {
     this.#recipe = recipe;
   }
 
-  /** Prepares a corpus. @param options of all training runs, in place of those of the small recipe */
+  /** Prepares a corpus. @param options options of all training runs, which replace the small recipe */
   static async create(options: RunOptions = {}, model: ModelKind = 'gpt'): Promise<TrainingRuns> {
     const directory = mkdtempSync(join(tmpdir(), 'mtl-recipes-'));
     const corpus = await (model === 'bert' ? preparedSentences(directory) : preparedCorpus(directory));
@@ -118,13 +118,13 @@ export class TrainingRuns {
     return join(this.#directory, name);
   }
 
-  /** Trains one after the other on the same ranks; results by training run, then by rank. */
+  /** Trains one after the other on the same ranks; returns results by training run, then by rank. */
   async run(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
     const results = await ranks.run(worldSize, this.#argumentsOf(trainings));
     return trainings.map((_, index) => results.map((ofRank) => ofRank[index]!));
   }
 
-  /** As `run`, with processes in place of threads and shared memory in place of messages. */
+  /** As `run`, with processes instead of threads and shared memory instead of messages. */
   async runInProcesses(worldSize: number, trainings: readonly Training[]): Promise<TrainGptResult[][]> {
     const results = await runProcesses<TrainGptResult[]>({
       worldSize,
@@ -148,8 +148,8 @@ export class TrainingRuns {
   }
 
   /**
-   * Largest relative differences of loss and gradient norm between two runs, step by step; or of the steps
-   * that a run took before it stopped.
+   * Returns the largest relative differences of loss and gradient norm between two runs, step by step. With
+   * `stopped`, it compares only the steps of the stopped run.
    */
   differences(
     name: string,

@@ -6,9 +6,9 @@ import { rankModule, rankThreads } from '@mtl/tooling/typescript-threads';
 import type { RankFailure, RankReply, RankRequest, RunOnRequestArgument } from '../ranks/run-on-request.js';
 
 /**
- * In-memory ranks that wait for what to run: a rank's thread takes longer to start than a small model to
- * train. The first run in a world of a size starts its ranks, and one that fails ends them, unless it is of
- * one rank: it has left no other in the middle of a collective.
+ * In-memory ranks that wait for requests: a rank's thread takes longer to start than a small model to train.
+ * The first run in a world of a size starts its ranks. A failed run ends them, unless the world has one rank:
+ * no other rank is then waiting in a collective.
  */
 export class WaitingRanks<Argument, Result> {
   readonly #module: URL;

@@ -1,4 +1,4 @@
-/** The words of a command line without the flags that others are given in place of. */
+/** Returns the words of a command line without these flags, which the caller replaces. */
 export function withoutFlags(words: readonly string[], given: readonly string[]): string[] {
   return words.filter((word, index) => !given.includes(word.startsWith('--') ? word : words[index - 1]!));
 }

@@ -1,13 +1,15 @@
-// For tests that start a program with words: the datasets of this package's tests, named by flags.
+// Words of command lines for tests that start a program: they name the datasets of this package's tests.
 import type { RunOptions } from '@mtl/configuration';
 import { preparedCorpus } from './prepared-corpus.js';
 import { preparedSentences } from './prepared-sentences.js';
 
-/** Writes a small corpus with the bytes as tokens into a directory; the flags that name it. */
+/** Writes a small corpus with the bytes as tokens into a directory; returns the flags that name it. */
 export const prepareCorpus = async (directory: string): Promise<readonly string[]> =>
   wordsOf(await preparedCorpus(directory));
 
-/** Writes a small corpus of sentences and its vocabulary into a directory; the flags that name them. */
+/**
+ * Writes a small corpus of sentences and its vocabulary into a directory; returns the flags that name them.
+ */
 export const prepareSentences = async (directory: string): Promise<readonly string[]> =>
   wordsOf(await preparedSentences(directory));
 

@@ -5,7 +5,7 @@ import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
 import { gptParameters } from '@mtl/models/internal';
 import { createTokenizer } from '@mtl/tokenizers';
 
-/** Writes the model of a run with initial values, for adapters to be trained of. */
+/** Writes the model of a run with initial values, as the base model of adapters. */
 export async function writeModelOf(options: RunOptions, directory: string): Promise<void> {
   const { vocabularySize } = await createTokenizer({ type: 'ByteLevelTokenizer' });
   const unused: RunOptions = {

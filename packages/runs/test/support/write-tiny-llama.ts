@@ -29,7 +29,7 @@ const llama: GptModelConfiguration = {
   initMethodStd: 0.1,
 };
 
-/** Leaves out what a training takes from the directory it starts from. */
+/** Options without the settings that a training run reads from the directory. */
 export const takenFromDirectory: RunOptions = {
   model: {
     numLayers: undefined,
@@ -44,9 +44,9 @@ export const takenFromDirectory: RunOptions = {
 
 export interface WriteTinyLlamaOptions
   extends Pick<WriteHuggingFaceGptOptions, 'directory' | 'dtype' | 'origin' | 'maxShardBytes'> {
-  /** Settings that it has in place of a plain Llama's. */
+  /** Settings that replace the settings of a plain Llama. */
   readonly changes?: Partial<GptModelConfiguration>;
-  /** Contents by name, next to those of the tokenizer of bytes. */
+  /** Contents by name, in addition to the files of the byte tokenizer. */
   readonly otherFiles?: Readonly<Record<string, string>>;
 }
 

@@ -5,19 +5,20 @@ import { isCount, noStateOf, type TrainerExtension } from './trainer-extension.j
 type EarlyStoppingState = {
   /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;
-  /** Evaluations since then. */
+  /** Evaluations since the lowest loss. */
   readonly numWorse: number;
 };
 
 /**
- * Ends a training run when its validation loss has stopped falling. Every rank has one, with the same losses.
+ * Ends a training run when its validation loss has stopped falling. Every rank has an instance and passes it
+ * the same losses.
  */
 export class EarlyStopping implements TrainerExtension {
   readonly name = 'earlyStopping';
   readonly #patience: number;
   #state: EarlyStoppingState = { best: null, numWorse: 0 };
 
-  /** @param options.patience evaluations in a row without a lower loss that end the run */
+  /** @param options.patience the run ends after this number of evaluations in a row without a lower loss */
   constructor(options: { readonly patience: number }) {
     this.#patience = options.patience;
   }
@@ -35,7 +36,10 @@ export class EarlyStopping implements TrainerExtension {
     return this.#state.numWorse >= this.#patience ? 'early-stopping' : undefined;
   }
 
-  /** Takes note of an evaluation. A loss that is not finite is not lower: checkpoints could not keep it. */
+  /**
+   * Records an evaluation. A loss that is not finite does not count as lower, since checkpoints cannot store
+   * it.
+   */
   afterEvaluation({ loss, iteration }: EvaluatedStep): void {
     const { best, numWorse } = this.#state;
     const isLower = Number.isFinite(loss) && (best === null || loss < best.loss);

@@ -23,7 +23,7 @@ function biasOf(values: readonly number[]): Parameter {
   return bias;
 }
 
-/** A layer's load whose rows of the next pass are those of `next`. */
+/** A layer's load that reports the rows in `next` for the next pass. */
 function loadOf(layer: string, options: Partial<LoadOfExperts> = {}) {
   const next: number[] = [0, 0, 0, 0];
   const load: LoadOfExperts = {
@@ -76,7 +76,8 @@ describe('ExpertBalance', () => {
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
     balance.aroundPasses(1, () => gets(1, 2, 3, 4));
     const [event] = balance.afterStep(step(1));
-    // one sum a step: rows, and choices by scores, of both layers; and three numbers of each for the report
+    // one sum a step: rows of both layers, choices by scores of both layers, and three numbers of each
+    // layer for the report
     expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
     expect(event?.fields).toMatchObject({
       layers,

@@ -10,40 +10,41 @@ export interface LoadOfExperts {
   /** The layer's name, such as `decoder.layers.3.mlp`. */
   readonly layer: string;
   readonly numExperts: number;
-  /** float32 [E]: a bias that takes part in the choice of experts; undefined where there is none. */
+  /** float32 [E]: a bias that takes part in the choice of experts; undefined for a router without one. */
   readonly expertBias: Parameter | undefined;
   /** The distance by which a step moves the bias. */
   readonly updateRate: number;
   /** The rows of each expert since the last call. */
   take(): readonly number[];
-  /** The experts that rows have chosen since the last call, k for each row: those without room for it too. */
+  /** The number of choices since the last call: k for each row, choices dropped for lack of room included. */
   takeChoices(): number;
-  /** The entropy of the router's scores, in nats, of rows that pass while it is watched. */
+  /** The entropy of the router's scores, in nats, of rows that pass while `isWatched` is true. */
   readonly entropy: {
     isWatched: boolean;
     take(): { readonly sum: number; readonly numRows: number };
   };
-  /** Choices by scores alone, whose sums over all ranks are what the next step's loss reads. */
+  /** Choices by scores alone. The loss of the next step reads their sums over all ranks. */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
 
 interface ExpertBalanceOptions {
   /** The layers with experts of this rank. */
   readonly loads: readonly LoadOfExperts[];
-  /** The names of the layers with experts of all ranks, and how many experts they have. */
+  /** The names of the layers with experts of all ranks. */
   readonly layers: readonly string[];
   readonly numExperts: number;
   readonly ranks: Pick<Ranks, 'sum'>;
-  /** Steps whose loads are reported together. */
+  /** Number of steps that a report covers. */
   readonly interval: number;
 }
 
 /**
- * Counts the rows of every expert over all ranks, once a step, in whole numbers; moves the expert biases
+ * Counts the rows of every expert over all ranks, once a step, in whole numbers, and moves the expert biases
  * towards even loads (DeepSeek-V3, arXiv 2412.19437: up by the rate where an expert got fewer rows than the
- * mean, down where it got more); and reports, naming experts that got no rows: loads and the share of choices
- * that were dropped for want of room, of the steps of an interval; the mean entropy of the router's scores,
- * of its last step. Steps that are skipped move nothing.
+ * mean, down where it got more). Skipped steps do not move biases.
+ *
+ * A report covers the steps of an interval: loads, experts that got no rows, and the share of choices that
+ * were dropped for lack of room. It also has the mean entropy of the router's scores in the last step.
  */
 export class ExpertBalance implements TrainerExtension {
   readonly name = 'experts';
@@ -79,7 +80,7 @@ export class ExpertBalance implements TrainerExtension {
   aroundPasses(iteration: number, passes: () => void): void {
     for (const load of this.#options.loads) {
       load.entropy.isWatched = iteration % this.#options.interval === 0;
-      // those of passes that are computed again count once
+      // a pass that is computed again counts once
       load.take();
       load.takeChoices();
       load.scored?.take();
@@ -117,8 +118,8 @@ export class ExpertBalance implements TrainerExtension {
   }
 
   /**
-   * The numbers of a step of all ranks, in one sum: rows by layer and expert, and by layer the choices, the
-   * entropies and the rows that these are of.
+   * Returns the numbers of a step, summed over all ranks by one collective: rows by layer and expert, and by
+   * layer the choices, the sum of entropies, and the number of rows in that sum.
    */
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;
@@ -195,11 +196,11 @@ const zerosOf = (layers: readonly string[]): number[] => new Array<number>(layer
 const sumOf = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
-/** Tells whether a value is a list of as many counts as another one has. */
+/** Tells whether a value is a list of counts with the same length as another list. */
 const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
   Array.isArray(value) && value.length === length && value.every(isCount);
 
-/** Numbers one after another, as lists of the lengths of `parts`. */
+/** Splits consecutive numbers into lists with the lengths of `parts`. */
 function partsOf<Name extends string>(
   numbers: readonly number[],
   parts: Readonly<Record<Name, readonly number[]>>,

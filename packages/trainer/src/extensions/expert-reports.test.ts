@@ -22,7 +22,10 @@ class FakeLoad implements LoadOfExperts {
 
   constructor(readonly layer: string) {}
 
-  /** Rows of a pass, of which those beyond `counts` are dropped, and the entropy of each. */
+  /**
+   * Adds a pass: `counts` rows reach the experts, the rest of `numChoices` is dropped, each row has
+   * `entropy`.
+   */
   pass(counts: readonly [number, number], { numChoices = counts[0] + counts[1], entropy = 0 } = {}): void {
     this.#counts = this.#counts.map((sum, expert) => sum + counts[expert]!);
     this.#numChoices += numChoices;
@@ -44,7 +47,7 @@ class FakeLoad implements LoadOfExperts {
   }
 }
 
-/** The events of a step of these passes. */
+/** Runs a step with these passes and returns its events. */
 function step(balance: ExpertBalance, iteration: number, passes: () => void): readonly TrainingEvent[] {
   balance.aroundPasses(iteration, passes);
   return balance.afterStep({ iteration, skipped: false } as StepMetrics);
@@ -52,9 +55,7 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
-/**
- * Two layers, of which this rank has one or both; sums over ranks are those of this rank times `numRanks`.
- */
+/** Two layers; this rank has one or both. A sum over ranks is this rank's value times `numRanks`. */
 function balanceOf(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
   return new ExpertBalance({ loads, layers, numExperts: 2, ranks: { sum }, interval });

@@ -11,22 +11,22 @@ import type {
   TrainerExtension,
 } from './trainer-extension.js';
 
-/** Keys of a checkpoint's state that are the loop's own. */
+/** Keys of a checkpoint's state that belong to the loop. */
 const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 'configuration'];
 
-/** All extensions of a training loop: each method calls theirs, in their order. */
+/** All extensions of a training loop. Each method calls the extensions in their order. */
 export class Extensions {
   readonly #all: readonly TrainerExtension[];
   /** True if an extension decides about updates. */
   readonly decide: boolean;
-  /** True if an extension needs each step to be over before the next one begins. */
+  /** True if an extension needs each step to end before the next one begins. */
   readonly wait: boolean;
   /** True if an extension computes steps again. */
   readonly repeat: boolean;
   /** True if an extension looks at reduced gradients, or at how long their reduction takes. */
   readonly #needReduction: boolean;
 
-  /** @throws UsageError `MTL_EXTENSION` where two would keep their state in one place */
+  /** @throws UsageError `MTL_EXTENSION` if two extensions have the same name for their state */
   constructor(all: readonly TrainerExtension[]) {
     const names = all.map(({ name }) => name);
     const wrong = names.find((name, index) => ownKeys.includes(name) || names.indexOf(name) !== index);
@@ -46,7 +46,7 @@ export class Extensions {
     );
   }
 
-  /** The states of those that have one, by name: part of the state that a checkpoint keeps. */
+  /** The states of the extensions that have one, by name; checkpoints store them. */
   get states(): JsonObject {
     const entries = this.#all.flatMap(({ name, state }) =>
       state === undefined ? [] : [[name, { ...state }] as const],
@@ -55,7 +55,8 @@ export class Extensions {
   }
 
   /**
-   * Gives them the states that a checkpoint has of them. One that it knows nothing of begins anew.
+   * Passes each extension its state from a checkpoint. An extension that the checkpoint does not know starts
+   * with an empty state.
    *
    * @throws CheckpointError `MTL_CHECKPOINT_STATE`
    */
@@ -70,7 +71,7 @@ export class Extensions {
     for (const extension of this.#all) extension.beforeStep?.(iteration);
   }
 
-  /** Runs `passes` once, the first extension outermost. */
+  /** Runs `passes` once, wrapped by all extensions; the first is outermost. */
   aroundPasses(iteration: number, passes: () => void): void {
     const surround = (inner: () => void, extension: TrainerExtension) => (): void => {
       if (extension.aroundPasses === undefined) inner();
@@ -79,14 +80,14 @@ export class Extensions {
     this.#all.reduceRight(surround, passes)();
   }
 
-  /** Runs a part of a step once, the first extension outermost. */
+  /** Runs a part of a step once, wrapped by all extensions; the first is outermost. */
   span<Result>(kind: StepSpan['kind'], body: () => Result): Result {
     const surround = (inner: () => Result, extension: TrainerExtension) => (): Result =>
       extension.span === undefined ? inner() : extension.span({ kind }, inner);
     return this.#all.reduceRight(surround, body)();
   }
 
-  /** Reduces the gradients now if an extension looks at them, and lets it. */
+  /** Reduces the gradients now if an extension looks at them, and calls the extension. */
   async onGradients(optimizer: ModelOptimizer, iteration: number): Promise<void> {
     if (!this.#needReduction) return;
     this.span('reduce', () => optimizer.reduceGradients());
@@ -98,7 +99,8 @@ export class Extensions {
   }
 
   /**
-   * The results of a step to go on with: each extension may compute again what the one before it returned.
+   * Returns the results of a step to continue with: each extension may replace the results of the one before
+   * it.
    */
   async repeated<Step extends ComputedStep>(request: RerunRequest<Step>) {
     let step = request.first;
@@ -112,7 +114,7 @@ export class Extensions {
     return { step, events };
   }
 
-  /** The first that refuses an update decides. */
+  /** Returns the decision about a step: the first extension that refuses the update decides. */
   judge(step: MeasuredStep): StepVerdict {
     const verdicts = this.#all.flatMap((extension) => extension.judge?.(step) ?? []);
     const { action } = verdicts.find((verdict) => verdict.action !== 'update') ?? { action: 'update' };
@@ -139,7 +141,7 @@ export class Extensions {
     return this.#all.flatMap((extension) => extension.end?.(iteration) ?? []);
   }
 
-  /** The reason why the run is to end, by the first extension that ends it. */
+  /** The reason why the run must end, from the first extension that ends it. */
   get endsRun(): string | undefined {
     return this.#all.find(({ endsRun }) => endsRun !== undefined)?.endsRun;
   }

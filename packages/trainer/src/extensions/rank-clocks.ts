@@ -2,15 +2,18 @@ import type { DeviceTimes } from '@mtl/comm/internal';
 
 /** Measures how long a rank computes in a step, without the time that it waits in communication. */
 export interface RankClock {
-  /** Measures from here on. */
+  /** Starts to measure. */
   resume(): void;
-  /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
+  /** Stops measuring, for work that takes different times on different ranks, such as an evaluation. */
   pause(): void;
-  /** Runs `passes`, which enqueue the work of a step, and measures them. Default: it measures otherwise. */
+  /**
+   * Runs `passes`, which enqueue the work of a step, and measures them. Default: the clock measures
+   * otherwise.
+   */
   passes?(iteration: number, passes: () => void): void;
-  /** A step is over: on all ranks alike. */
+  /** Marks the end of a step; all ranks call it alike. */
   step(iteration: number): void;
-  /** True if there is something to take: on all ranks alike. */
+  /** True if there are times to take; equal on all ranks. */
   readonly hasTimes: boolean;
   /** Returns the times of a step, from all measurements since the last call. */
   take(): DeviceTimes;
@@ -24,8 +27,8 @@ interface HostClockOptions {
 }
 
 /**
- * The clock of a rank that computes on CPUs, whose host waits for communication. It reads clocks and counters
- * where it is resumed and paused alone, so that steps cost nothing.
+ * The clock of a rank that computes on CPUs: its host waits for communication. The clock reads times and
+ * counters only in `resume` and `pause`, so that steps cost nothing.
  */
 export class HostClock implements RankClock {
   readonly #waitedSeconds: () => number;
@@ -75,13 +78,13 @@ interface LateTimes {
 }
 
 interface DeviceClockOptions {
-  /** `DeviceWaits` of the world whose operations the passes wait for. */
+  /** `DeviceWaits` of the world; the passes wait for its operations. */
   readonly waits: { measure(task: () => void): LateTimes };
 }
 
 /**
- * The clock of a rank whose GPU waits for communication while the host goes on: it measures the passes of one
- * step between two reports, by marks of the device, and reads them when the step is over.
+ * The clock of a rank whose GPU waits for communication while the host continues. Between two reports it
+ * measures the passes of one step with device marks, and reads the marks when the step is over.
  */
 export class DeviceClock implements RankClock {
   readonly #waits: DeviceClockOptions['waits'];
@@ -93,7 +96,7 @@ export class DeviceClock implements RankClock {
     this.#waits = waits;
   }
 
-  /** Runs `passes`, which enqueue the work of a step, and measures them if that is due. */
+  /** Runs `passes`, which enqueue the work of a step, and measures them if a measurement is due. */
   passes(iteration: number, passes: () => void): void {
     if (!this.#isAsked) {
       passes();
@@ -103,7 +106,7 @@ export class DeviceClock implements RankClock {
     this.#measured = { iteration, times: this.#waits.measure(passes) };
   }
 
-  /** Steps that are left out begin no passes. */
+  /** Steps that are left out run no passes. */
   resume(): void {}
 
   pause(): void {}

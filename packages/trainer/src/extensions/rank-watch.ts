@@ -12,21 +12,24 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly clock: RankClock;
   /** Bytes of tensors at the peak of this rank. */
   readonly peakBytes: () => number;
-  /** Reports are after multiples of so many steps. */
+  /** Number of steps between reports: a report follows each multiple of it. */
   readonly interval: number;
-  /** Milliseconds of steps between two reports at least, whatever the interval. Default: 5 s. */
+  /** Least milliseconds of steps between two reports, whatever the interval. Default: 5 s. */
   readonly leastReportMs?: number | undefined;
 }
 
-/** The number of values that each rank reports about an interval. */
+/** Number of values that each rank reports about an interval. */
 const numNumbers = 3;
-/** A report costs a rank less than a thousandth of this (bench/rank-watch.ts). */
+/**
+ * Least milliseconds between reports. A report costs a rank less than a thousandth of this time
+ * (bench/rank-watch.ts).
+ */
 const leastReportMs = 5000;
 
 /**
- * Gathers from all ranks what each of them computes, without the time that it waits in communication, every
- * interval, or every few intervals where steps are short: ranks agree on their number by what they gathered
- * before. Gathering overlaps with the step that follows. All ranks call its methods alike.
+ * Gathers the computation time of every rank, without its waits for communication, at every interval. Where
+ * steps are short, it gathers every few intervals; ranks agree on the number by values that they gathered
+ * before. Gathering overlaps with the next step. All ranks call the methods alike.
  */
 export class RankWatch implements TrainerExtension {
   readonly name = 'rankWatch';
@@ -52,24 +55,24 @@ export class RankWatch implements TrainerExtension {
     this.#stepsOfReport = options.interval;
   }
 
-  /** Measures from here on. */
+  /** Starts to measure. */
   resume(): void {
     this.#options.clock.resume();
   }
 
-  /** Leaves out what follows, such as an evaluation, which not all ranks spend alike. */
+  /** Stops measuring, for work that takes different times on different ranks, such as an evaluation. */
   pause(): void {
     this.#options.clock.pause();
   }
 
-  /** Runs the passes. If the device waits for communication and not the host, its clock measures them. */
+  /** Runs the passes. If the device waits for communication instead of the host, its clock measures them. */
   aroundPasses(iteration: number, passes: () => void): void {
     const { clock } = this.#options;
     if (clock.passes === undefined) passes();
     else clock.passes(iteration, passes);
   }
 
-  /** Takes note of a step. Returns what the ranks told of the steps before it, one step after they told. */
+  /** Records a step. Returns the events of the last report, one step after the ranks gathered it. */
   afterStep({ iteration }: Pick<StepMetrics, 'iteration'>): readonly TrainingEvent[] {
     const events = this.#finish();
     this.#numSteps += 1;
@@ -82,7 +85,7 @@ export class RankWatch implements TrainerExtension {
   }
 
   /**
-   * Ends the watch after the last step: returns what is still being gathered, and what ranks report of the
+   * Ends the watch after the last step. Returns the report that is still being gathered, and a report of the
    * steps since.
    */
   end(iteration: number): readonly TrainingEvent[] {
@@ -120,7 +123,10 @@ export class RankWatch implements TrainerExtension {
     return [record, ...this.#finder.add({ iteration, numSteps, computeMs })];
   }
 
-  /** The first multiple of the interval that takes long enough, by numbers that all ranks have. */
+  /**
+   * Returns the first multiple of the interval that takes long enough, computed from numbers that all ranks
+   * have.
+   */
   #stepsOf(stepMs: number): number {
     const { interval } = this.#options;
     const leastMs = this.#options.leastReportMs ?? leastReportMs;
@@ -130,7 +136,7 @@ export class RankWatch implements TrainerExtension {
   #gather(iteration: number): void {
     const { world, clock, peakBytes } = this.#options;
     const { computeMs, waitedMs } = clock.take();
-    // on the host, whatever computes: to read them waits for no device
+    // in host memory, whatever the device: reading it does not wait for the device
     const own = [computeMs, waitedMs, peakBytes()];
     const input = Tensor.from(own, { shape: [numNumbers], dtype: 'float64' });
     const output = Tensor.zeros({ shape: [numNumbers * world.size], dtype: 'float64' });

@@ -52,7 +52,7 @@ describe('ranks that are pipeline stages of their own', () => {
   const all = (factor: number) => stages.map((ms) => factor * ms);
 
   it('are compared with their first intervals, and with how the others have changed', () => {
-    // everything takes twice as long, as with larger batches, and rank 2 is slower besides
+    // everything takes twice as long, as with larger batches, and rank 2 is slower in addition
     const slow = all(2).with(2, 300);
     const events = eventsOf([...first, all(2), slow, slow, slow, slow, all(2)], { groups });
     expect(events.map(({ iteration, fields }) => [iteration, fields.rank, fields.is_slow])).toEqual([

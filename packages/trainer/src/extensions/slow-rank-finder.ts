@@ -1,36 +1,39 @@
 import type { TrainingEvent } from '../metrics/training-reports.js';
 
-/** A rank that takes so many times what is expected of it is slow. */
+/** A rank is slow if it takes this factor times its expected time. */
 const slowFactor = 1.1;
-/** Shorter intervals are joined: what else a host does for a moment must not count. */
+/**
+ * Least milliseconds of an interval; shorter intervals are joined, so that brief other work of a host does
+ * not count.
+ */
 const leastIntervalMs = 10_000;
-/** Intervals in a row for which a rank must be slow: one alone may be what else the host did. */
+/** Number of slow intervals in a row that make a rank slow. A single one may be other work of the host. */
 const numIntervals = 3;
-/** First intervals of a start, whose median is what a rank without peers took before. */
+/** Number of intervals after the start whose median is the earlier time of a rank without peers. */
 const numFirst = 3;
 
 export interface SlowRankFinderOptions {
   /**
-   * Ranks that compute the same: those of one pipeline stage. Ranks without peers are compared with what they
-   * took in the first intervals, and by how much the others have changed since.
+   * Groups of ranks that compute the same: the ranks of one pipeline stage. A rank without peers is compared
+   * with its own first intervals, scaled by how much the other ranks have changed since.
    */
   readonly peers: ReadonlyArray<readonly number[]>;
   /** Names of the hosts by rank. */
   readonly hosts: readonly string[];
-  /** Milliseconds of computation that ranks are compared by; shorter intervals are joined. Default: 10 s. */
+  /** Least milliseconds of computation in a comparison; shorter intervals are joined. Default: 10 s. */
   readonly leastIntervalMs?: number | undefined;
 }
 
-/** Times that the ranks report of some steps. */
+/** Times that the ranks report about some steps. */
 interface RankInterval {
-  /** The last of its steps. */
+  /** The last of these steps. */
   readonly iteration: number;
   readonly numSteps: number;
   /** Milliseconds of a step without communication, by rank. */
   readonly computeMs: readonly number[];
 }
 
-/** The time that a rank took, and the time that was expected of it, in milliseconds of a step. */
+/** The time that a rank took, and its expected time, in milliseconds of a step. */
 interface ComparedRank {
   readonly rank: number;
   readonly computeMs: number;
@@ -39,16 +42,17 @@ interface ComparedRank {
 }
 
 /**
- * Finds ranks that compute longer than expected for several intervals: than the median of their peers. Where
- * every rank is a pipeline stage of its own, no other computes the same. Such a rank is expected to take what
- * it took in the first intervals, times the median change of all ranks since then: what slows all of them
- * alike, such as larger batches, makes none of them slow. One that is slow from the start is not found there.
+ * Finds ranks that compute longer than expected for several intervals. A rank is expected to take the median
+ * time of its peers. Where every rank is a pipeline stage of its own, no other rank computes the same: a rank
+ * is then expected to take the time of its first intervals, multiplied by the median change of all ranks
+ * since. A cause that slows all ranks alike, such as larger batches, makes no rank slow. The finder does not
+ * notice a rank that is slow from the start.
  */
 export class SlowRankFinder {
   readonly #options: SlowRankFinderOptions;
   /** Ranks without peers. */
   readonly #alone: readonly number[];
-  /** The number of intervals in a row for which a rank was slow, by rank. */
+  /** The number of slow intervals in a row, by rank. */
   readonly #numSlow = new Map<number, number>();
   /** The first intervals, by rank; empty where all ranks have peers. */
   readonly #first: (readonly number[])[] = [];
@@ -61,7 +65,7 @@ export class SlowRankFinder {
     this.#alone = options.peers.filter(({ length }) => length === 1).flat();
   }
 
-  /** Takes note of an interval. Returns the ranks that have become slow, and those that are so no more. */
+  /** Adds an interval. Returns an event for each rank that has become slow, or is no longer slow. */
   add({ iteration, numSteps, computeMs: ofStep }: RankInterval): readonly TrainingEvent[] {
     this.#joinedMs = ofStep.map((ms, rank) => (this.#joinedMs[rank] ?? 0) + ms * numSteps);
     this.#joinedSteps += numSteps;
@@ -81,7 +85,10 @@ export class SlowRankFinder {
     });
   }
 
-  /** Nothing in the first intervals, nor for one rank, which cannot be told from a change of all. */
+  /**
+   * Compares ranks without peers. Returns nothing during the first intervals, nor for a single rank, whose
+   * slowdown cannot be told from a change of all ranks.
+   */
   #withoutPeers(computeMs: readonly number[]): readonly ComparedRank[] {
     if (this.#alone.length < 2) return [];
     if (this.#first.length < numFirst) {
@@ -131,7 +138,7 @@ export class SlowRankFinder {
   }
 }
 
-/** Returns the median, and of two values in the middle the smaller one: a slow rank is not the usual case. */
+/** Returns the median; of two middle values the smaller one, since a slow rank is the exception. */
 function lowerMedian(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)]!;
 }

@@ -17,7 +17,7 @@ const step = (iteration: number, change: Partial<MeasuredStep> = {}): MeasuredSt
   ...change,
 });
 
-/** A guard that has seen so many ordinary steps. */
+/** Returns a guard that has seen this number of ordinary steps. */
 function guardAfter(numSteps: number, change: Partial<SpikeGuardOptions> = {}): SpikeGuard {
   const guard = guardOf(change);
   for (let iteration = 1; iteration <= numSteps; iteration++) {

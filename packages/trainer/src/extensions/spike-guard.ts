@@ -12,16 +12,16 @@ import {
 
 /** The origin of samples. */
 interface SampleSource {
-  /** The prefix of an indexed dataset, or what else the documents are numbered in. */
+  /** The prefix of an indexed dataset, or another name for the source in which the documents are numbered. */
   readonly source: string;
-  /** Numbers of its documents, ascending, from 0. */
+  /** Numbers of the documents, ascending, from 0. */
   readonly documents: readonly number[];
 }
 
-/** Documents that a text names; a record names all of them. */
+/** Most documents that a text names; a record names all documents. */
 const mostNamed = 8;
 
-/** Sources in words: `corpus_text_document: documents 3, 17`. */
+/** Formats sources as text: `corpus_text_document: documents 3, 17`. */
 function sourcesText(sources: readonly SampleSource[]): string {
   return sources
     .map(({ source, documents }) => {
@@ -37,35 +37,34 @@ type SpikeGuardState = {
   /** Losses of the last steps, the newest last; values that are not finite are left out. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
-  /** Spikes that were skipped or rolled back, each with less than a window of other steps before it. */
+  /** Number of skipped or rolled-back spikes in a series: fewer steps than a window separate two spikes. */
   readonly numRefused: number;
-  /** Steps since the last of them. */
+  /** Steps since the last refused spike. */
   readonly numSteps: number;
 };
 
 export interface SpikeGuardOptions {
   /** The action that follows a spike. */
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
-  /** Steps that a step is compared with; before there are as many, no step is a spike. */
+  /** Number of previous steps that a step is compared with. Until the window is full, no step is a spike. */
   readonly window: number;
   /**
-   * The distance of a spike's loss above the median, in standard deviations as the median absolute deviation
-   * gives them; a gradient norm is 4 times as far. The third step in a row needs a quarter of either.
+   * The distance of a spike's loss above the median, in standard deviations estimated from the median
+   * absolute deviation. For a gradient norm, the distance is 4 times as large. From the third high step in a
+   * row, a quarter of either distance is enough.
    */
   readonly factor: number;
-  /** Spikes that are skipped or rolled back, with less than a window of other steps between two of them. */
+  /** Most spikes that are skipped or rolled back while fewer steps than a window separate two spikes. */
   readonly limit: number;
   /** A step with a larger gradient norm is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
-  /** The name by which records have the total of the losses. Default: `lm_loss`. */
+  /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
   /** Returns the documents that the samples of a step were read from. Default: reports do not name them. */
   readonly sourcesOf?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/**
- * A quantity of a step that is far above those of recent steps, or not finite, which no distribution allows.
- */
+/** A quantity of a step that is far above its values in recent steps, or not finite. */
 interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
@@ -78,22 +77,23 @@ interface Excess {
 }
 
 /**
- * Limits of healthy runs were measured with these values (docs/studies/loss-spikes.md): a loss hardly leaves
- * its distribution, a gradient norm has rare values many times the others that leave no trace in the loss.
+ * Limits that were measured on healthy runs (docs/studies/loss-spikes.md). A loss hardly leaves its
+ * distribution. A gradient norm has rare values that are many times larger than usual and leave no trace in
+ * the loss.
  */
 const leastSpreadOf = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
 
-/** Rare samples are in single steps: what lasts for so many steps is a spike at a lower limit. */
+/** Number of high steps in a row after which a lower limit applies: rare samples affect single steps only. */
 const numLasting = 3;
 const lessIfLasting = 4;
 
 const wordsOf = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
- * Notices steps whose loss or gradient norm is far above those of recent steps, and refuses their updates
- * where the policy says so. Values of all steps are taken note of, spikes included: what lasts for half a
- * window is no spike any more.
+ * Notices steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
+ * policy says so. The guard records the values of all steps, spikes included: a level that lasts for half a
+ * window is no longer a spike.
  */
 export class SpikeGuard implements TrainerExtension {
   readonly name = 'spikes';
@@ -163,8 +163,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Returns the quantities of a step that are far above recent steps, or not finite; none if the policy is to
-   * ignore them.
+   * Returns the quantities of a step that are far above recent steps, or not finite. Returns none if the
+   * policy ignores spikes.
    */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;
@@ -191,7 +191,9 @@ export class SpikeGuard implements TrainerExtension {
     return threshold !== undefined && Number.isFinite(gradientNorm) && gradientNorm > threshold;
   }
 
-  /** Counts refused spikes as long as less than a window of steps is between two of them. */
+  /**
+   * Counts refused spikes; the count restarts when more steps than a window have passed since the last one.
+   */
   #count(isRefused: boolean): void {
     this.#numSteps += 1;
     if (this.#numSteps > this.#options.window) this.#numRefused = 0;
@@ -269,24 +271,27 @@ function isState(value: unknown): value is SpikeGuardState {
   return areNumbers(losses) && areNumbers(gradientNorms) && isCount(numRefused) && isCount(numSteps);
 }
 
-/** Six digits are enough to compare. */
+/** Six digits are enough for a comparison. */
 const shown = (value: number): string => String(Number(value.toPrecision(6)));
 
-/** Consistent with the standard deviation of a normal distribution: 1 / its upper quartile. */
+/**
+ * Factor that makes the value consistent with the standard deviation of a normal distribution: 1 / its upper
+ * quartile.
+ */
 const deviationsOfMedian = 1.4826;
 /** The distribution of recent values. */
 interface RecentDistribution {
   readonly median: number;
-  /** A spread that equals the standard deviation for a normal distribution. */
+  /** An estimate of spread that equals the standard deviation for a normal distribution. */
   readonly spread: number;
 }
 
 interface RecentValuesOptions {
-  /** Values that are kept. */
+  /** Number of values that are kept. */
   readonly window: number;
   /**
-   * Least spread, as a share of the median. Of a value that hardly changes the median absolute deviation is
-   * next to 0, and any change would be far outside of it.
+   * Least spread, as a share of the median. If a value hardly changes, its median absolute deviation is close
+   * to 0, and any change would count as far outside.
    */
   readonly leastSpread: number;
   /** Earlier values, the newest last. Default: none. */
@@ -294,8 +299,8 @@ interface RecentValuesOptions {
 }
 
 /**
- * The last values of a quantity, and by robust statistics what is far above them: the median and the median
- * absolute deviation, which a few spikes among the values do not move (Leys et al. 2013).
+ * The last values of a quantity, and a robust test for values far above them. The median and the median
+ * absolute deviation do not move with a few spikes (Leys et al. 2013).
  */
 class RecentValues {
   readonly #window: number;
@@ -313,7 +318,7 @@ class RecentValues {
     return this.#values;
   }
 
-  /** Takes note of a value, unless it is not finite. */
+  /** Adds a value, unless it is not finite. */
   add(value: number): void {
     if (!Number.isFinite(value)) return;
     this.#values.push(value);

@@ -1,9 +1,7 @@
 import type { StepListener } from '@mtl/pipeline';
 import type { TrainerExtension } from './trainer-extension.js';
 
-/**
- * Records steps; the recorder of the pipeline is the same one. Each step is over before the next one begins.
- */
+/** Records steps with the recorder of the pipeline. Each step ends before the next one begins. */
 export function stepRecording(listener: StepListener): TrainerExtension {
   return {
     name: 'profiler',

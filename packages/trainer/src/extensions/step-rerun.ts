@@ -5,24 +5,24 @@ import type { Ranks } from '../steps/ranks.js';
 import type { ComputedStep, RerunRequest, TrainerExtension } from './trainer-extension.js';
 
 export interface StepRerunOptions {
-  /** `validate_results`: suspicious steps are computed again; `report_stats`: all. */
+  /** `validate_results` computes suspicious steps again; `report_stats` computes all steps again. */
   readonly mode: 'validate_results' | 'report_stats';
   /** Names of the hosts by rank, for reports. */
   readonly hosts: readonly string[];
-  /** The name by which records have the total of the losses. Default: `lm_loss`. */
+  /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
 }
 
 /** A comparison of two computations. */
 interface Comparison {
   readonly isSame: boolean;
-  /** Ranks with other results of their own; none where only what they communicate differs. */
+  /** Ranks whose own results differ; empty if only communicated results differ. */
   readonly ranks: readonly number[];
 }
 
 /**
- * Computes steps again, to tell a fault of the machine from the data: random numbers go by coordinates, so
- * that a step has the same bits whenever it is computed. Every rank has one.
+ * Computes steps again to tell a machine fault from a data problem. Random numbers depend on coordinates, so
+ * a step has the same bits each time it is computed. Every rank has an instance.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';
@@ -34,9 +34,10 @@ export class StepRerun implements TrainerExtension {
   }
 
   /**
-   * The results of a step that came twice, in whatever order, with the gradients of them.
+   * Returns the results that two computations of a step share, in any order, with the gradients of these
+   * results.
    *
-   * @throws TrainingError `MTL_NOT_REPRODUCIBLE` where three computations have three results
+   * @throws TrainingError `MTL_NOT_REPRODUCIBLE` if three computations have three results
    */
   async repeat<Step extends ComputedStep>(
     request: RerunRequest<Step>,
@@ -96,7 +97,7 @@ export class StepRerun implements TrainerExtension {
 const compareOwn = (one: ComputedStep, other: ComputedStep): boolean =>
   one.own.length === other.own.length && one.own.every((value, index) => Object.is(value, other.own[index]));
 
-/** Bit by bit; the same on all ranks. */
+/** Compares results bit by bit; returns the same on all ranks. */
 function compare(one: ComputedStep, other: ComputedStep, ranks: Pick<Ranks, 'ofEveryRank'>): Comparison {
   const isShared = Object.is(one.loss, other.loss) && Object.is(one.gradientNorm, other.gradientNorm);
   const code = (compareOwn(one, other) ? 0 : 2) + (isShared ? 0 : 1);

@@ -4,24 +4,24 @@ import type { ModelOptimizer } from '@mtl/optimizer';
 import type { EvaluatedStep, StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type { Ranks } from '../steps/ranks.js';
 
-/** The results of a step when its gradients are known, equal on all ranks. */
+/** The results of a step when its gradients are known; equal on all ranks. */
 export interface MeasuredStep {
   readonly iteration: number;
-  /** The total of its losses, in nats; NaN or infinite where a loss is. */
+  /** The total of the losses, in nats; NaN or infinite if a loss is. */
   readonly loss: number;
-  /** Unscaled, before clipping; NaN or infinite where a gradient is. */
+  /** The gradient norm, unscaled, before clipping; NaN or infinite if a gradient is. */
   readonly gradientNorm: number;
-  /** Samples that were consumed before the step. */
+  /** Number of samples consumed before the step. */
   readonly consumedSamples: number;
-  /** Samples of the step. */
+  /** Number of samples of the step. */
   readonly globalBatchSize: number;
 }
 
 /** A decision about a step. */
 export interface StepVerdict {
   /**
-   * `update`: the optimizer's step is taken. `skip`: it is not. `roll-back`: neither, and training goes on
-   * from the newest checkpoint, with the samples that follow.
+   * `update`: the optimizer step is taken. `skip`: it is not taken. `roll-back`: it is not taken, and
+   * training continues from the newest checkpoint with the samples that follow.
    */
   readonly action: 'update' | 'skip' | 'roll-back';
   readonly events: readonly TrainingEvent[];
@@ -32,10 +32,7 @@ export interface ComputedStep {
   /** The total of the losses, equal on all ranks. */
   readonly loss: number;
   readonly gradientNorm: number;
-  /**
-   * Results of this rank alone, before anything is reduced: its losses, and the sum of squares of its
-   * gradients.
-   */
+  /** Results of this rank before any reduction: its losses, and the sum of squares of its gradients. */
   readonly own: readonly number[];
 }
 
@@ -44,7 +41,7 @@ export interface RerunRequest<Step extends ComputedStep> {
   readonly first: Step;
   /** True if the step is out of bounds or not finite. */
   readonly isSuspicious: boolean;
-  /** Computes the step again, in place of what was computed before. All ranks do. */
+  /** Computes the step again and replaces the results computed before. All ranks call it. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
@@ -59,67 +56,68 @@ export interface StepSpan {
 }
 
 /**
- * A part that joins the training loop: it sees each step, may decide about it, and keeps a state of its own.
- * All methods are called on all ranks, in the order of the trainer's `extensions`, and decide alike on all of
- * them.
+ * A part that joins the training loop: it sees each step, may decide about it, and keeps a state. All methods
+ * are called on all ranks, in the order of the trainer's `extensions`, and decide alike on all ranks.
  */
 export interface TrainerExtension {
-  /** Under this name checkpoints keep its state; each extension of a trainer has another. */
+  /** The name under which checkpoints store the state; each extension of a trainer has a different name. */
   readonly name: string;
-  /** The state that a resumed run continues with: JSON. Default: it has none. */
+  /** The state that a resumed run continues with, as JSON. Default: no state. */
   readonly state?: JsonObject | undefined;
   /**
-   * Takes the state that a checkpoint has of it.
+   * Restores the state of this extension from a checkpoint.
    *
-   * @throws CheckpointError `MTL_CHECKPOINT_STATE` for what is none
+   * @throws CheckpointError `MTL_CHECKPOINT_STATE` if the value is not a state of this extension
    */
   restore?(state: unknown, path: string): void;
 
   /**
-   * True if it decides about updates: each step then waits for its losses and its gradient norm before the
-   * update, and asks `repeat` and `judge` there. Without it `judge` is asked after the update.
+   * True if the extension decides about updates. Each step then waits for its losses and its gradient norm
+   * before the update, and calls `repeat` and `judge` there. Otherwise `judge` is called after the update.
    */
   readonly decides?: boolean | undefined;
-  /** True if it needs each step to be over before the next one begins. Default: true if it decides. */
+  /** True if each step must end before the next one begins. Default: true if the extension decides. */
   readonly waits?: boolean | undefined;
 
-  /** Called before anything of a step is enqueued. */
+  /** Called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
   /** Runs `passes`, which enqueue the forward and backward passes of a step, once. */
   aroundPasses?(iteration: number, passes: () => void): void;
-  /** Between the reduction of the gradients and their use: to look at them. */
+  /** Called between the reduction of the gradients and their use, to look at them. */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
   /** Runs a part of a step, once. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
-  /** Tells whether a step should be computed again: out of bounds, or not finite. Takes no note of it. */
+  /**
+   * Tells whether a step should be computed again because it is out of bounds or not finite. Records nothing.
+   */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /** The results of a step to go on with, which it may compute again. */
+  /** Returns the results of a step to continue with; the extension may compute them again. */
   repeat?<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }>;
   /**
-   * Takes note of a step and decides about it. Not called for a step whose gradients overflowed under a loss
-   * scale that can be lowered.
+   * Records a step and decides about it. Not called if gradients overflowed under a loss scale that can be
+   * lowered.
    *
-   * @throws TrainingError where the run must end
+   * @throws TrainingError if the run must end
    */
   judge?(step: MeasuredStep): StepVerdict;
 
-  /** Called after a step, before its metrics are given out; returned events are added to theirs. */
+  /** Called after a step, before its metrics are reported; returned events are added to the metrics. */
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
   /** Called after an evaluation of a run (`trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
-  /** Called before the first step, and after anything that is no part of the steps, such as an evaluation. */
+  /** Called before the first step, and after work outside of steps, such as an evaluation. */
   resume?(): void;
-  /** Called before anything that is no part of the steps. */
+  /** Called before work outside of steps. */
   pause?(): void;
   /** Called after the last step. */
   end?(iteration: number): readonly TrainingEvent[];
-  /** The reason why the run is to end after a step or an evaluation; undefined as long as it is not. */
+  /** The reason why the run must end after a step or an evaluation; undefined while the run continues. */
   readonly endsRun?: string | undefined;
 }
 
-/** Returns the error of an extension that finds something else where its state should be. */
+/** Returns the error of an extension whose stored state is not valid. */
 export function noStateOf(name: string, path: string): CheckpointError {
   return new CheckpointError(
     'MTL_CHECKPOINT_STATE',
@@ -128,6 +126,6 @@ export function noStateOf(name: string, path: string): CheckpointError {
   );
 }
 
-/** Tells whether a value of a file is a whole number of 0 or more. */
+/** Tells whether a value from a file is a whole number of 0 or more. */
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;

@@ -24,7 +24,7 @@ const interval = {
   modelTflops: 0.21049,
 };
 
-/** A stream that remembers what was written. */
+/** A stream that records written text. */
 function recorder(terminal: { readonly isTTY?: boolean; readonly columns?: number } = {}) {
   const chunks: string[] = [];
   return { ...terminal, write: (text: string) => chunks.push(text), text: () => chunks.join('') };
@@ -130,7 +130,7 @@ describe('ConsoleReporter', () => {
   it('prints each of several losses on held-out data', () => {
     const otherLosses = { sop_loss: 0.5, total_loss: 2.5 };
     const result = { iteration: 5, loss: 2, otherLosses, tokenLosses: ['lm_loss'] };
-    // e^loss is the perplexity of a mean over tokens, of no sum and no loss of samples
+    // perplexity is e^loss of a mean over tokens; sums and sample losses have none
     expect(formatValidationLine(result)).toBe(
       ' validation loss at iteration 5 | lm loss value: 2.000000E+00' +
         ' | lm loss PPL: 7.389056E+00 | sop loss value: 5.000000E-01 | total loss value: 2.500000E+00 |',

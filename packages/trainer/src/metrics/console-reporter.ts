@@ -31,8 +31,8 @@ interface IntervalMetrics {
 }
 
 /**
- * A line of at most 80 columns for a reader, where no script reads Megatron-LM's:
- * `iteration 50/1000 | lm loss 6.7371 | grad norm 0.900 | 137 ms | 14,895 tokens/s`.
+ * A line of at most 80 columns for a reader; the other format is Megatron-LM's, for scripts: `iteration
+ * 50/1000 | lm loss 6.7371 | grad norm 0.900 | 137 ms | 14,895 tokens/s`.
  */
 function formatShortStepLine(metrics: IntervalMetrics): string {
   const { iteration, trainIterations, losses, gradNorm, stepMs, tokensPerSecond, numSkipped } = metrics;
@@ -59,9 +59,7 @@ function formatShortValidationLine(result: ValidationLoss): string {
   return [`validation at iteration ${result.iteration}`, ...parts].join(' | ');
 }
 
-/**
- * A line with the names, order and digits of Megatron-LM's log, so that scripts that read those read this.
- */
+/** A line with the names, order and digits of Megatron-LM's log, so that existing scripts can read it. */
 export function formatStepLine(metrics: IntervalMetrics): string {
   const { decoupledLearningRate: decoupled } = metrics;
   const parts = [
@@ -84,7 +82,7 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 
 /**
  * ` validation loss at iteration 100 | lm loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, as Megatron-LM
- * prints it; of several losses each, with a perplexity where it is one of tokens.
+ * prints it, for each loss; a loss over tokens has a perplexity.
  */
 export function formatValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -144,11 +142,10 @@ interface ConsoleReporterOptions {
   readonly trainIterations: number;
   /** Steps per line (--log-interval). */
   readonly logInterval: number;
-  /** True if a terminal gets the lines as well, above the line of progress. Default: that line alone. */
+  /** True if a terminal also prints the lines, above the progress line. Default: only the progress line. */
   readonly isVerbose?: boolean;
   /**
-   * True if lines are short ones for a reader, unless `isVerbose`. Default: Megatron-LM's, which scripts
-   * read.
+   * True to print short lines for a reader, unless `isVerbose`. Default: Megatron-LM's lines, for scripts.
    */
   readonly areLinesShort?: boolean;
   /** Other streams of the same terminal. Default: none. */
@@ -159,14 +156,14 @@ interface ConsoleReporterOptions {
   readonly now?: () => number;
 }
 
-/** Redrawing faster than this costs time without a visible effect. */
+/** Least milliseconds between redraws; faster redraws cost time without a visible effect. */
 const redrawIntervalMs = 100;
 /** Weight of the newest step in the moving average that the remaining time is computed from. */
 const newestWeight = 0.05;
 
 /**
- * Reports training on a stream. On a terminal it is one line of progress, drawn over itself below whatever
- * else is printed; elsewhere a line every `logInterval` steps and for every evaluation.
+ * Reports training on a stream. On a terminal it draws one progress line below all other output. On other
+ * streams it prints a line every `logInterval` steps and for every evaluation.
  */
 export class ConsoleReporter implements MetricsSink {
   readonly #options: ConsoleReporterOptions;
@@ -190,7 +187,7 @@ export class ConsoleReporter implements MetricsSink {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Takes note of a step, and prints a line when the interval is full or the training is over. */
+  /** Records a step, and prints a line when the interval is full or the training run is over. */
   step(metrics: StepMetrics): void {
     this.#interval.push(metrics);
     const { logInterval, trainIterations } = this.#options;
@@ -211,17 +208,17 @@ export class ConsoleReporter implements MetricsSink {
     this.#print(this.#style('green', format(result)));
   }
 
-  /** Prints something of note. */
+  /** Prints a message. */
   event({ text }: TrainingEvent): void {
     if (text !== undefined) this.message(this.#style('yellow', ` ${text}`));
   }
 
-  /** Prints a line of any kind, on a terminal above the line of progress. */
+  /** Prints a line of any kind; on a terminal above the progress line. */
   message(text: string): void {
     this.#options.stream.write(`${text}\n`);
   }
 
-  /** Takes the line of progress away; what was printed stays. */
+  /** Removes the progress line; printed lines stay. */
   close(): void {
     this.#line?.close();
   }
@@ -259,14 +256,14 @@ export class ConsoleReporter implements MetricsSink {
   }
 }
 
-/** Means over an interval; like Megatron-LM, a skipped step counts for the time but not for the losses. */
+/** Means over an interval. Like Megatron-LM, a skipped step counts for the time but not for the losses. */
 function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
   const last = interval.at(-1)!;
   const counted = interval.filter((step) => !step.skipped);
   const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
     steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
   const losses: Record<string, number> = {};
-  // With every step skipped there is no loss to speak of, and Megatron-LM leaves it out.
+  // with every step skipped there is no loss, and Megatron-LM leaves it out
   if (counted.length > 0) {
     losses['lm loss'] = meanOver(counted, (step) => step.loss);
     for (const name of Object.keys(last.otherLosses ?? {})) {

@@ -26,7 +26,7 @@ import type {
 import { validationMetrics } from './training-reports.js';
 
 interface MetricsJsonlWriterOptions {
-  /** The file; its folder is made when missing. */
+  /** The path of the file; its folder is created if missing. */
   readonly path: string;
   /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */
   readonly resumeIteration?: number;
@@ -35,20 +35,22 @@ interface MetricsJsonlWriterOptions {
 }
 
 /**
- * Appends JSON objects to a file, one a line: a record of each step, one of each evaluation, whose `type`
- * is `validation`, and those of events, each with a type of its own. `time` is when the record was written
- * (ISO 8601, UTC, milliseconds). A number that is not
- * finite (the gradient norm of a skipped step) becomes null, since JSON has no such numbers; all others keep
- * full precision.
+ * Appends JSON objects to a file, one a line. There is a record for each step, a record for each evaluation
+ * (its `type` is `validation`), and a record for each event (with the type of the event). `time` is when the
+ * record was written (ISO 8601, UTC, milliseconds). A number that is not finite (the gradient norm of a
+ * skipped step) becomes null, since JSON has no such numbers; all others keep full precision.
  *
- * The file always has one record per step and per evaluation, in order: on a resume at iteration n, records
- * of later iterations, which the interrupted run wrote after its last checkpoint, are dropped by writing the
- * kept ones to a temporary file and renaming it. A training run from the start moves an older file aside
- * instead (see `movedAside`).
+ * The file always has one record per step and per evaluation, in order. On a resume at iteration n, records
+ * of later iterations, which the interrupted run wrote after its last checkpoint, are dropped: the kept
+ * records are written to a temporary file, which is then renamed. A training run from the start moves an
+ * older file aside instead (see `movedAside`).
  */
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
-  /** The path that the file of an earlier training run was moved to, if there was one: to be printed. */
+  /**
+   * The path that the file of an earlier training run was moved to; undefined without such a file. Callers
+   * print it.
+   */
   readonly movedAside: string | undefined;
   /** Lines dropped because the resumed training run writes them again. */
   readonly droppedLines: number;
@@ -56,7 +58,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   readonly evaluations: readonly EvaluatedStep[];
   readonly #now: () => Date;
   #descriptor: number | undefined;
-  /** The record at the end of the file, where that is an evaluation: the byte at which it starts. */
+  /** The last record of the file if it is an evaluation: its iteration, and the byte at which it starts. */
   #lastValidation: { readonly iteration: number; readonly start: number } | undefined;
 
   private constructor(path: string, found: FoundFile, now: () => Date) {
@@ -95,8 +97,8 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of an evaluation. One of the same iteration at the end of the file, as a run leaves
-   * that is resumed with nothing left to train, is replaced.
+   * Appends the record of an evaluation. If the last record is an evaluation of the same iteration, it is
+   * replaced: a resumed run with nothing left to train evaluates again.
    *
    * @throws as `step`
    */
@@ -111,7 +113,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of something of note, whose `type` is that of the event.
+   * Appends the record of an event; the type of the record is the type of the event.
    *
    * @throws as `step`
    */
@@ -147,7 +149,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** The state of the file that metrics are to be written to. */
+/** The file that metrics are written to, as it was found. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;
@@ -221,7 +223,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // A torn line is what a killed run leaves at the end; with more lines after it, this is another file.
+      // a killed run can leave an incomplete last line; an invalid line before others means another kind
+      // of file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = recordOf(line);
       if (record === undefined) torn = lineNumber;
@@ -254,11 +257,11 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
 interface RecordKey {
   readonly type: string;
   readonly iteration: number;
-  /** Undefined where it was not finite. */
+  /** The loss; undefined if it was not finite. */
   readonly loss: number | undefined;
 }
 
-/** Tells whether a type has one record per iteration; there may be several records of other types. */
+/** Tells whether a type has one record per iteration; other types may have several records. */
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
 /** Reads the type, iteration and loss of a record; records of steps have no `type`. */

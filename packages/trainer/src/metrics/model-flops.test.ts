@@ -31,7 +31,7 @@ describe('modelFlops', () => {
       fc.property(sizes, (shape) => {
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H, vocabSize: V } = shape;
         const paper = 72 * B * S * L * H ** 2 * (1 + S / (6 * H) + V / (12 * L * H));
-        // Ours is exact while below 2^53, the quotients of the paper's form round some ten times.
+        // Our value is exact below 2^53; the quotients of the paper's form round about ten times.
         expect(Math.abs(modelFlops(gptOf(shape)) / paper - 1)).toBeLessThan(1e-14);
       }),
     );

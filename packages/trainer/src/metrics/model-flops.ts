@@ -10,19 +10,19 @@ export interface ModelFlopsShape {
   /** W: elements of the weights of all layers that a token is multiplied with. */
   readonly weights: number;
   /**
-   * Elements of the weights of all layers of a mixture of experts, with those of experts that a token does
-   * not use. Default: every token uses all.
+   * Elements of the weights of all layers of a mixture of experts, experts that a token does not use
+   * included. Default: every token uses all experts.
    */
   readonly heldWeights?: number | undefined;
   /** P: features of all queries of all layers, heads times head size. */
   readonly attentionFeatures: number;
   /** V H: elements of the output layer, padding included, since the matmuls compute it. Default: none. */
   readonly headWeights?: number;
-  /** Share of the tokens whose logits are computed: that of masked tokens for a BERT. Default 1. */
+  /** Share of the tokens whose logits are computed; for a BERT, the share of masked tokens. Default 1. */
   readonly headShare?: number;
   /**
-   * A: parameters of the low-rank adapters of all layers that a token is multiplied with; adapters alone are
-   * trained. Default: the model has none, and every weight is trained.
+   * A: parameters of the low-rank adapters of all layers that a token is multiplied with; only adapters are
+   * trained then. Default: the model has no adapters, and every weight is trained.
    */
   readonly numAdapterParameters?: number | undefined;
   /**
@@ -40,12 +40,12 @@ export interface ModelFlopsShape {
  *
  *   B S (6 W + 12 S P + 6 V H),
  *
- * which for the blocks of GPT-2 is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves
- * 12 S P.
+ * which for the blocks of GPT-2 is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves 12 S
+ * P.
  *
- * Where adapters are trained, weights have no gradients: their matmuls cost twice the forward pass in place
- * of three times, those of adapters 6 A per token. That counts the gradients of all inputs, also of the first
- * layer's, which nothing needs then.
+ * If only adapters are trained, weights have no gradients: the matmuls of weights cost twice the forward pass
+ * instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the gradients
+ * of all inputs, even of the first layer's, which are not needed then.
  */
 export function modelFlops(shape: ModelFlopsShape): number {
   const { batchSize, sequenceLength, headWeights = 0, headShare = 1, numAdapterParameters = 0 } = shape;
@@ -67,8 +67,8 @@ const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
 /**
- * Describes what `modelFlops` has counted, as one line of text, for summaries: readers of a TFLOP/s value
- * need it.
+ * Describes the operations that `modelFlops` counts, as one line of text, for summaries: readers of a TFLOP/s
+ * value need it.
  */
 export function modelFlopsText(shape: ModelFlopsShape): string {
   const { headWeights = 0, headShare, heldWeights, numAdapterParameters } = shape;

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { TerminalLine } from './terminal-line.js';
 
-/** A terminal that shows what is written as terminals do: wrapping, overwriting, erasing. */
+/** A terminal that displays written text as terminals do: wrapping, overwriting, erasing. */
 class Screen extends EventEmitter {
   readonly isTTY = true;
   #rows: string[] = [''];

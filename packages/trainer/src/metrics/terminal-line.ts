@@ -9,27 +9,27 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Streams that show up on the same terminal, `process.stderr` for one: what they print stays whole. */
+  /** Other streams that show up on the same terminal, such as `process.stderr`; their lines stay intact. */
   readonly others?: readonly TerminalStream[];
 }
 
-/** Columns of a terminal that does not tell. */
+/** Columns of a terminal that does not report its width. */
 const usualColumns = 80;
 
 /**
- * One line at the bottom of a terminal that is drawn over itself. While it is shown, what anything else
- * writes to its stream, or to another one of the same terminal, appears above it. It is taken away when the
- * process ends, in whatever way.
+ * One line at the bottom of a terminal that is drawn over itself. While it is shown, other output to its
+ * stream, or to another stream of the same terminal, appears above it. It is removed when the process ends,
+ * in any way.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;
   readonly #write: (text: string) => unknown;
   readonly #restore: Array<() => void> = [];
-  /** The text that is drawn, as it was asked for. */
+  /** The text that is drawn, as the caller passed it. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
-  /** The columns that it takes; undefined while it is not on the screen. */
+  /** The columns that the text takes; undefined while it is not on the screen. */
   #width: number | undefined;
-  /** True if another text ends in the middle of a line: nothing is drawn behind it. */
+  /** True if other text ends in the middle of a line: nothing is drawn after it. */
   #isMidLine = false;
 
   constructor({ stream, others = [] }: TerminalLineOptions) {
@@ -46,19 +46,19 @@ export class TerminalLine {
     );
   }
 
-  /** Draws a text, without its end where it is longer than the terminal is wide; `style` colours it. */
+  /** Draws a text, cut at the width of the terminal; `style` colours it. */
   show(text: string, style: (text: string) => string = (plain) => plain): void {
     this.#shown = { text, style };
     this.#redraw();
   }
 
-  /** Takes the line away until the next `show`. */
+  /** Removes the line until the next `show`. */
   clear(): void {
     this.#erase();
     this.#shown = undefined;
   }
 
-  /** Takes the line away for good. */
+  /** Removes the line for good. */
   close(): void {
     this.clear();
     for (const restore of this.#restore.splice(0)) restore();
@@ -91,7 +91,7 @@ export class TerminalLine {
     this.#width = undefined;
   }
 
-  /** Has what others write to a stream appear above the line. */
+  /** Makes other output to a stream appear above the line. */
   #guard(stream: TerminalStream): void {
     const hadOwn = Object.hasOwn(stream, 'write');
     const write = stream.write;
@@ -106,7 +106,7 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // where another one has put itself in front meanwhile, it keeps its place
+      // if another line has replaced the method meanwhile, it stays
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

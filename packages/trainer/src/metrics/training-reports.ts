@@ -1,4 +1,4 @@
-/** The progress of a training run: what a checkpoint must restore in addition to tensors. */
+/** The progress of a training run that a checkpoint must restore in addition to tensors. */
 export interface TrainingProgress {
   readonly iteration: number;
   readonly consumedSamples: number;
@@ -7,7 +7,7 @@ export interface TrainingProgress {
 
 /** Metrics of one training step, once it is done. */
 export interface StepMetrics {
-  /** Number of the step, from 1; counts the whole training, resumed runs included. */
+  /** Number of the step, from 1; counts the whole training run, resumed runs included. */
   readonly iteration: number;
   /** Samples consumed up to and including this step. */
   readonly consumedSamples: number;
@@ -16,8 +16,8 @@ export interface StepMetrics {
   /** Samples of this step over all data-parallel ranks. */
   readonly globalBatchSize: number;
   /**
-   * Mean loss over the step's tokens, in nats, before any loss scale. Of several losses the one called
-   * `lm_loss`, such as that of BERT's masked tokens; their total where none is called so.
+   * Mean loss over the step's tokens, in nats, before any loss scale. With several losses, the loss called
+   * `lm_loss` (of the masked tokens for BERT); without an `lm_loss`, the total.
    */
   readonly loss: number;
   /** Norm of all gradients before clipping; infinite or NaN when the step was skipped for an overflow. */
@@ -26,39 +26,39 @@ export interface StepMetrics {
   /** The learning rate of the word embedding and the output layer, if they have one of their own. */
   readonly decoupledLearningRate?: number;
   readonly lossScale: number;
-  /**
-   * True if the weights were left alone: a gradient overflowed, a guard refused, or the step was left out.
-   */
+  /** True if the weights did not change: a gradient overflowed, a guard refused, or the step was left out. */
   readonly skipped: boolean;
   /** True if nothing was computed from the samples: losses and gradient norm are NaN, rates are 0. */
   readonly isLeftOut?: true;
-  /** Wall-clock time of the step, in milliseconds; between the ends of two steps where they overlap. */
+  /**
+   * Wall-clock time of the step, in milliseconds; if steps overlap, the time between the ends of two steps.
+   */
   readonly stepMs: number;
   readonly tokensPerSecond: number;
   /** Model FLOPs (see `modelFlops`) of the step per second, in 1e12. */
   readonly modelTflops: number;
   /**
-   * Most bytes that tensors held at once so far, on the rank with the most; Node.js and its libraries are not
+   * Peak bytes of tensors so far, on the rank with the highest peak; Node.js and its libraries are not
    * counted.
    */
   readonly peakBytes: number;
   /**
-   * Further losses of a step, by their name in metrics.jsonl: such as BERT's `sop_loss`, the `total_loss`
-   * that the gradients are of, and auxiliary losses, which are no part of the total.
+   * Further losses of a step, by their name in metrics.jsonl: BERT's `sop_loss`; the `total_loss`, whose
+   * gradients are computed; and auxiliary losses, which are not part of the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /** Events of the step. */
   readonly events?: readonly TrainingEvent[];
-  /** True if training goes on from the newest checkpoint, with the samples that follow. */
+  /** True if training continues from the newest checkpoint, with the samples that follow. */
   readonly rollsBack?: boolean;
 }
 
-/** Something of note in a training run, for people and for the metrics file. */
+/** An event in a training run, for users and for the metrics file. */
 export interface TrainingEvent {
   /** The type of its record in metrics.jsonl. */
   readonly type: 'spike' | 'rerun' | 'roll_back' | 'ranks' | 'slow_rank' | (string & {});
   readonly iteration: number;
-  /** Text for people: one or more lines. Absent: the event is only recorded. */
+  /** Text for users: one or more lines. Absent: the event is only recorded. */
   readonly text?: string;
   /** The other keys of its record, as JSON. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -68,18 +68,18 @@ export interface TrainingEvent {
 export interface ValidationLoss {
   readonly iteration: number;
   /**
-   * Mean over the tokens evaluated, in nats. Of several losses the one called `lm_loss`; their total where
-   * none is called so. Early stopping and the best evaluation of a run go by it.
+   * Mean over the evaluated tokens, in nats. With several losses, the loss called `lm_loss`; without an
+   * `lm_loss`, the total. Early stopping and the best evaluation of a run use it.
    */
   readonly loss: number;
   /**
-   * Further losses by name, such as BERT's `sop_loss`, the `total_loss`, and auxiliary losses, which are no
-   * part of the total.
+   * Further losses by name: BERT's `sop_loss`, the `total_loss`, and auxiliary losses, which are not part of
+   * the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /**
-   * The losses that are means over tokens, by name: those with a perplexity. Default: `lm_loss` where there
-   * is no other.
+   * Names of the losses that are means over tokens and so have a perplexity. Default: `lm_loss` if it is the
+   * only loss.
    */
   readonly tokenLosses?: readonly string[];
 }
@@ -89,16 +89,16 @@ export type EvaluatedStep = Pick<ValidationLoss, 'iteration' | 'loss'>;
 
 /** A loss on held-out data as reports show it. */
 interface ValidationMetric {
-  /** `lm_loss`, or what another loss is called. */
+  /** The name of the loss, such as `lm_loss`. */
   readonly key: string;
   readonly value: number;
-  /** The perplexity of a mean over tokens; e^loss of other losses, and of sums, has no meaning. */
+  /** The perplexity of a mean over tokens; e^loss of sums and other losses has no meaning. */
   readonly perplexity: number | undefined;
 }
 
 /**
  * Returns the metrics of an evaluation, the loss of the language model first. Perplexities are capped at
- * e^20, as Megatron-LM does.
+ * e^20, as in Megatron-LM.
  */
 export function validationMetrics({
   loss,
@@ -119,12 +119,12 @@ export function validationMetrics({
 export interface TrainingReporter {
   step?(metrics: StepMetrics): void;
   validation?(result: ValidationLoss & { readonly consumedSamples: number }): void;
-  /** Something of note; those of a step come after its metrics. */
+  /** Reports an event; the events of a step come after its metrics. */
   event?(event: TrainingEvent): void;
   message?(text: string): void;
 }
 
-/** The end of a run: a stopped one may go on. */
+/** The end of a run; a stopped run may continue later. */
 export type RunOutcome = 'finished' | 'stopped' | 'failed';
 
 /** A fact of a run's summary. */
@@ -132,7 +132,7 @@ export type SummaryRow = readonly [name: string, value: string];
 
 /** A destination for the metrics of a run: the console, a file, a service. */
 export interface MetricsSink extends TrainingReporter {
-  /** Once the run has ended; further calls do nothing. What the summary of the run adds of it. */
+  /** Called once the run has ended; further calls do nothing. Returns facts for the summary of the run. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most sinks have nothing to add.
   close(outcome: RunOutcome): void | Promise<readonly SummaryRow[]>;
 }

@@ -4,21 +4,21 @@ import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './t
 import { validationMetrics } from './training-reports.js';
 
 interface TrainingSummaryOptions {
-  /** The text of `modelFlopsText`, which defines what a TFLOP/s counts. */
+  /** The text of `modelFlopsText`, which defines the FLOPs in a TFLOP/s value. */
   readonly flopsFormula: string;
   /** Evaluations of the run before it was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
-/** Facts of a summary in addition to those of the steps. */
+/** Facts of a summary in addition to the facts about steps. */
 interface SummaryTextOptions {
   readonly checkpointPath?: string | undefined;
   readonly rows?: readonly SummaryRow[];
 }
 
 /**
- * Collects what the end of a run is summed up from. Speed is the median over the steps of this run, so that
- * warming up, evaluation and saving do not blur it.
+ * Collects the values for the summary at the end of a run. Speed is the median over the steps of this run, so
+ * that warm-up, evaluation and saves do not distort it.
  */
 export class TrainingSummary {
   readonly #flopsFormula: string;
@@ -27,7 +27,7 @@ export class TrainingSummary {
   #numSkipped = 0;
   #first: StepMetrics | undefined;
   #last: StepMetrics | undefined;
-  /** The first and the last of the steps that were not left out. */
+  /** The first and the last step that was not left out. */
   #firstComputed: StepMetrics | undefined;
   #lastComputed: StepMetrics | undefined;
   #best: EvaluatedStep | undefined;
@@ -61,7 +61,7 @@ export class TrainingSummary {
   }
 
   /**
-   * The summary, one fact a line, to be printed when the run ends.
+   * Returns the summary, one fact a line, to be printed when the run ends.
    *
    * @param options `checkpointPath`: the last checkpoint, left out when nothing was saved; `rows`: further
    *   facts
@@ -106,7 +106,7 @@ export class TrainingSummary {
   }
 }
 
-/** The meaning of `peakBytes`: the summary states it. */
+/** The meaning of `peakBytes`, which the summary states. */
 const peakMemoryMeaning = 'of tensors, on the rank with the most (Node.js and its libraries not counted)';
 
 function lossRows(first: StepMetrics | undefined, last: StepMetrics | undefined): readonly SummaryRow[] {
@@ -126,7 +126,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Tenths count where there are no minutes. */
+/** Tenths of a second are shown only below a minute. */
 function formatSeconds(seconds: number): string {
   return seconds < 59.95 ? `${seconds.toFixed(1)} s` : formatDuration(seconds * 1000);
 }

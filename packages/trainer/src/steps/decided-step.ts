@@ -5,8 +5,8 @@ import { computedStep, type EnqueuedStep, type RunningStep, type StepResults } f
 import type { StepPasses } from './step-passes.js';
 
 /**
- * Runs the passes of a step, again where the extensions ask for it, and the update where they accept what was
- * found: each step waits for its losses and its gradient norm before the update.
+ * Runs the passes of a step, repeats them if the extensions ask for it, and updates if they accept the
+ * results. Each step waits for its losses and its gradient norm before the update.
  */
 export async function decideStep<Batch>(
   step: RunningStep<Batch>,
@@ -40,7 +40,7 @@ export async function decideStep<Batch>(
   });
 }
 
-/** Passes, and what they found: the gradients are reduced, and the parameters as they were. */
+/** Runs the passes and returns their results; gradients are reduced, and parameters are unchanged. */
 async function measure<Batch>(
   step: RunningStep<Batch>,
   passes: StepPasses<Batch>,

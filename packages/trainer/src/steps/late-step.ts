@@ -4,23 +4,20 @@ import { findingWrongIndices } from './step-errors.js';
 import type { StepPasses } from './step-passes.js';
 
 /**
- * A step whose numbers the host reads while the device works on the next one. It takes from the end of the
- * step before to its own end, by the clock of the device: the host learns of both ends late, at moments that
- * say nothing about the step.
+ * A step whose numbers the host reads while the device works on the next one. Its time is measured by the
+ * clock of the device, from the end of the previous step to its own end: the host learns of both ends late.
  */
 export class LateStep implements EnqueuedStep {
-  /**
-   * The begin of a step for which the device has nothing to do yet: the time of the host before, and a mark.
-   */
+  /** The start of a step on an idle device: the host time before it, and a mark. */
   readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
   #earlier: LateStep | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
   #outcomeOf: (() => StepOutcome) | undefined;
-  /** This step, and the next one, for which the end of this one is the beginning. */
+  /** Number of holders: this step, and the next one, which uses the end of this step as its start. */
   #numHolders = 1;
   #isDisposed = false;
 
-  /** Begins the measurement, before anything of the step is enqueued. */
+  /** Starts the measurement, before any work of the step is enqueued. */
   private constructor(startMs: number, how: LateStepOptions<never>) {
     const { earlier } = how;
     this.#earlier = earlier;
@@ -58,7 +55,7 @@ export class LateStep implements EnqueuedStep {
     };
   }
 
-  /** Waits for this step, not for the next one. */
+  /** Waits for this step, but not for the next one. */
   outcome(): StepOutcome {
     return this.#outcomeOf!();
   }
@@ -91,6 +88,6 @@ export class LateStep implements EnqueuedStep {
 
 interface LateStepOptions<Batch> {
   readonly passes: StepPasses<Batch>;
-  /** The step before, if the device may still be working on it. */
+  /** The previous step, if the device may still be working on it. */
   readonly earlier: LateStep | undefined;
 }

@@ -19,7 +19,7 @@ const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<numb
 const order = kind('sop_loss', { per: 'sample' });
 const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 0.01 });
 
-/** Returns what is reported of means 1, 2, 4 of the kinds, in their order. */
+/** Returns the reported losses for means 1, 2, 4 of the kinds, in their order. */
 function reported(losses: readonly LossKind<number>[]) {
   checkLossKinds(losses);
   const means = [1, 2, 4].slice(0, losses.length);

@@ -2,25 +2,27 @@ import { TrainingError, UsageError } from '@mtl/errors';
 import type { ValidationLoss } from '../metrics/training-reports.js';
 
 /**
- * A kind of loss. The total is the sum of all kinds, each its weight times a mean over what counts of it in
- * the global batch, however that is split. Any stage of a pipeline may make it, and several may.
+ * A kind of loss. The total is the sum of all kinds: each adds its weight times its mean over the counted
+ * units of the global batch, however the batch is split. One or more stages of a pipeline may make a kind of
+ * loss.
  */
 export interface LossKind<Batch> {
   /**
-   * Its name in metrics.jsonl, and that of the losses of stages (`StageLoss`). The one called `lm_loss` is
-   * the loss of the language model, which reports lead with.
+   * The name in metrics.jsonl and in the losses of stages (`StageLoss`). The kind called `lm_loss` is the
+   * loss of the language model, which reports show first.
    */
   readonly name: string;
-  /** The unit that it is a mean over, in the singular: `token`, `sample`, `sentence`. */
+  /** The unit of the mean, in the singular: `token`, `sample`, `sentence`. */
   readonly per: string;
-  /** Returns the number of units that count in a micro-batch; the last stage of a pipeline is asked. */
+  /** Returns the number of units that count in a micro-batch; called for the last stage of a pipeline. */
   count(batch: Batch): number;
-  /** Its weight in the sum. Default 1. Metrics report the mean without it. */
+  /** The weight in the sum. Default 1. Metrics report the mean without it. */
   readonly weight?: number | undefined;
   /**
-   * True if it only adds gradients, such as the balance of a router: it is reported by its name, and is not
-   * part of the reported total. Layers make it of whole sequences, so that ranks that share a sequence have
-   * the same; of another loss each has the part of its positions. Default: false.
+   * True if the loss only adds gradients, such as a router's balance loss: it is reported by its name, and is
+   * not part of the reported total. Layers compute an auxiliary loss from whole sequences, so ranks that
+   * share a sequence compute the same loss. For other losses, each rank has the part of its positions.
+   * Default: false.
    */
   readonly isAuxiliary?: boolean | undefined;
 }
@@ -28,12 +30,12 @@ export interface LossKind<Batch> {
 /** The kinds of losses of a training run. */
 export interface LossKinds<Batch> {
   readonly losses: readonly LossKind<Batch>[];
-  /** Losses that are made by stages of ranks that do not take part. */
+  /** Names of losses that only stages of absent ranks make. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
 }
 
 /**
- * Refuses losses that cannot be trained together.
+ * Checks that losses can be trained together.
  *
  * @throws UsageError `MTL_LOSS_KINDS` for no losses, several of one name, or a weight that is 0 or not finite
  */
@@ -57,9 +59,9 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
 export const weightOf = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
 /**
- * Returns what counts of each kind of loss in a global batch, checked.
+ * Returns the number of counted units of each kind of loss in a global batch, checked.
  *
- * @throws TrainingError `MTL_NO_DATA` where nothing counts in a kind
+ * @throws TrainingError `MTL_NO_DATA` if a kind has no counted unit
  */
 export function checkedCounts<Batch>(
   counts: readonly number[],
@@ -76,15 +78,16 @@ export function checkedCounts<Batch>(
 }
 
 /**
- * Returns the loss that the gradients are of: the weighted sum of the means of all but auxiliary losses.
+ * Returns the loss whose gradients are computed: the weighted sum of the means of all non-auxiliary losses.
  */
 export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
   return losses.reduce((sum, kind, index) => sum + (isPart(kind) ? weightOf(kind) * means[index]! : 0), 0);
 }
 
 /**
- * Returns losses as they are reported. `loss` is the one called `lm_loss`, or the total where it is the only
- * one or there is none; the others have their names, and the total has one where it is not `loss`.
+ * Returns losses as they are reported. `loss` is the loss called `lm_loss`; it is the total if `lm_loss` is
+ * the only loss or there is no `lm_loss`. Other losses keep their names. The total is also reported by name
+ * if it is not `loss`.
  *
  * @param means of each kind over the global batch
  */
@@ -105,7 +108,7 @@ export function reportedLosses(
   };
 }
 
-/** Names the losses of an evaluation that have a perplexity, unless the only one does. */
+/** Names the losses of an evaluation that have a perplexity, unless the only loss has one. */
 export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<ValidationLoss, 'tokenLosses'> {
   const parts = losses.filter(isPart);
   const ofTokens = parts.filter(({ per }) => per === 'token');
@@ -114,9 +117,7 @@ export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<Valida
   return { tokenLosses: ofTokens.length === 1 ? ['lm_loss'] : [] };
 }
 
-/**
- * The name by which reports have the total of losses: next to a loss called `lm_loss` it has one of its own.
- */
+/** The name of the total loss in reports. Next to a loss called `lm_loss`, the total has its own name. */
 export type NameOfTotal = 'lm_loss' | 'total_loss';
 
 /** See `NameOfTotal`. */
@@ -125,7 +126,7 @@ export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal
   return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';
 }
 
-/** The total is a sum of these losses. */
+/** Tells whether a loss is part of the total. */
 const isPart = ({ isAuxiliary }: Pick<LossKind<never>, 'isAuxiliary'>): boolean => isAuxiliary !== true;
 const isLmLoss = (kind: Pick<LossKind<never>, 'name' | 'isAuxiliary'>): boolean =>
   isPart(kind) && kind.name === 'lm_loss';

@@ -3,14 +3,14 @@ import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroup
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
-  /** None for a process alone. */
+  /** The group of all ranks; absent for a single process. */
   readonly groups: ParallelGroups;
 }
 
 /**
- * The ranks of a training run, and collectives of all of them over numbers of a step. All ranks must call the
- * same methods. The numbers are in host memory, on every device: the host knows them and needs them, and a
- * device would first finish what is enqueued.
+ * The ranks of a training run, and collectives of all ranks over numbers of a step. All ranks must call the
+ * same methods. The numbers are in host memory on every device: the host produces and uses them, and a device
+ * would first finish its enqueued work.
  */
 export class Ranks {
   readonly #groups: ParallelGroups;
@@ -19,7 +19,7 @@ export class Ranks {
     this.#groups = groups;
   }
 
-  /** This process among all. */
+  /** This process among all processes. */
   get rank(): number {
     return this.#groups.world?.rank ?? 0;
   }
@@ -28,25 +28,25 @@ export class Ranks {
     return this.#groups.world?.size ?? 1;
   }
 
-  /** The samples of every batch that this rank computes. */
+  /** The share of every batch that this rank computes. */
   get shareOfBatch(): ShareOfBatch {
     return shareAmongGroups(this.#groups);
   }
 
-  /** True if this rank is the first of those that share every sequence. */
+  /** True if this rank is the first rank of a group that shares every sequence. */
   get isFirstOfSequence(): boolean {
     return reductionAxes.dense.every((axis) => axis === batchAxis || (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
   /**
-   * True if this rank is the first of those that hold parts of one stage, and so of those that know a loss of
-   * their positions.
+   * True if this rank is the first rank among the holders of one stage, who all know a loss of their
+   * positions.
    */
   get isFirstOfStage(): boolean {
     return layerAxes.dense.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
-  /** The sums of some numbers over all processes. */
+  /** Returns the sums of some numbers over all processes. */
   sum(values: readonly number[]): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return values;
@@ -55,7 +55,7 @@ export class Ranks {
     return tensor.toArray();
   }
 
-  /** The largest of each of some numbers over all processes. */
+  /** Returns the maximum of each number over all processes. */
   maximum(values: readonly number[]): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return values;
@@ -64,7 +64,7 @@ export class Ranks {
     return tensor.toArray();
   }
 
-  /** A number of every process, by rank. */
+  /** Returns a number of every process, by rank. */
   ofEveryRank(value: number): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return [value];

@@ -2,12 +2,12 @@ import type { StepVerdict } from '../extensions/trainer-extension.js';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 import type { StepRates } from '../trainer-options.js';
 
-/** A step whose batches are here. */
+/** A step whose batches have been read. */
 export interface RunningStep<Batch> {
-  /** The time when the host began with it, by `performance.now()`. */
+  /** The time when the host began the step, by `performance.now()`. */
   readonly startMs: number;
   readonly iteration: number;
-  /** Progress before the step, and after it. */
+  /** Progress before and after the step. */
   readonly from: TrainingProgress;
   readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
@@ -22,10 +22,10 @@ export interface RunningStep<Batch> {
 export interface StepResults {
   /** The mean of each kind of loss. */
   readonly means: readonly number[];
-  /** Their total, which decides about the step: what its gradients are of. */
+  /** The total, which decides about the step and whose gradients are computed. */
   readonly loss: number;
   readonly gradientNorm: number;
-  /** The largest of all ranks. */
+  /** The largest peak of all ranks. */
   readonly peakBytes: number;
 }
 
@@ -34,17 +34,17 @@ export interface StepOutcome extends StepResults {
   readonly verdict: StepVerdict;
 }
 
-/** A step that is enqueued; its outcome is known now, or once the device has computed it. */
+/** An enqueued step. Its outcome is known now, or once the device has computed it. */
 export interface EnqueuedStep {
-  /** Waits for the results of the step alone, and returns them. */
+  /** Waits for the results of this step only, and returns them. */
   outcome(): StepOutcome;
   /** Returns how long the step took; called after `outcome`. */
   milliseconds(): number;
-  /** Gives up what `outcome` needs; waits for the step. A second call does nothing. */
+  /** Releases the resources that `outcome` needs; waits for the step. A second call does nothing. */
   dispose(): void;
 }
 
-/** Returns a step whose outcome is here, and which took until it is asked how long. */
+/** Returns a step whose outcome is known; its duration ends when it is first asked for. */
 export const computedStep = (
   { startMs }: Pick<RunningStep<unknown>, 'startMs'>,
   outcome: StepOutcome,

@@ -11,7 +11,7 @@ function optionsOf(cause: MtlError, details: MtlErrorOptions['details'] = {}): M
   return { ...(remedy === undefined ? {} : { remedy }), details, cause };
 }
 
-/** Runs `body`; an index out of range that it finds is reported with `where` it was read. */
+/** Runs `body`, and reports an index out of range with `where` it was read. */
 export function namingWrongIndices<T>(where: string, body: () => T): T {
   try {
     return body();
@@ -21,7 +21,9 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
   }
 }
 
-/** Returns the value of `body`, or the index out of range that it finds: for all ranks to agree on. */
+/**
+ * Returns the value of `body`, or the index out of range that it finds, so that all ranks can agree on it.
+ */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {
     return { value: body() };
@@ -32,8 +34,8 @@ export function findingWrongIndices<T>(body: () => T): { readonly value: T } | {
 }
 
 /**
- * Returns the error that all ranks throw if one has read an index out of range, `wrong`; the others have
- * none.
+ * Returns the error that all ranks throw if one rank has read an index out of range. `wrong` is the error of
+ * this rank, undefined on other ranks.
  */
 export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined): TrainingError {
   if (wrong === undefined) {
@@ -51,8 +53,8 @@ export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined)
 }
 
 /**
- * Refuses what must not happen while a step is under way: weights and optimizer are ahead of the progress
- * that is known.
+ * Refuses an action that must not happen while a step is running: weights and optimizer are ahead of the
+ * known progress.
  *
  * @param what the subject of the error's sentence: `an evaluation`
  * @throws UsageError `MTL_STEP_UNDER_WAY`

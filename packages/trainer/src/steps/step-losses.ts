@@ -12,29 +12,29 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
 }
 
 /**
- * The losses that the stages of this rank make of micro-batches, of each the sum of loss times weight, in
- * double, with further numbers of a step. They are left on the device until all are read at once, with one
- * wait for it. On devices without values all of them are 0: a step runs as if everything were finite. What
- * ranks then tell each other is `partsOf`, and `sumsOfParts` what they make of it.
+ * The losses that the stages of this rank compute for micro-batches, and further numbers of a step. Each loss
+ * is a sum of loss times weight, in double. The numbers stay on the device until one read fetches them all,
+ * with one wait. On devices without values all numbers are 0, so that a step runs as if everything were
+ * finite. `partsOf` returns the numbers that ranks exchange, and `sumsOfParts` the resulting sums.
  */
 export class StepLosses<Batch> {
   readonly #options: StepLossesOptions<Batch>;
   readonly #capacity: number;
   readonly #buffers: Tensor[] = [];
   readonly #places: Tensor[] = [];
-  /** The kind and the micro-batch of each loss, by its place among all numbers. */
+  /** The kind, the micro-batch and the place of each loss; the place is its index among all numbers. */
   readonly #losses: { readonly kind: number; readonly microBatch: number; readonly place: number }[] = [];
 
   constructor(options: StepLossesOptions<Batch>) {
     this.#options = options;
-    // a loss of each kind for each micro-batch, and a gradient norm; more get a buffer of their own
+    // a loss of each kind for each micro-batch, and a gradient norm; further numbers get another buffer
     this.#capacity = options.numMicroBatches * options.losses.length + 1;
   }
 
   /**
-   * Adds a loss that a stage has made of a micro-batch.
+   * Adds a loss that a stage has computed for a micro-batch.
    *
-   * @throws UsageError `MTL_LOSS_KINDS` for a loss that is none of the training run's
+   * @throws UsageError `MTL_LOSS_KINDS` for a loss that the training run does not have
    */
   add({ name, losses: values, weights }: StageLoss, microBatch: number): void {
     const names = this.#options.losses.map((kind) => kind.name);
@@ -49,7 +49,9 @@ export class StepLosses<Batch> {
     weightedSum({ output: this.next(), values, weights });
   }
 
-  /** The place of another number, [1] float64: it stays this object's, and must be written before `read`. */
+  /**
+   * Returns the place of another number, [1] float64. This object owns it; it must be written before `read`.
+   */
   next(): Tensor {
     const offset = this.#places.length % this.#capacity;
     if (offset === 0) {
@@ -61,22 +63,23 @@ export class StepLosses<Batch> {
     return place;
   }
 
-  /** All numbers, losses and others, in the order of their places; waits for what writes them. */
+  /** Returns all numbers, losses and others, in the order of their places; waits for pending writes. */
   read(): readonly number[] {
     if (!hasValues(this.#options.device)) return this.#places.map(() => 0);
     return this.#taken((numbers) => numbers.toArray()).flat();
   }
 
   /**
-   * Begins `read` without waiting: on a device with marks (`supportsMarks`). This object may be disposed of.
+   * Starts `read` without waiting, on a device with marks (`supportsMarks`). This object may be disposed of
+   * meanwhile.
    */
   startRead(): readonly PendingRead<'float64'>[] {
     return this.#taken((numbers) => numbers.startRead<'float64'>());
   }
 
   /**
-   * Returns the sums of this rank's micro-batches, in their order, for each kind, in theirs; none for a kind
-   * that no stage of this rank makes.
+   * Returns for each kind the sums of this rank's micro-batches, in their order. The list of a kind is empty
+   * if no stage of this rank computes that loss.
    *
    * @param read all numbers
    */
@@ -91,7 +94,7 @@ export class StepLosses<Batch> {
     });
   }
 
-  /** Calls `body` with the places of each buffer that were taken, and returns its results. */
+  /** Calls `body` with the used places of each buffer, and returns its results. */
   #taken<Result>(body: (numbers: Tensor) => Result): Result[] {
     return this.#buffers.map((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
@@ -109,11 +112,11 @@ export class StepLosses<Batch> {
 type ShareOfLosses = Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
 
 /**
- * Returns this rank's part of what counts of each kind of loss in a global batch: the sums of these numbers
- * over all ranks are the counts.
+ * Returns this rank's part of the counts of each kind of loss in a global batch; the counts are the sums of
+ * these numbers over all ranks.
  *
- * @param batches micro-batches of this rank, on the host: of whole sequences
- * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows what counts
+ * @param batches micro-batches of this rank, on the host, with whole sequences
+ * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows the counts
  */
 export function ownCounts<Batch>(
   batches: readonly Batch[],
@@ -129,11 +132,11 @@ export function ownCounts<Batch>(
 }
 
 /**
- * Returns this rank's part of `sumsOfParts`: of each kind whether it makes it, and a place for every
- * micro-batch of the global batch, in the order of their samples, in which one process would have them.
- * (Chunks of one micro-batch a rank follow each other, see the samplers of @mtl/data.)
+ * Returns this rank's part of `sumsOfParts`. First, for each kind, 1 if this rank computes it, else 0. Then,
+ * for each kind, a place for every micro-batch of the global batch, in the sample order of a single process.
+ * (Consecutive micro-batches of the global batch are on consecutive ranks, see the samplers of @mtl/data.)
  *
- * @param own of each kind the sums of this rank's micro-batches; none of a kind that it does not make
+ * @param own for each kind the sums of this rank's micro-batches; empty for a kind that it does not compute
  */
 export function partsOf(
   own: ReadonlyArray<readonly number[]>,
@@ -158,8 +161,9 @@ export function partsOf(
 }
 
 /**
- * Returns the sum of each kind of loss over the micro-batches of all ranks and the stages that make it, added
- * in the order of the samples: it does not depend on how micro-batches were shared out.
+ * Returns the sum of each kind of loss over the micro-batches of all ranks and all stages that compute it.
+ * The sums are added in sample order, so that the result does not depend on how micro-batches are assigned to
+ * ranks.
  *
  * @param summed the sums of `partsOf` over all ranks
  * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage makes

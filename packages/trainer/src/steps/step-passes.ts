@@ -22,12 +22,14 @@ const accepted: StepVerdict = { action: 'update', events: [] };
 /** Numbers of this rank that were read from the device, or the index out of range that it reports instead. */
 type ReadNumbers = { readonly value: readonly number[] } | { readonly wrong: MtlError };
 
-/** Results of all ranks but for the gradient norm, and the numbers of this rank that they were made of. */
+/**
+ * Results of all ranks, without the gradient norm, and the numbers of this rank that they were computed from.
+ */
 type AgreedNumbers = Omit<StepResults, 'gradientNorm'> & { readonly read: readonly number[] };
 
 /**
- * The passes of a step, and what all ranks find in them: shared by steps that update at once, late, or after
- * a decision.
+ * The passes of a step, and their results on all ranks. Steps that update at once, late, or after a decision
+ * share this class.
  */
 export class StepPasses<Batch> {
   readonly options: CompleteTrainerOptions<Batch>;
@@ -40,21 +42,19 @@ export class StepPasses<Batch> {
     this.ranks = of.ranks;
   }
 
-  /** Place for the losses of some micro-batches, and for a gradient norm. */
+  /** Returns buffers for the losses of some micro-batches and a gradient norm. */
   lossesOf(batches: readonly Batch[]): StepLosses<Batch> {
     return new StepLosses({ ...this.options, numMicroBatches: batches.length });
   }
 
-  /** Forward and backward; the losses times the scale are left on the device. */
+  /** Runs forward and backward; the losses times the loss scale stay on the device. */
   async run(step: RunningStep<Batch>, losses: StepLosses<Batch>): Promise<void> {
     const { iteration } = step;
     namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, losses));
     await this.extensions.onGradients(this.options.optimizer, iteration);
   }
 
-  /**
-   * Updates, which detects overflow on the device whatever the numbers are, and waits for the device once.
-   */
+  /** Updates, and waits for the device once. The update detects overflow on the device. */
   async updateAtOnce(step: RunningStep<Batch>): Promise<EnqueuedStep> {
     using losses = this.lossesOf(step.batches);
     await this.run(step, losses);
@@ -70,7 +70,7 @@ export class StepPasses<Batch> {
     this.options.optimizer.launchStep({ ...rates, lossScale, gradientNorm: losses.next() });
   }
 
-  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that it left. */
+  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that it wrote. */
   outcomeOf(
     step: RunningStep<Batch>,
     losses: StepLosses<Batch>,
@@ -84,18 +84,18 @@ export class StepPasses<Batch> {
     return this.options.optimizer.finishStep(read.at(-1)!).gradientNorm;
   }
 
-  /** Reads numbers from the device by `body`, and returns what all ranks agree on. */
+  /** Reads numbers from the device with `body`, and returns the results that all ranks agree on. */
   read(step: RunningStep<Batch>, losses: StepLosses<Batch>, body: () => readonly number[]): AgreedNumbers {
     const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
     return this.#agree(step, losses, { read, peakBytes: memoryStatistics(this.options.device).peakBytes });
   }
 
-  /** Returns results with what the extensions decide about them. */
+  /** Returns results with the decision of the extensions. */
   judged<Results extends StepResults>(step: RunningStep<Batch>, results: Results) {
     return { ...results, verdict: this.#judge(step, results) };
   }
 
-  /** Asks the extensions to decide; an overflow is the loss scaler's to handle while it can. */
+  /** Asks the extensions to decide. The loss scaler handles an overflow while it can. */
   #judge({ iteration, globalBatchSize, from }: RunningStep<Batch>, results: StepResults): StepVerdict {
     if (this.isForScaler(results)) return accepted;
     const { loss, gradientNorm } = results;
@@ -110,8 +110,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * The losses over all ranks, and the peak of any of them. Where the device of one has reported a wrong
-   * index, which it does only now, all end, so that none saves.
+   * Returns the losses over all ranks, and the highest peak. The device of a rank reports a wrong index only
+   * now: all ranks then end, so that none saves.
    */
   #agree(
     { iteration, batches, lossScale }: RunningStep<Batch>,
@@ -120,7 +120,7 @@ export class StepPasses<Batch> {
   ): AgreedNumbers {
     const { ranks, options } = this;
     const read = 'value' in own.read ? own.read.value : undefined;
-    // where nothing could be read its sums are not numbers: the step ends below, on all ranks
+    // sums are NaN if nothing could be read: the step ends below, on all ranks
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
     const parts = partsOf(sums, { ...options, ranks, numMicroBatches: batches.length });
@@ -135,7 +135,7 @@ export class StepPasses<Batch> {
     return { read, means, loss: totalLoss(options.losses, means), peakBytes };
   }
 
-  /** Forward and backward of this rank's micro-batches, whose losses times the scale go to `own`. */
+  /** Runs forward and backward of this rank's micro-batches; losses times the loss scale go to `own`. */
   #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
     const { pipeline, optimizer, losses } = this.options;
     const { iteration, batches, lossScale } = step;

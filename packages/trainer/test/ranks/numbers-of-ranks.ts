@@ -1,7 +1,7 @@
 import type { World } from '@mtl/comm';
 import { Ranks } from '../../src/steps/ranks.js';
 
-/** The results of the collectives of all ranks over numbers of a step. */
+/** The results of collectives of all ranks over the numbers of a step. */
 export interface NumbersOfRanks {
   readonly sums: readonly number[];
   readonly largest: readonly number[];

@@ -32,21 +32,19 @@ export interface TrainBigramsArgument {
   readonly save?: string;
   /** The directory to continue from. */
   readonly load?: string;
-  /** A rank that gets a SIGTERM in this iteration, on top of the others. */
+  /** A rank that gets a SIGTERM in this iteration, in addition to the others. */
   readonly signalAt?: { readonly rank: number; readonly iteration: number };
-  /** A rank whose data end after so many micro-batches. */
+  /** A rank whose data ends after this number of micro-batches. */
   readonly dataEnd?: { readonly rank: number; readonly microBatches: number };
   /** Injected fault: rank 1 counts one token less in each micro-batch. */
   readonly shrinkTokenCount?: boolean;
-  /** Refuses spikes, of which the windows of these runs have eight steps. */
+  /** True if spikes are refused; the window of these runs has eight steps. */
   readonly spikes?: Pick<SpikeGuardOptions, 'policy'>;
-  /** Injected fault: hidden states of one iteration, and with them gradients, are multiplied. */
+  /** Injected fault: in one iteration, hidden states, and therefore gradients, are multiplied. */
   readonly boost?: { readonly iteration: number; readonly factor: number };
   /** The steps that are computed again. */
   readonly rerun?: StepRerunOptions['mode'];
-  /**
-   * Injected fault: a bit of a gradient of this rank flips, the first time that the iteration is computed.
-   */
+  /** Injected fault: a bit of a gradient of this rank flips the first time that the iteration is computed. */
   readonly flip?: { readonly rank: number; readonly iteration: number };
   /** Injected fault: every rank reads the samples of rank 0. */
   readonly sameSamples?: boolean;
@@ -81,7 +79,7 @@ async function* batches({ rank, dp, from = 0, count = Number.POSITIVE_INFINITY }
   for (let chunk = 0; chunk < count; chunk++) yield batchOf(from + chunk * dp + rank);
 }
 
-/** The micro-batches of a rank, of which those of one iteration meet larger hidden states. */
+/** Yields the micro-batches of a rank; hidden states of one iteration are multiplied. */
 async function* boosted(
   all: AsyncGenerator<BigramBatch>,
   { stage, dp, boost }: { stage: BigramStage; dp: number; boost: TrainBigramsArgument['boost'] },
@@ -95,7 +93,7 @@ async function* boosted(
   }
 }
 
-/** Trains the bigram model as one of `StandingRanks`, as often as it is asked to. */
+/** Trains the bigram model as one rank of `StandingRanks`, once per request. */
 export default (world: World, channel: string): Promise<void> =>
   serveRuns(world, { channel, run: trainBigrams });
 
@@ -188,7 +186,7 @@ async function trainBigrams({
         : { directory: save, interval: undefined, keepLast: undefined, configuration: {} },
     evaluation: { interval: 5, numMicroBatches: 12 / dp, open: () => batches({ ...share, from: 100 }) },
   });
-  // reads the parameter, so that a gather on its way has come
+  // reading the parameter waits for its pending gather
   stage.head.data.dim(0);
   const modelBits = new Uint8Array(stage.head.data.read().buffer.slice(0));
   optimizer.dispose();

@@ -26,7 +26,7 @@ const numSteps = 3;
 
 const [numChunks, globalBatchSize] = [4, 8];
 
-/** Trains four stages of one weight each, of which those in the middle may have losses, on pp x dp ranks. */
+/** Trains four stages of one weight each on pp x dp ranks; the middle stages may have losses. */
 export default async function trainWeights(
   world: World,
   { pp, dp, ownLoss, weight, lossScale }: TrainWeightsArgument,
@@ -104,7 +104,10 @@ export default async function trainWeights(
   return { steps, evaluated, collectives };
 }
 
-/** Returns the number of operations of all ranks of a group so far; messages between two of them are none. */
+/**
+ * Returns the number of collectives of all ranks of each group so far; messages between two ranks do not
+ * count.
+ */
 function collectivesOf(groups: Readonly<Record<string, ProcessGroup>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(groups).map(([name, group]) => {

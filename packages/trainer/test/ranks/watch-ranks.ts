@@ -3,7 +3,7 @@ import { DeviceClock, HostClock, RankWatch, type TrainingEvent } from '../../src
 
 export interface WatchRanksArgument {
   readonly slowRank: number;
-  /** Steps in which that rank computes 1.3 times as long; the others wait for it. */
+  /** Steps in which the slow rank computes 1.3 times as long; the others wait for it. */
   readonly slowSteps: readonly number[];
   readonly numSteps: number;
   /** Default: reports after every interval. */
@@ -14,7 +14,7 @@ export interface WatchRanksArgument {
   readonly peers?: ReadonlyArray<readonly number[]>;
 }
 
-/** Watches ranks with clocks of their own, which steps of 100 ms and pauses of any length move on. */
+/** Watches ranks with simulated clocks, which advance by steps of 100 ms and by pauses of any length. */
 export default async function watchRanks(
   world: World,
   {

@@ -1,3 +1,3 @@
-// Helpers that tests of @mtl/tracking share with those of this package: @mtl/trainer/testing within the
-// repository, not published.
+// Test helpers that @mtl/tracking shares with this package: @mtl/trainer/testing within the repository, not
+// published.
 export { exampleStep } from './example-step.js';

@@ -4,14 +4,14 @@ import type { World } from '@mtl/comm';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 
-/** A run that ranks are asked for: `numRanks` are the first of the world, no other run has its id. */
+/** A requested run: `numRanks` ranks, the first of the world, take part; no other run has its id. */
 interface Request<Argument> {
   readonly id: number;
   readonly numRanks: number;
   readonly argument: Argument;
 }
 
-/** The message of a rank that has started, with the id 0, or that has done a run. */
+/** The message of a rank that has started, with the id 0, or that has finished a run. */
 interface Answer<Result> {
   readonly rank: number;
   readonly id: number;
@@ -28,7 +28,7 @@ export interface StandingRun<Argument> extends Request<Argument> {
   readonly world: World;
 }
 
-/** Serves one rank of `StandingRanks`: does the runs that the test asks for, until it stops the ranks. */
+/** Serves one rank of `StandingRanks`: executes the runs that the test requests, until it stops the ranks. */
 export function serveRuns<Argument, Result>(
   world: World,
   { channel: name, run }: { channel: string; run: (asked: StandingRun<Argument>) => Promise<Result> },
@@ -50,7 +50,7 @@ export function serveRuns<Argument, Result>(
   });
 }
 
-/** Ranks under way: how they are talked to, and their end. */
+/** Running ranks: the channel to them, and their end. */
 interface Started {
   readonly channel: BroadcastChannel;
   readonly ready: Promise<unknown>;
@@ -59,7 +59,7 @@ interface Started {
 
 /**
  * Ranks as threads that are started once for the runs of a test file, since a start takes longer than a run.
- * They are started anew after a run that failed.
+ * They are restarted after a failed run.
  */
 export class StandingRanks<Argument, Result> {
   readonly #module: URL;
@@ -74,9 +74,9 @@ export class StandingRanks<Argument, Result> {
   }
 
   /**
-   * Lets the first `numRanks` do a run; gives their results, by rank.
+   * Requests a run from the first `numRanks` ranks; returns their results, by rank.
    *
-   * @throws what the first of them to fail throws
+   * @throws the error of the first rank that fails
    */
   async run(numRanks: number, argument: Argument): Promise<Result[]> {
     this.#started ??= this.#start();
@@ -111,7 +111,7 @@ export class StandingRanks<Argument, Result> {
     return { channel, ready, ended };
   }
 
-  /** Waits for the answers of so many ranks to the request with the id. */
+  /** Waits for the answers of this number of ranks to the request with the id. */
   #answers(channel: BroadcastChannel, { id, count }: { id: number; count: number }): Promise<Result[]> {
     const results: Result[] = [];
     let numLeft = count;

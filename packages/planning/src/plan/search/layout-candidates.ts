@@ -15,7 +15,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
 import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 
-/** A way in which the processes of a run share its work; `context` is there where sequences are divided. */
+/** A way in which the processes of a run share its work; `context` is set if sequences are divided. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   /** v: chunks of the model on each rank. */
   readonly chunks: number;
@@ -24,7 +24,7 @@ export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   readonly recomputation: Recomputation;
 }
 
-/** Sizes that candidates have to divide, and options that are fixed. */
+/** Sizes that candidates must divide, and fixed options. */
 export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | 'gpusPerNode'> {
   readonly numProcesses: number;
   readonly numLayers: number;
@@ -33,9 +33,9 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** Fewest stages of the interleaved schedule. */
   readonly leastInterleavedStages: number;
-  /** The settings of which a program has some values only. */
+  /** The supported values of settings for which a program supports only some values. */
   readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
-  /** Ways to recompute that differ. */
+  /** Ways to recompute that differ in cost. */
   readonly recomputations: readonly Recomputation[];
 }
 
@@ -44,7 +44,7 @@ type Sizes = Readonly<Partial<Record<MeshAxis, number>>>;
 const axesOfMesh = searchedAxes.filter(({ axis }) => isDenseAxis(axis));
 const axesOfExperts = searchedAxes.filter(({ axis }) => !isDenseAxis(axis));
 
-/** Returns the sizes of a candidate along the axes of the mesh, without those of experts. */
+/** Returns the sizes of a candidate along the axes of the mesh, without the axes of experts. */
 export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfMesh.map(({ key }) => candidate[key]);
 
@@ -52,14 +52,14 @@ export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | unde
 export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfExperts.map(({ key }) => candidate[key]);
 
-/** All layouts that divide what they have to divide. */
+/** Returns all layouts whose sizes divide the model, the batch and the processes. */
 export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   return sizesAlong(axesOfMesh, { space, chosen: {}, rest: space.numProcesses }).flatMap((sizes) =>
     ofMesh(space, recordOf(sizes) as Mesh),
   );
 }
 
-/** Returns the ways to divide processes along axes, the sizes of the first ones outermost. */
+/** Returns the ways to divide processes along axes; the sizes of the first axes vary slowest. */
 function sizesAlong(
   [first, ...others]: readonly SearchedAxis[],
   { space, chosen, rest }: { readonly space: CandidateSpace; readonly chosen: Sizes; readonly rest: number },
@@ -75,9 +75,7 @@ function sizesAlong(
     );
 }
 
-/**
- * Returns sizes by the keys of candidates; an optional one of the mesh is left out where it divides nothing.
- */
+/** Returns sizes by the keys of candidates; an optional axis of the mesh is left out if its size is 1. */
 function recordOf(sizes: Sizes): Partial<RecordedSizes> {
   const isLeftOut = ({ axis, flag }: SearchedAxis): boolean =>
     sizes[axis] === undefined ||
@@ -89,7 +87,7 @@ function recordOf(sizes: Sizes): Partial<RecordedSizes> {
 
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
-/** Returns the ways in which the experts of a layer are spread over the processes of a stage. */
+/** Returns the ways in which the experts of a layer are sharded over the processes of a stage. */
 function expertSizes(space: CandidateSpace, mesh: Mesh): readonly Partial<RecordedSizes>[] {
   const { sizes, worldSize } = meshOfRun(layoutOfRecord(mesh));
   const chosen = Object.fromEntries(axesOfMesh.map(({ axis }) => [axis, sizes[axis]]));
@@ -119,7 +117,7 @@ function schedulesOf(
   { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
-  // there a schedule that is given has no effect
+  // a given schedule has no effect there
   if (pipeline === 1) return ['none'];
   if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
   const isInterleaved = chunks > 1;
@@ -146,7 +144,7 @@ function withSettings(
   );
 }
 
-/** Returns the ways to choose settings, the values of the first ones outermost. */
+/** Returns all combinations of settings; the values of the first settings vary slowest. */
 function settingsOf({ fixed, offered }: CandidateSpace, sizes: MeshCoordinates): readonly SearchedSettings[] {
   return searchedSettings.reduce<readonly object[]>(
     (before, { key, choices }) => {
@@ -168,7 +166,7 @@ function settingsOf({ fixed, offered }: CandidateSpace, sizes: MeshCoordinates):
 const options = <Value>(fixed: Value | undefined, all: readonly Value[]): readonly Value[] =>
   fixed === undefined ? all : [fixed];
 
-/** Returns the flags of sizes that are not what the mesh has by default. */
+/** Returns the flags of sizes that differ from the defaults of the mesh. */
 function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[]): Flags {
   const { sizes } = meshOfRun(layoutOfRecord(candidate));
   return Object.fromEntries(
@@ -181,12 +179,12 @@ function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[])
   );
 }
 
-/** A size that follows from another comes after it. */
+/** A size that follows from another size comes after it. */
 const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
 
-/** Returns the flags of settings that flags do not give already. */
+/** Returns the flags of settings that are not given already. */
 function flagsOfSettings(
   candidate: LayoutCandidate,
   given: ReadonlySet<string>,
@@ -198,7 +196,7 @@ function flagsOfSettings(
   return Object.assign({}, ...own.map(({ key, flags }) => flags(candidate[key]))) as Flags;
 }
 
-/** The flags that a candidate means, without those that are given already. */
+/** Returns the flags of a candidate, without flags that are given already. */
 export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
   const { chunks, microBatch, schedule, recomputation } = candidate;
   const all: Flags = {
@@ -218,8 +216,8 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
 }
 
 /**
- * Returns the part of a layout that the flags give, which `checkLayoutFlags` has checked: a search leaves it
- * as it is.
+ * Returns the part of a layout that the flags give, which `checkLayoutFlags` has checked: a search does not
+ * change it.
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const settings = searchedSettings.flatMap(({ key, givenBy, given: meant }) => {
@@ -242,7 +240,7 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   return fixed;
 }
 
-/** Layouts that the program of a profile offers, and the ones it cannot do without: `fixed`. */
+/** Layouts that the program of a profile offers, and the settings that it always has: `fixed`. */
 type OfferedLayouts = Pick<
   CandidateSpace,
   'schedules' | 'leastInterleavedStages' | 'recomputations' | 'offered'
@@ -250,16 +248,16 @@ type OfferedLayouts = Pick<
   readonly fixed: Partial<LayoutCandidate>;
 };
 
-/** The sizes that programs have whose steps are lists. */
+/** The sizes that listed programs have. */
 const listedSizes: readonly (keyof RecordedSizes)[] = ['tensor', 'data', 'pipeline'];
 
-/** The layouts that the program of a profile has. */
+/** Returns the layouts of the profile's program. */
 export function offeredLayouts({ software }: Profile): OfferedLayouts {
   if (software.operations === 'recorded') {
     return {
       schedules: ['1f1b', 'zb-h1', 'interleaved'],
       leastInterleavedStages: 2,
-      // attention keeps no scores: there is nothing that selective recomputation leaves out
+      // attention keeps no scores, so selective recomputation saves nothing
       recomputations: ['none', 'full'],
       offered: {},
       fixed: {},
@@ -272,13 +270,13 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     recomputations: layouts.recomputations,
     offered: {
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
-      // whatever such a program divides besides, it does in all layouts
+      // other settings that such a program always has are in all its layouts
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
     },
     fixed: {
-      // the lists have the mesh of the first papers alone
+      // the lists only have the mesh of the first papers
       ...Object.fromEntries(
         axesOfMesh.filter(({ key }) => !listedSizes.includes(key)).map(({ key }) => [key, 1]),
       ),
@@ -287,7 +285,7 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
   };
 }
 
-/** Flags that place layers: candidates place as many on every chunk. */
+/** Flags that place layers: candidates have the same number of layers on every chunk. */
 const placingLayers = [
   'num-layers-per-virtual-pipeline-stage',
   'pipeline-model-parallel-layout',
@@ -301,8 +299,7 @@ interface CheckLayoutFlagsOptions {
 }
 
 /**
- * Refuses flags of a layout that a search cannot leave as they are, and a run whose batch depends on its
- * layout.
+ * Refuses flags of a layout that a search cannot keep, and a run whose batch depends on its layout.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT`; `MTL_FLAG_REQUIRED` without a global batch size
  */

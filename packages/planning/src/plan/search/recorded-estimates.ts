@@ -33,30 +33,32 @@ export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** True where passes hide the reduction of gradients, and the gathering of parameters. */
+  /** True if passes hide the reduction of gradients, and the gathering of parameters. */
   readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
-  /** The run of a candidate; undefined where it cannot be. */
+  /** The run of a candidate; undefined if it is invalid. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
 }
 
-/** A layout as it is composed of recordings. */
+/** A layout composed from recordings. */
 interface Composed {
   /** Costs of every chunk, in the order of the model. */
   readonly chunks: readonly PartCost[];
   readonly numMicroBatches: number;
-  /** Seconds of a message from one stage to the next, and of what receivers do with it. */
+  /** Seconds of a message from one stage to the next, with the work of receivers on it. */
   readonly message: number;
   readonly gather: number;
-  /** After the passes. */
+  /** Seconds after the passes. */
   readonly end: number;
-  /** Bytes of every rank that do not depend on micro-batches in flight, and the most that passes add. */
+  /**
+   * Bytes of every rank that do not depend on micro-batches in flight, and the largest addition of a pass.
+   */
   readonly fixedBytes: readonly number[];
 }
 
 /**
- * Estimates layouts from recordings of small runs (`recordParts`), one for each size of tensor parallelism
- * and micro-batch, recomputation and sequence parallelism, with and without a pipeline; of layers with
- * experts also for each way to spread these.
+ * Estimates layouts from recordings of small runs (`recordParts`). There is one recording for each size of
+ * tensor parallelism and micro-batch, recomputation and sequence parallelism, with and without a pipeline;
+ * for layers with experts also for each way to shard them.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -68,7 +70,7 @@ export class RecordedEstimates {
     this.#options = options;
   }
 
-  /** Undefined for a candidate that cannot be. */
+  /** Returns undefined for an invalid candidate. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, '1f1b');
     if (composed === undefined) return undefined;
@@ -91,8 +93,8 @@ export class RecordedEstimates {
   }
 
   /**
-   * Estimates the layout again with the schedule on a clock, nearer and slower. What many micro-batches
-   * repeat is taken from the last of fewer ones.
+   * Estimates the layout again with the schedule on a clock, which is more accurate and slower. It simulates
+   * fewer micro-batches and extrapolates the repeated ones from the last.
    */
   async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
@@ -165,7 +167,7 @@ export class RecordedEstimates {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    // embedding and head are the same of both
+    // both have the same embedding and head
     const parts = recorded.get('expert') ?? recorded.get('dense')!;
     const kinds = this.#kinds!;
     const layersOf = (chunk: number): PartCost => {
@@ -197,7 +199,7 @@ export class RecordedEstimates {
       const ofExperts = part.expertGradients / part.gradients;
       return whole * ((1 - ofExperts) / numParts('dense', state) + ofExperts / numParts('expert', state));
     };
-    // ranks that divide the optimizer's state have parts of everything that follows the reduction
+    // ranks that shard the optimizer's state divide all work after the reduction
     const embedding = {
       bytes: parts.sharedBytes / numParts('dense', 'optimizer'),
       group: groupNamed('embedding'),
@@ -222,7 +224,7 @@ export class RecordedEstimates {
           ownPart(state, 'parameters', state.parameters) +
           ownPart(state, 'gradients', state.gradients) +
           ownPart(state, 'optimizer', state.optimizer) +
-          // one that waits to be sent, and one that was received
+          // one message that waits to be sent, and one that was received
           (rank === p - 1 ? 1 : 2) * boundary +
           temporary(rank === p - 1 ? 'last' : 'others'),
       ),
@@ -251,8 +253,8 @@ function boundaryBytes({ message }: RecordedParts): number {
 }
 
 /**
- * Adds bytes to those that a pass leaves. A pass counts its output, but not the input that was there before
- * it. Once the output is sent, the first chunk keeps less, and the last chunk, which sends none, keeps more.
+ * Adjusts the bytes that a pass leaves. A pass counts its output, but not its input, which existed before.
+ * Once the output is sent, the first chunk keeps less, and the last chunk, which sends no output, keeps more.
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
@@ -269,7 +271,8 @@ function messageOf(
 }
 
 /**
- * Reduction of gradients in buckets of the same size, and gathering of parameters; those of experts apart.
+ * Returns the reduction of gradients in buckets of equal size, and the gathering of parameters; gradients of
+ * experts are separate.
  */
 function dataSeconds(
   { dataParallelShardingStrategy }: LayoutCandidate,
@@ -282,7 +285,7 @@ function dataSeconds(
   }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
     readonly fullest: PartCost;
     readonly group: RankGroup;
-    /** Group of the ranks with the same experts. */
+    /** The group of the ranks with the same experts. */
     readonly expertGroup: RankGroup;
   },
 ): number {
@@ -311,7 +314,7 @@ function dataSeconds(
   return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
 }
 
-/** Most micro-batches in flight on a rank, counted on each of its chunks. */
+/** Returns the largest number of micro-batches in flight on a rank, counted on each of its chunks. */
 function mostInFlight(rank: number, { p, v, m }: { p: number; v: number; m: number }): number {
   if (v === 1) return Math.min(m, p - rank);
   return Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);

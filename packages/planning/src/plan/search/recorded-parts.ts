@@ -23,16 +23,16 @@ export interface PartCost {
   readonly backwardWeight: number;
   /** Seconds of norm and update. */
   readonly end: number;
-  /** In which ranks with copies reduce its gradients. */
+  /** Number of buckets in which ranks with copies reduce its gradients. */
   readonly numBuckets: number;
-  /** Bytes, kept of a micro-batch from forward to backward. */
+  /** Bytes that a micro-batch keeps from forward to backward. */
   readonly kept: number;
-  /** Part of it that is kept for the weight half of backward. */
+  /** The part of it that is kept for the weight half of backward. */
   readonly keptForWeight: number;
   readonly parameters: number;
   readonly gradients: number;
   readonly optimizer: number;
-  /** Gradients of experts, which other ranks reduce, and their buckets. */
+  /** Gradients of experts, which other ranks reduce, and the number of their buckets. */
   readonly expertGradients: number;
   readonly numExpertBuckets: number;
 }
@@ -40,17 +40,17 @@ export interface PartCost {
 /** The two kinds of layers of a model. */
 export type LayerKind = 'dense' | 'expert';
 
-/** Costs that all layouts with the same passes are composed of. */
+/** Costs from which all layouts with the same passes are composed. */
 export interface RecordedParts {
   readonly layer: PartCost;
-  /** The first stage without layers, and the last one. */
+  /** The first stage and the last stage, without layers. */
   readonly first: PartCost;
   readonly last: PartCost;
-  /** Bytes that a pass adds to what is kept, on the last stage and on the others. */
+  /** Bytes that a pass adds to the kept bytes, on the last stage and on the others. */
   readonly temporary: { readonly last: number; readonly others: number };
   /** Absent without a pipeline. */
   readonly message: RecordedMessage | undefined;
-  /** Bytes of gradients that the first and the last stage add up: those of a tied embedding. */
+  /** Bytes of a tied embedding's gradients, which the first and the last stage sum. */
   readonly sharedBytes: number;
 }
 
@@ -63,8 +63,9 @@ interface RecordPartsOptions {
 }
 
 /**
- * Records runs with one and with two layers of one kind on each stage. Layers cost the difference, embedding
- * and head what is left. Without a pipeline they are on one stage, and share a tied weight.
+ * Records runs with one and with two layers of one kind on each stage. The difference is the cost of a layer;
+ * the rest is the cost of embedding and head. Without a pipeline, embedding and head are on one stage and
+ * share a tied weight.
  */
 export async function recordParts(
   configuration: PretrainingConfiguration,
@@ -137,8 +138,8 @@ async function costsOf(
 }
 
 /**
- * Data-parallel ranks of a proxy: two, which reduce gradients in as many buckets as more of them do, or as
- * many as hold each expert twice.
+ * Returns the data-parallel size of a proxy: at least two, since the number of buckets does not depend on the
+ * size, and large enough that each expert has two copies.
  */
 function dataSizeOf(copy: number, expert: number): number {
   let size = 2;
@@ -154,7 +155,7 @@ function proxyOf(
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
   const layout = kind === 'expert' ? parallel : withoutExperts(parallel);
-  // of a stage
+  // sizes of a stage
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
@@ -164,7 +165,7 @@ function proxyOf(
     numLayers: numStages * layersOfStage,
     ...(kind === 'expert' ? { moeLayerFreq: 1 } : { numExperts: undefined }),
   };
-  // a directory has another number of layers; the size of its vocabulary is in the configuration
+  // a directory has another number of layers; the vocabulary size is in the configuration
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const adapted = recipeOf(configuration).adapters.amongLayersOf({ ...configuration, model: ofKind });
   return {
@@ -187,7 +188,7 @@ function proxyOf(
   };
 }
 
-/** Field by field. */
+/** Combines costs field by field. */
 function combined(a: PartCost, b: PartCost, operation: (x: number, y: number) => number): PartCost {
   const entries = Object.entries(a).map(([key, value]: [string, number]) => [
     key,

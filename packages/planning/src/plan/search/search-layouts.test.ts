@@ -262,7 +262,7 @@ describe('searchLayouts', () => {
       const { layouts } = await searchLayouts({ flags, numProcesses: 8, profile, numBest: 2 });
       for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
         const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-        // what stages with layers of two kinds are composed of is rounded once more than one kind
+        // stages with layers of two kinds are composed with one more rounding
         expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.02);
         expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.01);
       }
@@ -289,7 +289,7 @@ describe('searchLayouts', () => {
     });
     const [{ plan, estimatedSeconds, estimatedBytes }] = found.layouts as [FoundLayout];
     const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-    // dense layers are estimated with an adapter that they do not have, which shows in so small a model
+    // dense layers are estimated with an adapter that they do not have, which matters in so small a model
     expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.1);
     expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.1);
   });
@@ -312,7 +312,7 @@ describe('searchLayouts', () => {
       const plan = await planRun(validateConfiguration(own, { worldSize: 8 }), { profile });
       return Math.max(...plan.ranks.map(wholeMemory));
     };
-    // no room for more than two of the eight experts of a layer
+    // memory for at most two of the eight experts of a layer
     const memoryBytes = await bytesOf(4);
     expect(await bytesOf(2)).toBeGreaterThan(memoryBytes * 1.05);
     const narrow = await searchLayouts({ flags, numProcesses: 8, profile, memoryBytes });
@@ -355,7 +355,7 @@ describe('searchLayouts', () => {
       onProgress: (progress) => told.push(progress),
     });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
-    // 12 layouts until a rank does not fit, then the 3 with the smallest estimates whole
+    // 12 layouts until a rank does not fit, then full plans of the 3 with the smallest estimates
     expect(told.at(-1)!.numPlanned + 1).toBe(12 + 3);
   });
 
@@ -385,7 +385,7 @@ describe('searchLayouts', () => {
       code: 'MTL_CHECKPOINT_NONE',
       message: /nonexistent/,
     },
-    // wrong in every layout
+    // invalid in every layout
     {
       options: mergeOptions(tiny, { optimizer: { lrWarmupIters: 2000 } }),
       code: 'MTL_LEARNING_RATE',

@@ -39,15 +39,15 @@ import {
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
-  /** The flags of the run, of a command line or options. What they tell of its layout stays as it is. */
+  /** The flags of the run, from a command line or options. The search keeps the layout flags among them. */
   readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
-  /** Memory of each process, in bytes. Default: that of the profile. */
+  /** Memory of each process, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
-  /** Layouts that are returned. Default 5. */
+  /** Number of layouts to return. Default 5. */
   readonly numBest?: number;
-  /** Gets how far the search is, between candidates. */
+  /** Called with the progress of the search, between candidates. */
   readonly onProgress?: (progress: SearchProgress) => void;
 }
 
@@ -60,46 +60,46 @@ const checks: OptionChecks<SearchLayoutsOptions> = {
   onProgress: functionOption,
 };
 
-/** The number of candidates that a search has estimated, and of the plans that it has made whole. */
+/** The number of estimated candidates, and of full plans. */
 export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
   readonly numPlanned: number;
-  /** Counts those planned whole that fit; the search ends with `numWanted` of them. */
+  /** Number of full plans that fit; the search ends with `numWanted`. */
   readonly numFound: number;
   readonly numWanted: number;
 }
 
-/** A layout that was planned whole. */
+/** A layout with a full plan. */
 export interface FoundLayout {
   readonly candidate: LayoutCandidate;
   readonly configuration: PretrainingConfiguration;
-  /** The flags that the candidate adds to those that were given. */
+  /** The flags that the candidate adds to the given flags. */
   readonly words: readonly string[];
   readonly plan: RunPlan;
-  /** Estimates before the layout was planned: of a step, and of the fullest rank. */
+  /** Estimates before the full plan: of a step, and of the fullest rank. */
   readonly estimatedSeconds: number;
   readonly estimatedBytes: number;
 }
 
 export interface LayoutSearch {
   readonly numCandidates: number;
-  /** Candidates that are expected to fit. */
+  /** Number of candidates that are expected to fit. */
   readonly numFitting: number;
   /** Layouts that fit, the fastest first. */
   readonly layouts: readonly FoundLayout[];
 }
 
-/** An estimate of memory from recordings may be too high by as much: what is planned whole decides. */
+/** Factor by which an estimate of memory from recordings may be too high; the full plan decides. */
 const recordedMargin = 1.05;
 
 /**
- * The fastest layouts of a run that fit. Every candidate is estimated from passes that few of them need
- * recordings of; the best ones are planned whole, and what is returned is their plan.
+ * Finds the fastest layouts of a run that fit. Every candidate is estimated; candidates share recorded
+ * passes, so few recordings are needed. The best candidates get full plans, which are returned.
  *
- * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` where nothing divides or nothing fits, and for
- *   flags of a layout that candidates cannot have; errors of flags, which where no candidate is valid are
- *   those of the first; see `planRun`
+ * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` if no layout divides or fits, and for layout
+ *   flags that candidates cannot have; if no candidate is valid, the errors of the first candidate's flags;
+ *   see `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   checkOptions(options, { of: 'searchLayouts', checks });
@@ -120,7 +120,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
   const first = await nearest(fitting, refine);
-  // the others, where too few of the first fit whole
+  // other candidates, if too few of the first ones fit
   const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
   const tooLarge: Estimated[] = [];
@@ -147,7 +147,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     kinds.add(kindOf(candidate));
   }
   if (layouts.length === 0) {
-    // what libraries take is known of whole plans alone
+    // the memory of libraries is known only for full plans
     const known =
       tooLarge.length > 0 ? await plannedWhole(smallest(tooLarge), { ...context, onPlan }) : estimates;
     throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
@@ -156,7 +156,9 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   return { numCandidates: candidates.length, numFitting: fitting.length, layouts };
 }
 
-/** Layouts that differ in micro-batch, chunks and the like only: five of them would tell the same. */
+/**
+ * Returns the settings by which layouts count as similar: listing five similar layouts would be redundant.
+ */
 const kindOf = (candidate: LayoutCandidate): string =>
   `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
 
@@ -166,18 +168,18 @@ interface Context {
   readonly resolved: ResolvedFlags;
   readonly options: SearchLayoutsOptions;
   readonly loaded: LoadedFlags | undefined;
-  /** Why candidates cannot be, in their order. */
+  /** The errors of invalid candidates, in their order. */
   readonly refused: MtlError[];
 }
 
-/** @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
+/** Checks the flags. @throws errors of flags that do not depend on the layout, and of `checkLayoutFlags` */
 async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
   const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
   const resolved = withAdded(options, { added: {}, loaded });
   try {
     validateConfiguration(resolved, { worldSize: options.numProcesses });
   } catch (error) {
-    // others may be of the layout, which candidates change
+    // other errors may come from the layout, which candidates change
     if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
   }
   const isRecorded = options.profile.software.operations === 'recorded';
@@ -187,7 +189,7 @@ async function contextOf(options: SearchLayoutsOptions): Promise<Context> {
   return { resolved, options, loaded, refused: [] };
 }
 
-/** The flags of the run with others, which count as given, too. */
+/** Returns the flags of the run with further flags, which also count as given. */
 function withAdded(
   { flags, profile }: SearchLayoutsOptions,
   { added, loaded }: { readonly added: Flags; readonly loaded: LoadedFlags | undefined },
@@ -217,13 +219,13 @@ function spaceOf(resolved: ResolvedFlags, { numProcesses, profile }: SearchLayou
   };
 }
 
-/** Flags as a command line has them; those of candidates are switches that are on, or have one value. */
+/** Formats flags as words of a command line. The flags of candidates are switches, or have a single value. */
 const wordsOf = (flags: Flags): string[] =>
   Object.entries(flags).flatMap(([flag, value]) =>
     value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
   );
 
-/** The run of a candidate; undefined where its flags contradict each other. */
+/** Returns the run of a candidate; undefined if its flags contradict each other. */
 function configured(
   candidate: LayoutCandidate,
   { options, resolved, loaded, refused }: Context,
@@ -245,8 +247,8 @@ function configured(
 }
 
 /**
- * Estimates of all candidates, but of those with a larger micro-batch than one with which nothing fits: their
- * passes need not be recorded.
+ * Returns estimates of all candidates, except candidates with a larger micro-batch than one with which
+ * nothing fits: their passes need not be recorded.
  */
 async function estimatesOf(
   candidates: readonly LayoutCandidate[],
@@ -280,13 +282,13 @@ async function estimatesOf(
   return { estimates: estimated, refine };
 }
 
-/** The settings that passes do not depend on. */
+/** The settings that do not affect passes. */
 const settingsAfterPasses = searchedSettings.filter(({ changesPasses }) => !changesPasses);
 
-/** Candidates of one kind, and kinds, whose order of estimates may change when they are refined. */
+/** Numbers of candidates of a kind, and of kinds, whose order may change when estimates are refined. */
 const [perKind, numKinds] = [3, 12];
 
-/** The first candidates of the first kinds with refined estimates, the fastest first. */
+/** Returns the first candidates of the first kinds with refined estimates, the fastest first. */
 async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
   const kinds = new Map<string, Estimated[]>();
   for (const each of sorted) {
@@ -310,7 +312,7 @@ type Estimate = (
 
 interface Estimates {
   readonly estimate: Estimate;
-  /** Estimates nearer to what a whole plan predicts. */
+  /** Estimates that are closer to the prediction of a full plan. */
   readonly refine: Estimate;
 }
 
@@ -372,13 +374,13 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
   return { estimate, refine: estimate };
 }
 
-/** The number of layouts that are planned whole to tell what the least takes: estimates have their order. */
+/** Number of full plans that are made to find the least memory, in the order of the estimates. */
 const numSmallest = 3;
 
 const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
   layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
 
-/** Layouts with the memory of their fullest rank, all ranks planned. */
+/** Returns layouts with the memory of their fullest rank; all ranks are planned. */
 async function plannedWhole(
   layouts: readonly Estimated[],
   { onPlan, ...context }: Context & { readonly onPlan: () => void },

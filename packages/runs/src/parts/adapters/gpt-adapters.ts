@@ -22,7 +22,7 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
   },
   amongLayersOf: ({ lora, model }) => {
     if (lora === undefined) return {};
-    // the size of the vocabulary has no part in it
+    // the size of the vocabulary does not matter here
     const paths = loraModules(gptModelOf(model, 1)).map(({ path }) => path);
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));

@@ -28,13 +28,13 @@ import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 export interface OpenedConversations extends Pick<ConversationDatasets, 'train' | 'validation'> {
   readonly tokenizer: Tokenizer;
   readonly samples: ConversationSamples;
-  /** Lines for the user about what was read. */
+  /** Lines for the user about the conversations. */
   readonly lines: readonly string[];
 }
 
 /**
- * Reads the conversations that the flags name; undefined where they name none. Every process reads all of
- * them: what becomes of a conversation depends on nothing but its line, the template and the tokenizer.
+ * Reads the conversations that the flags name; returns undefined if they name none. Every process reads all
+ * conversations: the result depends only on the line, the template and the tokenizer.
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
  */
@@ -44,7 +44,7 @@ export async function openConversations(
   const flags = new FlagReader(resolved);
   const files = conversationConfiguration(flags);
   if (files === undefined) return undefined;
-  // before the first one that is missing here would be named alone
+  // checked first: otherwise the error would name only the first missing flag
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const options = tokenizerOf(flags);
   if (options === undefined) {
@@ -96,7 +96,7 @@ function packingOf(part: ConversationPart): string {
   );
 }
 
-/** Returns notes about conversations that are shortened or left out. */
+/** Returns notes about shortened and omitted conversations. */
 function notesOf(counts: ConversationCounts, long: ConversationConfiguration['long']): readonly string[] {
   const { read, truncated, dropped, withoutAnswer, splitTokens, withoutEnd } = counts;
   const numKept = read - dropped - withoutAnswer;
@@ -127,10 +127,10 @@ function notesOf(counts: ConversationCounts, long: ConversationConfiguration['lo
 }
 
 /**
- * Returns the samples of a run that learns from conversations, filled up with empty ones to whole global
- * batches: an epoch has every conversation once.
+ * Returns the samples of a run that learns from conversations, filled up with empty samples to whole global
+ * batches. An epoch has every conversation once.
  *
- * @throws UsageError MTL_CONVERSATIONS where they were not read
+ * @throws UsageError MTL_CONVERSATIONS if the conversations were not read
  */
 export function dataOfConversations(
   { training }: Pick<PretrainingConfiguration, 'training'>,

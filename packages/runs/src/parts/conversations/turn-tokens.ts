@@ -3,7 +3,7 @@ import { type EndOfTurn, endOfTurn, findChatTemplate } from '@mtl/data/conversat
 import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
- * Tokens that end an answer: that of the end of a turn in a chat template, and those that end texts.
+ * Returns the tokens that end an answer: the end of a turn in a chat template, and the tokens that end texts.
  *
  * @param of.endTokens default: the end of a document
  */
@@ -16,19 +16,22 @@ export function stopTokensOf(
   return [...new Set([...tokensOf(turn), ...endTokens])];
 }
 
-/** Tokens that end texts of a model: the end of a document, and of a turn where its tokenizer knows turns. */
+/**
+ * Returns the tokens that end texts of a model: the end of a document, and the end of a turn if its tokenizer
+ * has one.
+ */
 export function endTokensOf(tokenizer: Tokenizer): readonly number[] {
   try {
     const template = findChatTemplate(tokenizer);
     const turn = template && endOfTurn(template, tokenizer);
     return [...new Set([tokenizer.eod, ...tokensOf(turn)])];
   } catch {
-    // files that cannot be used are reported where conversations are rendered with them
+    // unusable files are reported when conversations are rendered with them
     return [tokenizer.eod];
   }
 }
 
-/** Returns the end of a turn, and the tokens that begin a turn and so end the one before it. */
+/** Returns the end of a turn, and the tokens that begin a turn and so end the previous one. */
 function tokensOf(turn: EndOfTurn | undefined): readonly number[] {
   if (turn === undefined) return [];
   return [turn.token, ...(turn.unwritten?.markers ?? []).map(({ token }) => token)];

@@ -20,14 +20,14 @@ import {
 export interface DefaultCorpusOptions {
   /** The directory in which prepared corpora are kept from run to run. */
   readonly directory: string;
-  /** The model that reads it: a GPT reads documents, a BERT sentences. */
+  /** The kind of model: a GPT reads documents, a BERT sentences. */
   readonly kind: ModelKind;
   /** Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus itself. */
   readonly tokenizer?: TokenizerOptions | undefined;
   readonly onMessage?: (text: string) => void;
 }
 
-/** A tokenized corpus: what --data-path and --tokenizer-type would name. */
+/** A tokenized corpus: the values that --data-path and --tokenizer-type would have. */
 export interface PreparedCorpus {
   readonly prefix: string;
   readonly tokenizer: TokenizerOptions;
@@ -68,9 +68,9 @@ async function* textsOf(files: readonly string[]): AsyncGenerator<string> {
 }
 
 /**
- * Tokenizes the bundled corpus, once; later calls find it.
+ * Tokenizes the bundled corpus once; later calls reuse the result.
  *
- * @throws DataError MTL_CORPUS_DIRECTORY where it is not there and cannot be kept
+ * @throws DataError MTL_CORPUS_DIRECTORY if the corpus is not in the directory and cannot be stored there
  */
 export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promise<PreparedCorpus> {
   const { directory, kind, onMessage = () => {} } = options;
@@ -102,7 +102,7 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       // documents of sentences need no token that ends them
       appendEod: !splitSentences,
       splitSentences,
-      // another run may have made it meanwhile, or died between its two files
+      // another run may have prepared it meanwhile, or died between its two files
       overwrite: true,
     });
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);
@@ -138,8 +138,8 @@ export function defaultCorpusFiles(): string[] {
 }
 
 /**
- * Returns the directory next to the built package, which has a copy; in the package of the corpus where
- * sources run.
+ * Returns the directory next to the built package, which has a copy of the texts; when sources run, the
+ * directory in the package of the corpus.
  */
 function corpusDirectory(): string {
   const copy = fileURLToPath(new URL('corpus', import.meta.url));

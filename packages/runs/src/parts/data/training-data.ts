@@ -10,19 +10,21 @@ import { recipeOf } from '../models/recipe-of.js';
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path, or the prefix of the bundled corpus; none for made-up data. */
+  /** The words of --data-path, or the prefix of the bundled corpus; empty for made-up data. */
   readonly dataPath: readonly string[];
 }
 
 export interface OpenTrainingDataOptions {
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** Indices that cannot be kept are an error, instead of being built again by every run. Default: false. */
+  /**
+   * True if an index that cannot be stored is an error; otherwise every run builds it again. Default: false.
+   */
   readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
 }
 
-/** Opens tokenizer and datasets of a run: those that --data-path names, or the bundled corpus. */
+/** Opens tokenizer and datasets of a run: the datasets of --data-path, or the bundled corpus. */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
   { corpusDirectory, mustKeepIndices = false, onMessage }: OpenTrainingDataOptions,

@@ -93,7 +93,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     readHuggingFaceBert({
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
-      // the directory decides where the flags ask for the head
+      // the directory decides when the flags ask for the head
       ...(bertOf(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
@@ -118,27 +118,27 @@ function outlineOf(
   });
 }
 
-/** Masks that are shown, each of another sample, and those from which they are chosen. */
+/** Number of masks in a sample text, each from another sample, and number of candidates. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** Words shown in the place of a mask, each with its probability. */
+/** Number of words that are shown for a mask, each with its probability. */
 const numWords = 5;
-/** Tokens shown on either side of a mask. */
+/** Number of tokens that are shown on either side of a mask. */
 const numAround = 10;
 
-/** A mask of a sample, and what a model puts there. */
+/** A mask of a sample, and the prediction of a model for it. */
 interface Filled {
   readonly batch: MaskedTokenBatch;
-  /** Index of the mask among those of the sample. */
+  /** Index of the mask among the masks of the sample. */
   readonly index: number;
   /** [V] */
   readonly probabilities: Float32Array;
 }
 
 /**
- * Fills some masks of held-out text, for a first look at what a BERT has learned. They are those of the first
- * samples about whose word the context tells the model most: where its probability is most times its mean
- * over all those masks. Returns undefined where no stage holds the whole model.
+ * Fills some masks of held-out text, for a first look at what a BERT has learned. It takes the masks of the
+ * first samples whose context tells the model most about the word: the probability of the word is highest
+ * relative to its mean over all masks. Returns undefined if no stage holds the whole model.
  */
 async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
@@ -186,7 +186,8 @@ function lineOf({ batch, index, probabilities }: Filled, tokenizer: Tokenizer): 
 }
 
 /**
- * Returns the token that really shows `[MASK]` farthest from others that do and from the ends of the sample.
+ * Returns the index of the mask that shows `[MASK]` and is farthest from other shown masks and from the ends
+ * of the sample.
  */
 function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
   const positions = batch.maskedPositions.subarray(0, batch.numMasked);

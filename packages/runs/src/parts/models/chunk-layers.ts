@@ -3,7 +3,7 @@ import type { Slice } from '@mtl/layout';
 import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 
-/** Shares of a step below this are less than what the prediction leaves out. */
+/** Least gain that is reported, as a fraction of a step: the prediction may be wrong by smaller gains. */
 const notable = 0.05;
 
 interface BalanceAdviceOptions {
@@ -14,8 +14,8 @@ interface BalanceAdviceOptions {
 }
 
 /**
- * Returns a message about layers split evenly where balanced ones would make a step notably faster, by
- * the simulator.
+ * Returns a message if balanced layers would make a step notably faster than evenly split layers, according
+ * to the simulator.
  */
 export function balanceAdvice(
   configuration: {
@@ -59,11 +59,11 @@ interface StepOptions {
 const costOf = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 
-/** Returns the time of a step whose chunks' layers cost so much, in forward passes of a layer. */
+/** Returns the time of a step with these costs of chunks, in forward passes of a layer. */
 function stepTime(costs: readonly number[], { schedule, work, recomputes }: StepOptions): number {
   const last = costs.length - 1;
   const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
-  // the head does nothing in forward: backward makes the logits, once in one sweep and twice in two
+  // the head does nothing in forward: backward computes the logits, once in one sweep and twice in two
   const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;
   const { makespan } = simulateSchedule({
@@ -78,7 +78,7 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
   return makespan;
 }
 
-/** Returns the layers of each chunk of a pipeline, in the order of the model, as the flags say. */
+/** Returns the layers of each chunk of a pipeline, in the order of the model, as the flags ask. */
 export function layersOfChunks(
   { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {

@@ -2,18 +2,21 @@ import type { PretrainingConfiguration } from '@mtl/configuration';
 import type { Tokenizer } from '@mtl/tokenizers';
 
 export interface DescriptionOfRunOptions {
-  /** Iterations that are done. */
+  /** Number of finished iterations. */
   readonly iteration: number;
   readonly numParameters: number;
-  /** Parameters that a token uses; absent where it uses all. */
+  /** Parameters that a token uses; absent if it uses all. */
   readonly numActive?: number | undefined;
-  /** Parameters of adapters, where they are trained in place of the others. */
+  /** Parameters of adapters, if only adapters are trained. */
   readonly numAdapted: number | undefined;
   readonly tokenizer: Pick<Tokenizer, 'vocabularySize'>;
   readonly train: { readonly length: number };
 }
 
-/** Returns the lines at the start of a run: what is trained, and a note where nothing is left to train. */
+/**
+ * Returns the lines at the start of a run: a description of the training, and a note if nothing is left to
+ * train.
+ */
 export function descriptionOfRun(
   { kind, training }: PretrainingConfiguration,
   { iteration, numParameters, numActive, numAdapted, tokenizer, train }: DescriptionOfRunOptions,
@@ -29,7 +32,7 @@ export function descriptionOfRun(
   ];
 }
 
-/** `, 3,353,112,576 of them active`; nothing where all are. */
+/** Returns `, 3,353,112,576 of them active`; an empty text if all parameters are active. */
 export const activeText = (numActive: number | undefined, format: (count: number) => string): string =>
   numActive === undefined ? '' : `, ${format(numActive)} of them active`;
 

@@ -104,7 +104,10 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
   show: gptSample,
 };
 
-/** Returns the outline of a sample: every layer must know where documents end when attention stops there. */
+/**
+ * Returns the outline of a sample: if attention stops at documents, every layer must know where documents
+ * end.
+ */
 function outlineOf(
   dataset: SampleDataset<StageBatch>,
 ): ((samples: readonly number[]) => StageBatch) | undefined {
@@ -118,22 +121,22 @@ function outlineOf(
   });
 }
 
-/** New tokens at the end of a run, and of a brief sample. */
+/** Number of new tokens at the end of a run, and in a brief sample. */
 const mostTokens = 120;
 const mostTokensOfBrief = 48;
 
 type GptShowOptions = ShowOptions<StageBatch, GptStage>;
 
-/** A prompt to continue; `text` is that of a conversation so far. */
+/** A prompt to continue; `text` is the conversation so far. */
 type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
 
 /**
  * Continues a held-out text, or answers the first messages of a conversation, for a first look at what a GPT
- * has learned. Returns undefined where there is nothing to continue.
+ * has learned. Returns undefined if there is nothing to continue.
  */
 async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
   const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
-  // ids alone are nothing to read
+  // without a tokenizer there are only ids, not text
   if (configuration.data.tokenizer?.type === 'NullTokenizer') return undefined;
   const { stages, placement, pipeline } = part;
   // stages in the middle read no data
@@ -176,7 +179,7 @@ async function promptOf({ configuration, tokenizer, datasets }: GptShowOptions):
 /** The size of a micro-batch. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/** Divisors of balancing losses in the global batch, and how many of them a micro-batch has. */
+/** The unit of each balancing loss in the global batch, and the number of units in a micro-batch. */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
@@ -187,8 +190,9 @@ const meansOver = {
 } as const;
 
 /**
- * Returns the losses that the routers of a model make, each a mean over its layers and over what it is of;
- * together they count by their sum over layers, as in Megatron-LM, which reports such a mean as well.
+ * Returns the losses that the routers of a model make. Each is a mean over its layers and over its units. The
+ * weight of each loss is its coefficient times the number of layers. The gradients are therefore gradients of
+ * the sum over layers, as in Megatron-LM, which also reports such a mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];
@@ -212,6 +216,6 @@ export function expertLosses(model: GptModelConfiguration): readonly LossKind<Si
   }));
 }
 
-/** Returns the global indices of the layers with experts; none of a model that has none. */
+/** Returns the global indices of the layers with experts; an empty list for a model without experts. */
 export const layersWithExperts = (model: TransformerConfiguration & ExpertVariants): readonly number[] =>
   Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) => hasExperts(model, layer));

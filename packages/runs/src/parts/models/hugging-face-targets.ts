@@ -3,8 +3,8 @@ import { adapterExports } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Checks before a run that --save-hf, or another flag that names a directory to write, can be written after
- * it.
+ * Checks before a run that the directory of --save-hf, or of another flag that names an output directory, can
+ * be written after the run.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when it holds files
  */
@@ -25,7 +25,7 @@ export const exportsOfRun = (checkpoint: RunExports): Readonly<Record<string, st
 });
 
 /**
- * Refuses flags by which several processes, which hold shards of a model, would export it: they are written
+ * Refuses exports by several processes that hold shards of a model, without --save: such exports are written
  * from the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save

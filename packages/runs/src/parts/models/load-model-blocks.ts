@@ -4,18 +4,18 @@ import type { ResolvedFlags } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 
-/** The name of blocks that no module gives, but the program that calls `train`. */
+/** The source of blocks that the program registers when it calls `train` without a module. */
 export const blocksOfProgram = 'the program';
 
 const expected =
   'a module whose default export is a function from { layer, standard, model } to the block of that layer';
 
 /**
- * Runs the module of --model-blocks, which registers its blocks; call it before the flags of a checkpoint are
- * read. Only a module that the user names is run: what a checkpoint names is data, and a model whose blocks
- * are not registered is refused when it is built.
+ * Runs the module of --model-blocks, which registers its blocks. Call it before the flags of a checkpoint are
+ * read. Only a module that the user names is run: a name in a checkpoint is data, and building a model whose
+ * blocks are not registered fails.
  *
- * @throws ConfigurationError `MTL_MODEL_BLOCKS` for what is no such module
+ * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the value is not such a module
  */
 export async function loadModelBlocks({ values, loaded }: ResolvedFlags): Promise<void> {
   const path = values['model-blocks'];

@@ -42,7 +42,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly model: Model;
   /** Costs of embedding and head, in layers. */
   readonly work: EmbeddingAndHeadCost;
-  /** Further options of its layers, such as adapters. Default: none. */
+  /** Further options of the layers, such as adapters. Default: none. */
   readonly layers?: LayerFactoryOptions;
   readonly buildStages: (options: BuildStagesOptions<Model>) => Stages<Chunk>;
   readonly processes: TrainingProcesses;
@@ -53,7 +53,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly onMessage: (text: string) => void;
 }
 
-/** A rank's part of a model, and how it runs with the others'. */
+/** A rank's part of a model, and the pipeline that runs it with the parts of other ranks. */
 export interface ModelPart<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
@@ -62,7 +62,7 @@ export interface ModelPart<Batch, Chunk> {
   readonly pipeline: Pipeline<Batch>;
   /** The pipeline rank of each chunk. */
   readonly placement: readonly number[];
-  /** Gives back what passes hold between steps; parameters are their owner's. */
+  /** Releases the memory that passes keep between steps; the caller owns the parameters. */
   dispose(): void;
 }
 
@@ -77,7 +77,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   const step = schedule(training.numMicroBatches);
   const { placement } = step;
   const layers = layersOfChunks(configuration, { model, work, numChunks: placement.length });
-  // messages are those of the first rank
+  // rank 0 prints all messages
   if (placement.length > 1 && processes.isFirst) {
     const counts = layers.map(({ start, end }) => end - start);
     onMessage(`layers of the pipeline's chunks: ${counts.join(', ')}`);
@@ -121,7 +121,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     device,
     recorder,
     group: groups.pp,
-    // a dry run has one rank, which knows what the others hold
+    // a dry run has one rank, which computes the parts of the others
     placement: hasValues(device) ? undefined : placement,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : groups.tp,
@@ -134,8 +134,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * Returns what ranks with copies add to passes: gathers that end when a parameter is read, reductions that
- * backward starts.
+ * Returns the options of passes for ranks with copies: gathers end when a parameter is read, and backward
+ * starts reductions.
  */
 function amongReplicas(
   parameters: readonly Parameter[],
@@ -174,8 +174,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Returns the listener that is told why passes of this rank are not recorded. Other ranks do not know it:
- * messages are rank 0's.
+ * Returns the listener for the reason why passes of this rank are not recorded. Other ranks do not know the
+ * reason, but only rank 0 prints messages.
  */
 function refusalOf(
   { groups, isFirst }: TrainingProcesses,
@@ -188,14 +188,14 @@ function refusalOf(
 /** A chunk of a model on a rank. */
 export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
-  /** The rows that the experts of its layers get; absent: it has no experts. */
+  /** The rows that the experts of the layers get; absent if the chunk has no experts. */
   readonly expertLoads?: readonly ExpertLoad[];
-  /** Gives back what passes share, between passes; parameters are their owner's. */
+  /** Releases, between passes, the memory that passes share; the caller owns the parameters. */
   dispose(): void;
 }
 
 interface RecordsPassesOptions {
-  /** True where a run asks for it. */
+  /** True if a run asks for CUDA graphs. */
   readonly cudaGraphs: boolean;
   readonly numMicroBatches: number;
   /** The flag that starts reductions of gradients in passes; undefined where passes start none. */
@@ -206,9 +206,9 @@ interface RecordsPassesOptions {
 }
 
 /**
- * Decides if passes of a training run are recorded as CUDA graphs. A message tells why not where they were
- * asked for: a recorded pass reads all parameters from where they were, and the micro-batch that starts
- * reductions runs outside of the graph.
+ * Decides if passes of a training run are recorded as CUDA graphs. If they were requested but are not
+ * recorded, a message explains it: a recorded pass reads all parameters from their original addresses, and
+ * the micro-batch that starts reductions runs outside of the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
   const { cudaGraphs, numMicroBatches, reducedBy, releasesValues, onMessage } = options;

@@ -23,11 +23,11 @@ import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 export interface HuggingFaceModel<Model> {
   readonly directory: string;
   readonly configuration: Model;
-  /** The tokenizer's files that are there: name to path. */
+  /** The tokenizer's files in the directory: name to path. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
-  /** Further fields that came with the model and are written again with it. */
+  /** Further fields that came with the model and are preserved in exports. */
   readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -36,7 +36,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  /** Undefined where the model came without one. */
+  /** Undefined if the model came without one. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** Dtype that weights are stored as. Default F32. */
@@ -50,22 +50,22 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
   readonly part: ModelPart<Batch, Chunk>;
   readonly tokenizer: Tokenizer;
-  /** Held-out data if there are any, else what was trained on. */
+  /** Held-out data if there is any, else the training data. */
   readonly datasets: SplitDatasets<Batch>;
-  /** The stages of the model; undefined where one process has them all. */
+  /** The stages of the model; undefined if one process has all stages. */
   readonly pipelineGroup: ProcessGroup | undefined;
-  /** True while the run goes on: little is shown, in little time. */
+  /** True while the run continues: the sample is short and fast. */
   readonly isBrief: boolean;
 }
 
-/** Options of datasets of every kind of model, in addition to the tokenizer. */
+/** Options of datasets for every kind of model, in addition to the tokenizer. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
-/** The way from a dense model to a mixture of experts that are copies of its layers. */
+/** The conversion of a dense model to a mixture of experts that are copies of its layers. */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns a dense model with the experts of another one. */
   withExpertsOf(mixture: Model, dense: Model): Model;
-  /** Returns the dense model that a mixture is made of. */
+  /** Returns the dense model that a mixture is made from. */
   denseOf(mixture: Model): Model;
   isMixture(model: Model): boolean;
   /** Returns the names of parameters that the dense model has. */
@@ -75,7 +75,7 @@ export interface ModelUpcycling<Model extends TransformerConfiguration> {
 }
 
 /**
- * Everything that depends on the kind of model that a training run trains.
+ * The parts of a training run that depend on the kind of model.
  *
  * @typeParam Model its architecture
  * @typeParam Batch its micro-batches
@@ -86,7 +86,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   readonly adapters: ModelAdapters<Model>;
   /** Undefined for a kind of model that has no experts. */
   readonly upcycling: ModelUpcycling<Model> | undefined;
-  /** The bundled corpus, prepared for it. */
+  /** Prepares the bundled corpus for the kind of model. */
   prepareCorpus(options: {
     readonly directory: string;
     readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
@@ -98,12 +98,12 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   ): SplitDatasets<Batch>;
   /** This rank's micro-batches. */
   batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
-  /** A micro-batch of a dry run: any tokens, that fill their sequences. */
+  /** Returns a micro-batch of a dry run: arbitrary tokens that fill their sequences. */
   placeholderBatch(configuration: PretrainingConfiguration): Batch;
-  /** The architecture that flags and a vocabulary describe. */
+  /** Returns the architecture that flags and a vocabulary describe. */
   modelOf(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
-  /** Parameters that a token uses; undefined where it uses all. */
+  /** Returns the number of parameters that a token uses; undefined if it uses all. */
   numActiveParameters(model: Model): number | undefined;
   /** Adapters included. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
@@ -124,5 +124,5 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
 }
 
-/** A recipe for code that does not ask of which kind the model is. */
+/** A recipe for code that is independent of the kind of model. */
 export type AnyModelRecipe = ModelRecipe<TransformerConfiguration, NumberedBatch, ModelChunk<NumberedBatch>>;

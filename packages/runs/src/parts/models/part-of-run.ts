@@ -26,15 +26,15 @@ import { recipeOf } from './recipe-of.js';
 /** A rank's part of the model of a run. */
 export type PartOfRun = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
 
-/** A run as far as its model's parts follow from it. */
+/** A run with the properties that determine the parts of its model. */
 interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, never>, 'onMessage'> {
   readonly configuration: PretrainingConfiguration;
   readonly processes: TrainingProcesses;
 }
 
 /**
- * Returns this rank's stages of a run's model, and the pipeline that runs them with those of the others. All
- * ranks call it.
+ * Returns this rank's stages of a run's model, and the pipeline that runs them with the stages of other
+ * ranks. All ranks call it.
  */
 export function partOfRun(
   { configuration, processes, onMessage }: PartedRun,
@@ -53,7 +53,7 @@ export function partOfRun(
   });
 }
 
-/** Returns memory of the parameters of a rank's part with initial values, and the optimizer of them. */
+/** Allocates the parameters of a rank's part with initial values, and returns them with their optimizer. */
 export function optimizerOfRun(
   { configuration, processes }: Omit<PartedRun, 'onMessage'>,
   { part }: { readonly part: PartOfRun },
@@ -63,7 +63,7 @@ export function optimizerOfRun(
   return optimizerOfPart(part, { configuration, processes, device, dtype });
 }
 
-/** The part of a configuration that the optimizer follows from. */
+/** The part of a configuration that determines the optimizer. */
 interface OptimizedConfiguration {
   readonly optimizer: Pick<
     OptimizerConfiguration,
@@ -85,11 +85,11 @@ interface TrainingOptimizerOptions {
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
-  /** Default true; false where every weight is loaded before it is read. */
+  /** False if every weight is loaded before it is read. Default true. */
   readonly initializes?: boolean;
 }
 
-/** `trainingOptimizer` of this rank's part of a model. */
+/** Returns `trainingOptimizer` for this rank's part of a model. */
 export function optimizerOfPart<Batch>(
   part: Pick<ModelPart<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
   options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
@@ -99,7 +99,7 @@ export function optimizerOfPart<Batch>(
   return trainingOptimizer({ ...options, parameters, units, chunks });
 }
 
-/** Returns memory of the parameters with their initial values, and the optimizer that the flags describe. */
+/** Allocates the parameters with their initial values, and returns the optimizer that the flags describe. */
 export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptimizer {
   const { parameters, chunks, units, processes, device, dtype, initializes = true } = options;
   const { optimizer, parallel, training, checkpoint } = options.configuration;
@@ -123,7 +123,7 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // a CPU's matmuls into zeros and onto zeros may sum in other orders, so there all are added
+    // a CPU's matmuls that overwrite and that add may sum in different orders, so there all of these add
     writesFirstGradients: metaDeviceOf(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
@@ -139,8 +139,8 @@ function updateRule(
 }
 
 /**
- * Returns bfloat16 for models in 16 bits where the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A
- * model in float32 keeps the precision that makes layouts comparable.
+ * Returns bfloat16 for models in 16 bits if the hardware multiplies it (GPUs, CPUs with AVX-512 bf16). A
+ * model in float32 keeps its precision, so that layouts are comparable.
  */
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';

@@ -12,7 +12,7 @@ export function recipeOf({ kind }: { readonly kind: ModelKind }): AnyModelRecipe
   return recipes[kind];
 }
 
-/** Returns the way in which a run makes experts of a dense model; undefined where it does not. */
+/** Returns the way in which a run makes experts from a dense model; undefined if it does not. */
 export const upcyclingOf = ({
   kind,
   checkpoint,

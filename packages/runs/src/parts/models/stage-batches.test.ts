@@ -9,7 +9,7 @@ import type { StageBatches } from './stage-batches.js';
 
 const sequenceLength = 4;
 
-/** Ten samples of four tokens; tells which were read. */
+/** Ten samples of four tokens; records the samples that are read. */
 function datasetOf(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
   const dataset = {
@@ -98,7 +98,7 @@ describe('what stages between the ends of a pipeline get', () => {
         sampleNumbers,
       })),
     );
-    // nothing in an outline is counted: the last stage tells
+    // an outline has no counts: the last stage knows them
     const [{ count }] = bertRecipe.losses({ sentenceOrderHead: false } as never) as unknown as [
       { count: (batch: MaskedStageBatch) => number },
     ];

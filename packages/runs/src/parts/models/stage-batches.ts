@@ -7,16 +7,16 @@ export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
 }
 
 export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchLoaderOptions<Batch> {
-  /** True where the first or the last stage of the pipeline is here. */
+  /** True if this rank has the first or the last stage of the pipeline. */
   readonly needsTokens: boolean;
 }
 
 /**
- * Returns the micro-batches of a data-parallel rank as a stage needs them: stages between the first and the
- * last read no data.
+ * Returns the micro-batches of a data-parallel rank in the form that a stage needs: stages between the first
+ * and the last read no data.
  *
- * @param outlineOf what stages between the ends get of some samples; undefined where every layer must know
- *   the data
+ * @param outlineOf returns the outline of some samples for stages in the middle; undefined if every layer
+ *   must know the data
  */
 export function stageBatches<Batch extends NumberedBatch>(
   { needsTokens, ...options }: StageBatchesOptions<Batch>,

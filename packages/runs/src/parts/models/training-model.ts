@@ -7,7 +7,7 @@ import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
 import { recipeOf, upcyclingOf } from './recipe-of.js';
 
-/** Opens what --load-hf names, and checks before the run that --save-hf can be written after it. */
+/** Opens the directory of --load-hf, and checks before the run that --save-hf can be written after it. */
 export async function openHuggingFace(
   configuration: PretrainingConfiguration,
 ): Promise<HuggingFaceModel<TransformerConfiguration> | undefined> {
@@ -18,8 +18,8 @@ export async function openHuggingFace(
 }
 
 /**
- * Returns the architecture to train: that of the flags, which have it from --load or --load-hf where one is
- * read, with the vocabulary of that model or of the tokenizer.
+ * Returns the architecture to train. The flags describe it; they come from --load or --load-hf if one is
+ * read. The vocabulary comes from the loaded model or from the tokenizer.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
@@ -54,7 +54,10 @@ export function trainingModel(
   return { ...model, ...pickFields(asked, ['learning']) };
 }
 
-/** Programs take the sizes from the directory (`readLoadedFlags`); other callers must give the same ones. */
+/**
+ * Checks that the sizes match the directory. Programs read them from it (`readLoadedFlags`); other callers
+ * must pass the same sizes.
+ */
 function refuseOtherSizes(
   run: PretrainingConfiguration,
   {
@@ -80,7 +83,8 @@ function refuseOtherSizes(
 }
 
 /**
- * Refuses a tokenizer with ids that the model has no rows for; fewer are right, as some models are padded.
+ * Refuses a tokenizer with ids for which the model has no rows; fewer ids are allowed, as some models are
+ * padded.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL
  */

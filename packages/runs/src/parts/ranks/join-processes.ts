@@ -4,33 +4,33 @@ import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 
 export interface JoinProcessesOptions {
-  /** The variables in which launchers say what they started: process.env. */
+  /** The environment variables of launchers: process.env. */
   readonly variables: Variables;
   /** --distributed-timeout-minutes */
   readonly timeoutMinutes: number | undefined;
-  /** --device: opened before the processes join, since it decides how they communicate. Default: cpu. */
+  /** --device: opened before the processes join, since it determines how they communicate. Default: cpu. */
   readonly device?: Device | undefined;
   /** --allow-tf32 */
   readonly allowTf32?: boolean | undefined;
-  /** --distributed-backend. Default: what suits hosts and GPUs. */
+  /** --distributed-backend. Default: the backend that suits hosts and GPUs. */
   readonly backend?: JobEngineName | undefined;
-  /** Gets, on the first rank, how tensors of GPUs travel and why. */
+  /** Called on the first rank with the transport of GPU tensors and its reason. */
   readonly onMessage?: (text: string) => void;
 }
 
-/** This process among those of its job. */
+/** This process among the processes of its job. */
 export interface JoinedProcesses {
-  /** Undefined for a process alone. */
+  /** Undefined for a single process. */
   readonly world: World | undefined;
-  /** This process among those on its host. */
+  /** This process among the processes on its host. */
   readonly local: { readonly rank: number; readonly size: number };
-  /** The job, also when its launcher has started it again after a failure. */
+  /** The job; the same after its launcher has restarted it. */
   readonly job: Job;
   /** When `mtl run` started the job, the same at every restart; undefined under other launchers. */
   readonly startedAt: Date | undefined;
 }
 
-/** Joins the job that the environment describes. @throws what `joinWorld` and `openDevice` throw */
+/** Joins the job that the environment describes. @throws errors of `joinWorld` and `openDevice` */
 export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
   const { variables, timeoutMinutes, device = 'cpu', allowTf32, backend, onMessage = () => {} } = options;
   const environment = readProcessEnvironment(variables);
@@ -91,14 +91,14 @@ interface DeviceOfRankOptions {
 }
 
 /**
- * Makes the device ready for a process: of the GPUs that it sees the one of its number on the host, from the
- * beginning again where there are more processes than GPUs. A device that is open already stays.
+ * Opens the device for a process. On CUDA, the process takes the visible GPU with its number on the host,
+ * modulo the number of GPUs. A device that is already open stays open.
  *
- * @throws those of `openDevice`
+ * @throws errors of `openDevice`
  */
 export function openDeviceOfRank(device: Device, { localRank, allowTf32 }: DeviceOfRankOptions): void {
   if (device !== 'cuda' || isDeviceAvailable(device)) return;
-  // without a GPU the first one is asked for, and refused with what is missing
+  // without a GPU, device 0 is requested, and the error names the missing parts
   const numDevices = Math.max(1, probeCuda().devices.length);
   openDevice(device, {
     deviceIndex: localRank % numDevices,

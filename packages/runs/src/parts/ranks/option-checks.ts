@@ -6,7 +6,7 @@ export const worldOption: OptionCheck<false> = objectOption('a world, as joinWor
   size: required(wholeNumberOption(1)),
 });
 
-/** A process among those on its host. */
+/** A process among the processes on its host. */
 export const localOption: OptionCheck<false> = objectOption('the place of a process on its host', {
   rank: required(wholeNumberOption(0)),
   size: required(wholeNumberOption(1)),

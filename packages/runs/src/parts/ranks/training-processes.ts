@@ -23,14 +23,14 @@ import type { GroupsByRole } from '@mtl/optimizer';
 import { worldOption } from './option-checks.js';
 
 export interface TrainingProcessesOptions {
-  /** Undefined for a process alone. */
+  /** Undefined for a single process. */
   readonly world: World | undefined;
   readonly parallel: AxisSizes;
   /** The pipeline ranks of the first and of the last layers. Default: the first and the last rank. */
   readonly ends?: readonly [number, number] | undefined;
   /**
-   * Keeps groups of several strategies apart though they have the same members, so that a dry run counts what
-   * each sends. Default false: they share a communicator.
+   * True if groups of several strategies stay separate even if they have the same members, so that a dry run
+   * counts the traffic of each. Default false: they share a communicator.
    */
   readonly areApart?: boolean;
 }
@@ -43,17 +43,17 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 };
 
 /**
- * The processes of a training run as one of them sees them: where it stands, its groups, and how they wait
- * for each other.
+ * The processes of a training run, from the view of one process: its coordinates, its groups, and how
+ * processes wait for each other.
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
   readonly coordinates: MeshCoordinates;
-  /** The samples of every batch that this process computes. */
+  /** The share of every batch that this process computes. */
   readonly shareOfBatch: ShareOfBatch;
-  /** Empty for a process alone. */
+  /** The groups; empty for a single process. */
   readonly groups: GroupsByRole;
-  /** Rank 0: the one that reports. */
+  /** True on rank 0, which reports. */
   readonly isFirst: boolean;
 
   /** @throws ConfigurationError MTL_OPTION */
@@ -71,16 +71,15 @@ export class TrainingProcesses {
         : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
   }
 
-  /** Rank 0's value, which must be JSON, on all ranks. */
+  /** Returns rank 0's value, which must be JSON, on all ranks. */
   agree<Value>(value: Value): Value {
     const { world } = this.groups;
     return world === undefined ? value : broadcastJson(world, value);
   }
 
   /**
-   * Runs a task of this rank and waits until all ranks have done theirs, however long these take: none is
-   * silent for longer than `intervalMs`, so that the time-out of operations stays what finds a rank that
-   * hangs.
+   * Runs a task of this rank and waits until all ranks have finished theirs, for any time. No rank is silent
+   * for longer than `intervalMs`, so that the time-out of operations still detects a rank that hangs.
    */
   async together<Result>(task: () => Promise<Result>, { intervalMs = 2000 } = {}): Promise<Result> {
     const { world } = this.groups;
@@ -99,8 +98,9 @@ export class TrainingProcesses {
   }
 
   /**
-   * Prepares something that may be on storage of all hosts or of each: rank 0 first, then the first rank of
-   * every other host, which finds what rank 0 has made or makes it, then all others, which find it.
+   * Prepares something that may be on storage of all hosts or of each host. Rank 0 prepares first. Then the
+   * first rank of every other host either finds the result of rank 0 or prepares its own. All other ranks
+   * then find it.
    */
   async prepare<Result>(
     task: () => Promise<Result>,
@@ -117,7 +117,10 @@ export class TrainingProcesses {
   }
 }
 
-/** Returns the groups of a process that its run's strategies need, made by all in the same order. */
+/**
+ * Returns the groups of a process that its run's strategies need; all processes create them in the same
+ * order.
+ */
 function groupsAlong(
   world: World,
   {

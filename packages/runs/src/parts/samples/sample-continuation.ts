@@ -6,29 +6,29 @@ import type { Tokenizer } from '@mtl/tokenizers';
 export interface ModelSample {
   /** Name of the sample, such as `A sample`. */
   readonly label: string;
-  /** For people: the label, and under it what the model made, with what it was given. */
+  /** Text for users: the label, and below it the output of the model with its prompt. */
   readonly text: string;
   /** The prompt of a GPT; in a conversation a line for each message. */
   readonly prompt?: string;
-  /** All that it wrote; `text` may end at the last whole sentence before. */
+  /** The complete output; `text` may end at the last whole sentence before. */
   readonly completion?: string;
 }
 
 interface SampleContinuationOptions {
   readonly model: GptLanguageModel;
   readonly tokenizer: Tokenizer;
-  /** Tokens that it begins with, at least one. */
+  /** Tokens of the prompt, at least one. */
   readonly prompt: readonly number[];
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Tokens that end it, which are left out. Default: the end of a document. */
+  /** Tokens that end the continuation; they are left out. Default: the end of a document. */
   readonly stopTokens?: readonly number[] | undefined;
 }
 
 /** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** True where the model ended it; else it has the most tokens allowed. */
+  /** True if the model ended it; otherwise it has the maximum number of tokens. */
   readonly isEnded: boolean;
 }
 
@@ -48,8 +48,5 @@ export async function sampleContinuation(options: SampleContinuationOptions): Pr
   return { tokens: tokens.filter((token) => !stopTokens.includes(token)), isEnded: finishReason === 'stop' };
 }
 
-/**
- * The sampling that continues a text unless other sampling is asked for: at the end of a run, and by
- * `mtl generate`.
- */
+/** The default sampling for continuations: at the end of a run, and in `mtl generate`. */
 export const defaultSampling = { temperature: 0.8, topP: 0.95 } as const satisfies Sampling;

@@ -5,31 +5,31 @@ import type { StageBatch } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { stopTokensOf } from '../conversations/turn-tokens.js';
 
-/** Tokens of a prompt. */
+/** Number of tokens of a prompt. */
 const numTokens = 16;
-/** A place further from the start of a sample is not looked for. */
+/** Largest distance of a prompt from the start of a sample. */
 const mostTokens = 1024;
 
-/** Behind a line, and behind a sentence: there a capital letter begins another. */
+/** The end of a line or sentence, where a capital letter begins the next one. */
 const lineEnd = /\n\s*$/u;
 const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
 const capital = /^\s*\p{Lu}/u;
 
 interface SamplePromptOptions {
-  /** Held-out data if there are any, else what was trained on; undefined where there are none. */
+  /** Held-out data if there is any, else the training data; undefined without data. */
   readonly dataset: Pick<SampleDataset<StageBatch>, 'sample'> | undefined;
   readonly tokenizer: Tokenizer;
 }
 
 /**
- * Returns the tokens that a sample of a trained model begins with, from the first sample of the data: the
- * start of a document, else of a line or a sentence, else of the sample, whichever leaves room for a prompt.
- * Undefined where there is nothing to take.
+ * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, else at
+ * a line or a sentence, else at the start of the sample: the first of these with enough room for a prompt.
+ * Returns undefined without usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
   if (tokens === undefined) return undefined;
-  // no more than half of what the model can see
+  // at most half of the context of the model
   const count = Math.min(numTokens, Math.ceil(tokens.length / 2));
   let start = tokens.indexOf(tokenizer.eod) + 1;
   while (tokens[start] === tokenizer.eod) start += 1; // documents without text
@@ -56,7 +56,7 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   return sentence;
 }
 
-/** Returns the tokens without what is left of characters whose other bytes are in tokens outside. */
+/** Returns the tokens without incomplete characters, whose other bytes are in tokens outside. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
   const textOf = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
@@ -71,8 +71,8 @@ interface ContinuedTokens {
 }
 
 /**
- * Returns the text of a prompt and of what a model wrote behind it. Tokens are decoded together, as some
- * tokenizers decode the first one of a text without the space before it.
+ * Returns the text of a prompt and the text of its continuation. Tokens are decoded together, since some
+ * tokenizers drop the space before the first token of a text.
  */
 export function splitContinuation(
   tokenizer: Pick<Tokenizer, 'decode'>,
@@ -84,12 +84,12 @@ export function splitContinuation(
   return { prompt, completion };
 }
 
-/** The end of a sentence, with the quotes and brackets that close behind it. */
+/** The end of a sentence, with closing quotes and brackets. */
 const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』）]*)/gu;
 
 /**
- * Returns a text that was cut off somewhere, up to its last whole sentence; with an ellipsis where that would
- * leave less than a third of it, as in texts that have no sentences.
+ * Returns a truncated text up to its last whole sentence. If that would leave less than a third, as in texts
+ * without sentences, returns the whole text with an ellipsis.
  */
 export function endAtSentence(text: string): string {
   // removes the rest of a character whose other bytes were not generated
@@ -99,9 +99,9 @@ export function endAtSentence(text: string): string {
   return 3 * last >= whole.length && whole !== '' ? whole.slice(0, last) : `${whole} ...`;
 }
 
-/** A conversation up to where the model goes on. Plain data, which ranks broadcast. */
+/** A conversation up to the model's next answer. Plain data, which ranks broadcast. */
 export interface ConversationPrompt {
-  /** The messages, a line each. */
+  /** The messages, one per line. */
   readonly text: string;
   readonly tokens: readonly number[];
   /** Tokens that end the answer. */
@@ -109,7 +109,8 @@ export interface ConversationPrompt {
 }
 
 /**
- * Returns the first conversation of a file up to its first answer, as a prompt; undefined where none has any.
+ * Returns the first conversation of a file up to its first answer, as a prompt; undefined if no conversation
+ * has an answer.
  */
 export async function sampleConversation(
   path: string,

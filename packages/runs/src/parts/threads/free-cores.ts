@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
 interface MeasureFreeCoresOptions {
-  /** The variables in which MTL_FREE_CORES is looked for: process.env. */
+  /** The environment variables with MTL_FREE_CORES: process.env. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** Cores that this process may use. */
   readonly cores: number;
@@ -14,10 +14,10 @@ interface MeasureFreeCoresOptions {
 }
 
 /**
- * Cores that other processes leave to this one, from the idle time in /proc/stat over a short window plus
- * what this process used itself; undefined where the system does not report it. MTL_FREE_CORES, a number or
- * `all`, takes the place of the measurement: for machines such as those of CI, where results must not depend
- * on what else runs.
+ * Measures the cores that other processes leave free, from the idle time in /proc/stat over a short window
+ * plus the time that this process used; returns undefined if the system does not report it. MTL_FREE_CORES, a
+ * number or `all`, replaces the measurement on machines such as CI runners, where results must not depend on
+ * other load.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -44,7 +44,10 @@ function freeCoresOf(given: string, cores: number): number {
   });
 }
 
-/** Seconds that the cores of this process were idle, and that it has used itself, by a moment. */
+/**
+ * Returns the seconds that the cores of this process were idle so far, and the seconds that the process has
+ * used.
+ */
 function sample(read: (path: string) => string | undefined, now: () => number) {
   const lines = read('/proc/stat')?.split('\n') ?? [];
   const allowed = allowedCores(read('/proc/self/status'));
@@ -55,8 +58,8 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
     if (core === undefined || !(allowed?.has(Number(core)) ?? true)) continue;
     const numbers = counts!.split(' ').map(Number);
     known ||= numbers.some((count) => count > 0);
-    // user nice system idle iowait ..., in hundredths of a second; what the host of a virtual machine took
-    // (steal) is not idle
+    // user nice system idle iowait ..., in hundredths of a second; time taken by the host of a virtual
+    // machine (steal) is not idle
     idle += (numbers[3]! + numbers[4]!) / 100;
   }
   if (!known) return undefined;
@@ -64,7 +67,7 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
   return { idle, own: (user + system) / 1e6, ms: now() };
 }
 
-/** Returns the cores in `Cpus_allowed_list: 0-3,8`; undefined where it is not known. */
+/** Returns the cores in `Cpus_allowed_list: 0-3,8`; undefined if the list is missing. */
 function allowedCores(status: string | undefined): ReadonlySet<number> | undefined {
   const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(status ?? '')?.[1];
   if (list === undefined) return undefined;
@@ -76,13 +79,15 @@ function allowedCores(status: string | undefined): ReadonlySet<number> | undefin
   );
 }
 
-/** Cores that this process may use: its affinity and the quota of its control group, at least 1. */
+/**
+ * Returns the cores that this process may use: its affinity and the quota of its control group, at least 1.
+ */
 export function coresOfProcess(read: (path: string) => string | undefined = readText): number {
   const quota = quotaOf(read);
   return Math.max(1, Math.min(availableParallelism(), Math.floor(quota ?? Number.POSITIVE_INFINITY)));
 }
 
-/** Returns the cores' worth of time that the control group may use; undefined for no limit. */
+/** Returns the number of cores that the control group's quota allows; undefined without a limit. */
 function quotaOf(read: (path: string) => string | undefined): number | undefined {
   const root = '/sys/fs/cgroup';
   const [limit, period] = read(`${root}/cpu.max`)?.split(/\s+/) ?? [

@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
-/** A /proc/stat after `ticks` hundredths of a second, in which each core was idle for its part of them. */
+/**
+ * Returns a /proc/stat after `ticks` hundredths of a second, in which each core was idle for a given share.
+ */
 const statOf = (ticks: number, idle: readonly number[]): string =>
   ['cpu  1 2 3 4 5', ...idle.map((part, core) => `cpu${core} 9 9 9 ${1000 + part * ticks} 7 0 0 0 0 0`)].join(
     '\n',
   );
 
 describe('measureFreeCores', () => {
-  /** Measures over a window of ten seconds, of which each core is idle for its part. */
+  /** Measures over a window of ten seconds; each core is idle for a given share. */
   function measure(idle: readonly number[], allowed: string, cores: number) {
     let ticks = 0;
     const read = (path: string): string | undefined => {
@@ -20,7 +22,7 @@ describe('measureFreeCores', () => {
   }
 
   it('adds what cores were idle to what this process used', async () => {
-    // this process really uses little of the ten seconds meanwhile
+    // the real process uses little of the ten seconds meanwhile
     expect(await measure([1, 0.5, 0, 0], '0-3', 4)).toBeCloseTo(1.5, 1);
   });
 

@@ -16,9 +16,9 @@ interface ThreadsOfTrainingOptions {
 }
 
 /**
- * Chooses the threads of this rank, gives them to its kernels, and prints them with the reason. Where several
- * processes share a host each keeps its share of the cores, whatever else runs: they would measure each
- * other.
+ * Chooses the threads of this rank, sets them in its kernels, and prints them with the reason. If several
+ * processes share a host, each takes its share of the cores without a measurement, which would only measure
+ * the other processes.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -42,8 +42,8 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Returns the model FLOPs that a rank's threads compute of a micro-batch. Kernels of a GPU are not the host's
- * work: its threads do the rest of a step, as many as there are cores.
+ * Returns the model FLOPs of a micro-batch that a rank's threads compute. Kernels of a GPU do not use host
+ * threads, which do the other work of a step; such a run uses one thread per core.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -54,30 +54,30 @@ export function flopsPerMicroBatch(
   return (flopsPerSample * training.microBatchSize) / numShards;
 }
 
-/** Returns the threads of the run that wrote a checkpoint; those of before this was recorded do not tell. */
+/**
+ * Returns the threads of the run that wrote a checkpoint; undefined for older checkpoints, which do not
+ * record them.
+ */
 function recordedThreads({ state }: Checkpoint): number | undefined {
   const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
   return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
 }
 
-/**
- * Model FLOPs of a micro-batch that one thread needs for another to pay
- * (docs/decisions/runs.md).
- */
+/** Model FLOPs of a micro-batch that justify a further thread (docs/decisions/runs.md). */
 export const flopsPerThread = 5e9;
 
 export interface ChooseThreadsOptions {
   /** --threads. */
   readonly given: number | undefined;
-  /** Threads that the checkpoint was trained with from which training resumes. */
+  /** Threads of the training run that wrote the resumed checkpoint. */
   readonly recorded: number | undefined;
   /** Model FLOPs of a micro-batch on this rank, forward and backward (`modelFlops`). */
   readonly flopsPerMicroBatch: number;
   /** Cores that this process may use: its share of the host's. */
   readonly cores: number;
   /**
-   * Measures how many of them other processes leave free, only where it matters; undefined where it
-   * cannot be measured.
+   * Measures how many of the cores other processes leave free; called only if the result matters. Returns
+   * undefined if it cannot be measured.
    */
   readonly measureFreeCores: () => Promise<number | undefined>;
 }
@@ -90,9 +90,9 @@ export interface ThreadChoice {
 }
 
 /**
- * Chooses the threads of a training run before its first step; they stay the same to its end, since results
- * are repeatable at one number of threads. In order: what the flag names, what the checkpoint was trained
- * with, and then as many as have `flopsPerThread` of a micro-batch each, on cores that are free.
+ * Chooses the threads of a training run before its first step. They stay the same to its end, since results
+ * are repeatable only with one number of threads. The choice is the flag; else the number in the checkpoint;
+ * else one thread per `flopsPerThread` of a micro-batch, at most the number of free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
@@ -110,7 +110,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   }
   const free = await measureFreeCores();
   if (free !== undefined && free < cores - toleratedLoad) {
-    // a core that others use a fifth of is enough for a thread
+    // a core counts as free for a thread if others use at most a fifth of it
     const usable = Math.max(1, Math.floor(free + toleratedLoad));
     const count = Math.min(worthwhile, usable);
     return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
@@ -124,20 +124,20 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   return { count: cores, reason: `one for each core of this process${fewer}` };
 }
 
-/** The part of a core that others may use while it counts as free. */
+/** Share of a core that others may use while it counts as free. */
 const toleratedLoad = 0.2;
 
 /** Returns a process's share of the cores of its host. */
 const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
 
-/** Gives the kernels of a process their threads: as many as asked, or its share of the host's cores. */
+/** Sets the threads of a process's kernels: the requested number, or its share of the host's cores. */
 export function setThreadsOfRank(
   threads: number | undefined,
   { localSize }: { readonly localSize: number },
 ): ThreadChoice {
   const count = threads ?? coresOfRank(localSize);
   setNumThreads(count, {
-    // processes of a host would all pin theirs to the same cores
+    // several processes of a host would all pin their threads to the same cores
     pin: localSize === 1,
   });
   const reason = threads === undefined ? 'one for each core of this process' : 'as --threads says';

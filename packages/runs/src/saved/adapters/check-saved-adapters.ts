@@ -4,8 +4,9 @@ import { isAdapter } from '@mtl/formats/internal';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
 /**
- * Refuses a checkpoint whose low-rank adapters are not those of the run, before anything is read: adapters of
- * other layers, adapters where the run has none, and, for a run that is resumed, none where it has some.
+ * Refuses a checkpoint whose low-rank adapters differ from the adapters of the run, before anything is read.
+ * Cases: adapters of other layers, adapters although the run has none, or no adapters although a resumed run
+ * has some.
  *
  * @throws CheckpointError MTL_CHECKPOINT_LORA, status 2
  */

@@ -25,7 +25,7 @@ const checks: OptionChecks<CheckpointToLoraOptions> = {
 };
 
 /**
- * Writes the low-rank adapters of a checkpoint, whatever layout saved it, as PEFT loads them.
+ * Writes the low-rank adapters of a checkpoint, saved in any layout, in the format of PEFT.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without

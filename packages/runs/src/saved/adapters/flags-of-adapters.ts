@@ -2,8 +2,7 @@ import type { LoadedFlags, ResolvedFlags } from '@mtl/configuration';
 import { readLoraConfiguration } from '@mtl/formats';
 
 /**
- * Returns the flags that a loaded model gives a run with those of the adapters that it begins with, where
- * --load-lora names some.
+ * Adds the flags of the adapters in --load-lora, if given, to the flags of a loaded model, and returns them.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY
  */

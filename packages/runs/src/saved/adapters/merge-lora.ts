@@ -5,13 +5,13 @@ import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { weightsWithAdapters } from './merged-weights.js';
 
 interface MergeLoraOptions {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model after it. */
+  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from it. */
   readonly loadHuggingFace: string;
-  /** Adapters of it, as PEFT saves them. */
+  /** Adapters of the model, in the format of PEFT. */
   readonly loadLora: string;
   /** New or empty. */
   readonly directory: string;
-  /** Dtype that weights are stored as. Default: that of the model's directory. */
+  /** Dtype of the stored weights. Default: the dtype of the model's directory. */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -25,10 +25,10 @@ const checks: OptionChecks<MergeLoraOptions> = {
 };
 
 /**
- * Writes a model with what its low-rank adapters add to its weights, tokenizer included. One tensor at a time
- * is in memory, with its adapters.
+ * Writes a model with its low-rank adapters merged into the weights, and its tokenizer. Only one tensor with
+ * its adapters is in memory at a time.
  *
- * @returns what weights are stored as
+ * @returns the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY,
  *   MTL_SAFETENSORS_*
  */

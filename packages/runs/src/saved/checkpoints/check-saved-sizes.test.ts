@@ -29,7 +29,7 @@ const numValues = 2 * 12 * 16 + 24 * 4;
 
 let saved = 0;
 
-/** A checkpoint of so many values that remembers a model. */
+/** Returns a checkpoint with this number of values and the sizes of a model. */
 async function save(change: object, key = 'gptModel') {
   const path = join(directory, String(saved++));
   const memory = new Uint8Array(4 * numValues);

@@ -17,8 +17,8 @@ import { isOptimizerTensor } from '@mtl/trainer/internal';
 import { recipeOf } from '../../parts/models/recipe-of.js';
 
 /**
- * Refuses a checkpoint of another model than the one to be trained, in the words of its flags. What else can
- * differ shows when its tensors are loaded.
+ * Refuses a checkpoint of another model than the one to be trained, in the words of its flags. Loading its
+ * tensors reveals other differences.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it holds a model of another kind
  */
@@ -31,11 +31,11 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
 }
 
 /**
- * Compares the sizes of the model that a checkpoint remembers with the values that it holds, before anything
- * is made of these sizes: lists of names for each of 2^31 layers end a process, not a command.
+ * Compares the sizes of the model in a checkpoint with the number of its values, before the sizes are used:
+ * lists of names for each of 2^31 layers would end the whole process, not only a command.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is none, or needs more values than
- *   there are
+ * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is invalid, or needs more values
+ *   than there are
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = recordOf(recordOf(state).configuration);
@@ -109,8 +109,8 @@ export function checkSavedWeights(
 }
 
 /**
- * Refuses the optimizer state of another optimizer before anything is read: a checkpoint with states, but
- * without those of this run.
+ * Refuses the optimizer state of another optimizer before anything is read: a checkpoint with states that
+ * lacks the states of this run.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2
  */
@@ -122,7 +122,7 @@ export function checkSavedOptimizer(
   const saved = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
   const isMuon = saved.some((name) => name.startsWith('optimizer.momentum_buffer.'));
   const isMuonHere = optimizer.state.some(({ name }) => name === 'momentum_buffer');
-  // what is missing although the optimizer is the same, reading names
+  // if the optimizer is the same, reading reports the missing names
   if (missing === undefined || saved.length === 0 || isMuon === isMuonHere) return;
   throw new CheckpointError(
     'MTL_CHECKPOINT_OPTIMIZER',

@@ -5,9 +5,9 @@ import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 
 /**
- * Refuses a directory that holds checkpoints, whole or not: a training run would mix its own with them, and
- * resume from the newest of all.
- * `remedy` tells what to do instead; checkpoints of `exceptJob` are allowed.
+ * Refuses a directory that holds checkpoints, complete or not: a training run would mix its own with them,
+ * and resume from the newest checkpoint of any run.
+ * `remedy` tells users the alternative; checkpoints of `exceptJob` are allowed.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */

@@ -4,7 +4,7 @@ import { CheckpointError } from '@mtl/errors';
 import { sizeOf } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer/internal';
 
-/** Returns the whole weights in a checkpoint, whatever layout saved it, each read when its turn comes. */
+/** Returns the whole weights in a checkpoint, saved in any layout; each is loaded when it is read. */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
@@ -33,11 +33,11 @@ export function readThrough(
 }
 
 /**
- * Fills tensors, any slices of them, from whole ones of the same names that are read for it. Memory: the
- * largest tensor, and its box.
+ * Fills tensors, or slices of tensors, from whole tensors of the same names, which are loaded one by one.
+ * Memory: the largest tensor, and its box.
  *
- * @param options.path where the whole ones come from, for messages
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that is not among them
+ * @param options.path the source of the whole tensors, for messages
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the source does not have
  */
 export async function fillTensors(
   tensors: readonly LogicalTensor[],

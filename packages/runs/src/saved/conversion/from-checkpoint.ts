@@ -21,8 +21,8 @@ interface CheckpointToHuggingFaceOptions {
   /** New or empty. */
   readonly directory: string;
   /**
-   * Dtype that weights are stored as. Default: that of the directory that the model came from; F32 for a
-   * model that was trained from nothing.
+   * Dtype of the stored weights. Default: the dtype of the directory that the model came from; F32 for a
+   * model that was trained from scratch.
    */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
@@ -37,11 +37,11 @@ const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
 };
 
 /**
- * Writes the weights of a checkpoint, whatever layout saved it, as a directory of the transformers library,
- * with the tokenizer's files; low-rank adapters are merged into them. Tensors are read as their turn comes;
- * the whole model is never in memory.
+ * Writes the weights of a checkpoint, saved in any layout, as a directory of the transformers library, with
+ * the tokenizer's files. Low-rank adapters are merged into the weights. Tensors are read one by one; the
+ * whole model is never in memory.
  *
- * @returns the path of the checkpoint, and what weights are stored as
+ * @returns the path of the checkpoint, and the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION, MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
  *   MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*
  */
@@ -78,8 +78,8 @@ export async function checkpointToHuggingFace(
 }
 
 /**
- * Writes the weights of a checkpoint, whatever layout saved it, as a checkpoint of Megatron-LM in the format
- * `torch_dist`; low-rank adapters are merged into them. Tensors are read as their turn comes; the whole model
+ * Writes the weights of a checkpoint, saved in any layout, as a checkpoint of Megatron-LM in the format
+ * `torch_dist`. Low-rank adapters are merged into the weights. Tensors are read one by one; the whole model
  * is never in memory.
  *
  * @returns the path of the checkpoint, and of the written one
@@ -93,7 +93,7 @@ export async function checkpointToMegatron(options: {
   readonly checkpointStep?: number | undefined;
   /** New or empty. */
   readonly directory: string;
-  /** Dtype that weights are stored as. Default F32. */
+  /** Dtype of the stored weights. Default F32. */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }): Promise<{ readonly path: string; readonly written: string }> {
@@ -125,7 +125,7 @@ export async function checkpointToMegatron(options: {
 
 const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
 
-/** Returns the dtype of a model's weights where it came from; F32 where nothing says it. */
+/** Returns the dtype of the weights in the directory that a model came from; F32 if it is unknown. */
 export function dtypeOfOrigin(origin: HuggingFaceOrigin | undefined): WritableDtype {
   const { dtype, torch_dtype: former } = origin?.config ?? {};
   return dtypes[String(dtype ?? former)] ?? 'F32';

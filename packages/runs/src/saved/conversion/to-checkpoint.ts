@@ -32,11 +32,11 @@ import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** A checkpoint that was begun. */
+/** A new directory of checkpoints. */
 export interface BegunCheckpoint {
   readonly path: string;
   readonly kind: ModelKind;
-  /** The tokenizer that came with the model, if one did. */
+  /** The tokenizer that came with the model, if any. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
   /** Name of the kind of model in transformers, such as `gpt2`. */
@@ -56,11 +56,11 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
 };
 
 /**
- * Begins a directory of checkpoints with the weights of a directory of the transformers library, a GPT-2, a
- * Llama or a model after it, or a BERT with the heads of its pretraining: iteration 0, a fresh optimizer.
+ * Creates a directory of checkpoints from a directory of the transformers library: a GPT-2, a Llama or a
+ * model derived from it, or a BERT with its pretraining heads. It has iteration 0 and a fresh optimizer.
  *
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
- *   already; MTL_HUGGING_FACE_*; those of `tokenizerOfHuggingFace`
+ *   already; MTL_HUGGING_FACE_*; errors of `tokenizerOfHuggingFace`
  */
 export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,
@@ -93,7 +93,7 @@ interface MegatronToCheckpointOptions {
   readonly megatron: string;
   /** The iteration there. Default: the latest. */
   readonly step?: number | undefined;
-  /** Real tokens. Default: as its args state. */
+  /** Number of real tokens. Default: the number in its args. */
   readonly vocabularySize?: number | undefined;
   /** False: only the weights. Default: true. */
   readonly loadOptimizer?: boolean | undefined;
@@ -111,8 +111,8 @@ const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
 };
 
 /**
- * Begins a directory of checkpoints with a checkpoint of Megatron-LM: its weights, and the state of AdamW
- * with its iteration where it has that for each weight; else iteration 0, a fresh optimizer.
+ * Creates a directory of checkpoints from a checkpoint of Megatron-LM: its weights, and the state of AdamW
+ * with its iteration if the checkpoint has a state for each weight; else iteration 0 and a fresh optimizer.
  *
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
  *   already; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
@@ -168,16 +168,16 @@ interface TrainedState {
   loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
-/** A model whose weights begin a directory of checkpoints. */
+/** A model whose weights are the first checkpoint of a directory. */
 interface ModelToBegin {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
-  /** The tokenizer that came with the model, if one did. */
+  /** The tokenizer that came with the model, if any. */
   readonly tokenizerOptions: TokenizerOptions | undefined;
   /** Further fields that came from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
-  /** The state of a training run that is continued. Default: iteration 0, a fresh optimizer. */
+  /** The state of a training run to continue. Default: iteration 0, a fresh optimizer. */
   readonly trained?: TrainedState | undefined;
   /** The error for a model that flags cannot express. */
   readonly refused: {
@@ -186,24 +186,21 @@ interface ModelToBegin {
   };
 }
 
-/**
- * Returns a configuration with which all of a model is read: the heads that it has, whatever the preset
- * leaves out.
- */
+/** Returns a configuration that reads the whole model: all its heads, even if the preset leaves some out. */
 const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
   return configurationOf(kind, heads);
 };
 
-/** Makes a configuration of flags; the preset gives the rest that it needs. */
+/** Makes a configuration from flags; the preset fills in the other required flags. */
 const configurationOf = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
   const { model, ...others } = optionsOfFlags(flags);
   return configure({ preset: presetsOf(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
 };
 
 /**
- * Begins a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless it
- * was `trained`.
+ * Creates a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless
+ * it was `trained`.
  *
  * @returns the path of the checkpoint
  */
@@ -211,7 +208,7 @@ async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = recipeOf({ kind });
   const configuration = configurationOf(kind, {
-    // AdamW's state is what other programs save, and what a training run without --optimizer goes on with
+    // other programs save the state of AdamW, and a training run without --optimizer continues with AdamW
     optimizer: 'adam',
     ...ownFlags(kind, model),
   });
@@ -235,7 +232,7 @@ async function beginCheckpoint(directory: string, begun: ModelToBegin): Promise<
     const { path } = await saveCheckpoint({
       directory,
       iteration: progress.iteration,
-      // the optimizer's moments too, so that a training run goes on from here as from any other checkpoint
+      // the optimizer's moments too, so that a training run continues from here as from any other checkpoint
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({
         progress,
@@ -266,7 +263,7 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
  * Refuses a model that the flags of a training run cannot express, such as one with three kinds of tokens.
  */
 function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
-  // how it was trained, not what it is
+  // settings of training, not of the model
   const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });
   const known = new Map(Object.entries(trained));
   const differing = wanted.filter(([key, value]) => !isDeepStrictEqual(known.get(key), value));

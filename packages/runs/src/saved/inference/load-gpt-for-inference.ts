@@ -40,12 +40,11 @@ interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly device: Device;
   /** Dtype of the computation. Default float32. */
   readonly dtype?: DType | undefined;
-  /** In place of the one that came with the model. */
+  /** The tokenizer to use instead of the model's own. */
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
-   * The processes that share the model, along tp and pp, and its experts along ep and etp. All of them load
-   * it and make the same calls.
-   * Default: alone.
+   * The processes that share the model, along tp and pp, and its experts along ep and etp. All processes load
+   * it and make the same calls. Default: a single process.
    */
   readonly processes?: TrainingProcesses | undefined;
 }
@@ -64,16 +63,16 @@ const checks: OptionChecks<LoadGptForInferenceOptions> = {
 /** A trained model, ready to generate and to score. */
 export interface LoadedGpt {
   readonly model: GptLanguageModel & CausalLanguageModel<ReturnType<GptLanguageModel['newCache']>>;
-  /** Undefined where none came with the model and none was named. */
+  /** Undefined if the model has no tokenizer and the caller passed none. */
   readonly tokenizer: Tokenizer | undefined;
   readonly configuration: GptModelConfiguration;
   /** Tokens that end a text. */
   readonly endTokens: readonly number[];
-  /** The length of sequences that it was trained with. */
+  /** The sequence length of its training. */
   readonly sequenceLength: number;
-  /** The data that it was trained on, where it remembers. */
+  /** The data of its training, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
-  /** The checkpoint or the directory that it came from. */
+  /** The checkpoint or the directory of the model. */
   readonly path: string;
   /** The parameters of the model, with their values in the compute dtype. */
   readonly parameters: readonly Parameter[];
@@ -82,17 +81,17 @@ export interface LoadedGpt {
 }
 
 /**
- * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: weights,
- * architecture and tokenizer, as they were saved.
+ * Loads a trained model from a directory of checkpoints or from a Hugging Face directory: the saved weights,
+ * architecture and tokenizer.
  *
- * @throws those of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
+ * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
  *   `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
   checkOptions(options, { of: 'loadGptForInference', checks });
   const { device, dtype = 'float32' } = options;
-  openDeviceOfRank(device, { localRank: 0 }); // open already where several processes share the model
+  openDeviceOfRank(device, { localRank: 0 }); // already open if several processes share the model
   const weights = await openGptWeights(options);
   const { sizes } = options.processes?.mesh ?? {};
   if (sizes !== undefined) checkSharedModel(weights.model, { sizes, path: weights.path });
@@ -100,7 +99,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = partOf(weights, { device, dtype, processes: options.processes });
-  // the load fills every parameter: zeros would be written for nothing
+  // the load fills every parameter: zeros would be a waste
   const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
@@ -127,7 +126,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   };
 }
 
-/** Returns this process's part: everything, or its stage of a pipeline, and its shard of every layer. */
+/** Returns this process's part: the whole model, or its stage of a pipeline with its shard of every layer. */
 function partOf(
   { model, sequenceLength }: GptWeights,
   options: {
@@ -159,7 +158,9 @@ function partOf(
   return { whole, stages, parameters };
 }
 
-/** Returns a parameter to be filled with float32 values, rounded where it computes in another dtype. */
+/**
+ * Returns a parameter to be filled with float32 values, which are rounded if it computes in another dtype.
+ */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
   const write = (values: Float32Array): void => {
@@ -179,7 +180,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },
     write: (bytes) => {
-      // a copy where the bytes do not lie on a float's boundary
+      // a copy if the bytes are not aligned for floats
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },

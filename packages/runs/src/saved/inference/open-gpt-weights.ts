@@ -14,20 +14,20 @@ import { fillTensors } from '../checkpoints/saved-weights.js';
 import { iterationOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** The place of a trained model: exactly one of `load` and `loadHuggingFace`. */
+/** The location of a trained model: exactly one of `load` and `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
-  /** A directory of checkpoints, which --save named. */
+  /** A directory of checkpoints, as in --save. */
   readonly load?: string | undefined;
   /** With `load`: the iteration; default the newest whole checkpoint. */
   readonly checkpointStep?: number | undefined;
-  /** A directory of the transformers library: a GPT-2, a Llama or a model after it. */
+  /** A directory of the transformers library: a GPT-2, a Llama or a model derived from it. */
   readonly loadHuggingFace?: string | undefined;
-  /** Low-rank adapters of the model, as PEFT or --save-lora saves them, which are merged into it. */
+  /** Low-rank adapters of the model, in the format of PEFT or --save-lora, which are merged into it. */
   readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
 }
 
-/** The checks of the place that `OpenGptWeightsOptions` names. */
+/** Checks of `OpenGptWeightsOptions`. */
 export const weightsOptions: OptionChecks<Omit<OpenGptWeightsOptions, 'onNotice'>> = {
   load: textOption,
   checkpointStep: iterationOption,
@@ -35,34 +35,34 @@ export const weightsOptions: OptionChecks<Omit<OpenGptWeightsOptions, 'onNotice'
   loadLora: textOption,
 };
 
-/** A trained model that was found, its weights not yet read. */
+/** A trained model whose weights have not been read yet. */
 export interface GptWeights {
   /** The checkpoint or the directory, for messages. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the tokenizer that came with it, if one did. Its files may be refused: call it where no other one
-   * is named.
+   * Returns the tokenizer of the model, if it has one. Its files may be refused, so call it only if the user
+   * names no other tokenizer.
    *
    * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
    */
   tokenizer(): TokenizerOptions | undefined;
-  /** Tokens that end a text, where the directory names them; otherwise the tokenizer's. */
+  /** Tokens that end a text, if the directory names them; otherwise the tokenizer's. */
   readonly endTokens: readonly number[] | undefined;
-  /** The length of sequences that it was trained with, or all its positions. */
+  /** The sequence length of its training, or all its positions. */
   readonly sequenceLength: number;
-  /** The data that it was trained on, where it remembers. */
+  /** The data of its training, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
-  /** Fills float32 tensors of the model, by their logical names; other processes may hold the rest of it. */
+  /** Fills float32 tensors of the model, by their logical names; other processes may hold other parts. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Finds a trained model: a checkpoint of ours with its saved configuration, or a Hugging Face directory;
- * where adapters are named, with them merged.
+ * Finds a trained model: one of our checkpoints with its saved configuration, or a Hugging Face directory, in
+ * both cases with the given adapters merged.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one place is named, or for
- *   adapters in addition to those of a checkpoint; as `weightsWithAdapters`
+ * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one location is named, or
+ *   for adapters in addition to the adapters of a checkpoint; as `weightsWithAdapters`
  * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
  */
 export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {

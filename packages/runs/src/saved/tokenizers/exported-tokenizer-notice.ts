@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { MtlError } from '@mtl/errors';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 
-/** Words, numbers, spaces, signs and scripts: where tokenizers differ. */
+/** Words, numbers, spaces, punctuation and scripts, in which tokenizers differ. */
 const probes = [
   "Hello, world! It's 1234 or  12,5\n\n\tdon't",
   'Café ΑΒΓ 中文 😀 x=(y+1);',
@@ -13,10 +13,10 @@ const probes = [
 
 /**
  * Compares the tokenizer of a written Hugging Face directory, as AutoTokenizer of the transformers library
- * loads it, with the one of the model. For some values of `model_type` that library makes the components
- * itself, whatever tokenizer.json has.
+ * loads it, with the tokenizer of the model. For some values of `model_type` that library builds the
+ * components itself, whatever tokenizer.json contains.
  *
- * @returns a notice where they differ; undefined where they agree, and for a directory without a tokenizer
+ * @returns a notice if they differ; undefined if they match, or for a directory without a tokenizer
  */
 export async function exportedTokenizerNotice(
   directory: string,
@@ -47,7 +47,7 @@ async function differenceOf(directory: string, tokenizer: Tokenizer): Promise<st
   }
 }
 
-/** Returns the ids of a text; undefined where the tokenizer has none for a part of it. */
+/** Returns the ids of a text; undefined if the tokenizer has no ids for a part of it. */
 function idsOf(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
   try {
     return Array.from(tokenizer.encode(text));

@@ -6,13 +6,13 @@ import { exportTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/tokenizers/internal';
 
 /**
- * Returns the tokenizer that came with a Hugging Face directory, from its files (name to path):
- * tokenizer.json, a GPT-2's vocab.json and merges.txt, or a BERT's vocab.txt with the letters' case as
- * tokenizer_config.json has it; undefined where there is none of them.
+ * Returns the tokenizer of a Hugging Face directory, from its files (name to path): tokenizer.json, a GPT-2's
+ * vocab.json and merges.txt, or a BERT's vocab.txt with the letter case in tokenizer_config.json. Returns
+ * undefined if none of these files exists.
  *
- * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt of which nothing says whether it has capital
- *   letters; DataError MTL_DATA_TOKENIZER for files that cannot be read, and for tokens of other files that a
- *   vocabulary without a tokenizer.json lacks
+ * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt whose letter case is unknown; DataError
+ *   MTL_DATA_TOKENIZER for files that cannot be read, and for tokens of other files that a vocabulary without
+ *   a tokenizer.json lacks
  */
 export function tokenizerOfHuggingFace(
   files: Readonly<Record<string, string>>,
@@ -42,8 +42,8 @@ export function tokenizerOfHuggingFace(
 }
 
 /**
- * Refuses a directory whose files state tokens that its vocabulary lacks: without a tokenizer.json it is read
- * alone.
+ * Refuses a directory whose files list tokens that its vocabulary lacks: without a tokenizer.json only the
+ * vocabulary is read.
  */
 function refuseOtherTokens(vocabulary: string, tokens: readonly string[]): void {
   const known = new Set(tokens);
@@ -67,9 +67,9 @@ function lowersCase(settings: string | undefined): boolean | undefined {
 }
 
 /**
- * Returns the files of a tokenizer in a Hugging Face directory, by their names: copies of those that it
- * consists of, or files written for one that is built in. Without them the transformers library makes a
- * tokenizer of a single token and says nothing. A tokenizer_config.json is written where none came. Empty for
+ * Returns the files of a tokenizer in a Hugging Face directory, by their names: copies of its files, or new
+ * files for a built-in tokenizer. Without them the transformers library silently makes a tokenizer of a
+ * single token. A tokenizer_config.json is written if the tokenizer came without one. Empty for
  * `NullTokenizer`, which has no text.
  *
  * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used

@@ -12,12 +12,12 @@ export interface SeamsLayout {
   readonly store: 'replicated' | 'zero1';
   readonly splitAndRecomputed?: boolean;
   readonly communication?: ContextCommunication;
-  /** Fault injection: experts' gradients are summed over the ranks of all others'. */
+  /** Fault injection: experts' gradients are summed over the ranks that sum all other gradients. */
   readonly sumsExpertsOverDense?: boolean;
 }
 
 export default function seamsOnRanks(world: World, layouts: readonly SeamsLayout[]): SeamsCurve[] {
-  // unwritten memory must not look right because it held the same values before
+  // poisoned, since unwritten memory could look right if it still holds old values
   setPoison(true);
   return layouts.map(({ store, splitAndRecomputed, communication, sumsExpertsOverDense, ...sizes }) => {
     const mesh = new ProcessMesh({ ...sizes, etp: 1 });
