@@ -15,7 +15,7 @@ import {
   hostTensor,
   loadCheckpoint,
   saveCheckpoint,
-} from '../dist/index.js';
+} from '@mtl/checkpoint';
 
 const rounds = 5;
 const layers = 12;

@@ -15,7 +15,7 @@ import {
   splitProjection,
   Tensor,
   tidy,
-} from '../dist/index.js';
+} from '@mtl/kernels';
 import { Timer } from './timer.mjs';
 
 const seconds = 0.5;

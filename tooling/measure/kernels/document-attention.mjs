@@ -12,7 +12,7 @@ import {
   splitProjection,
   Tensor,
   tidy,
-} from '../dist/index.js';
+} from '@mtl/kernels';
 
 const { values: flags } = parseArgs({
   options: {

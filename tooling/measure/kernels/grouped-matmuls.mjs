@@ -24,7 +24,7 @@ import {
   routerStatisticsForward,
   setNumThreads,
   Tensor,
-} from '../dist/index.js';
+} from '@mtl/kernels';
 
 const { values: flags } = parseArgs({
   options: {

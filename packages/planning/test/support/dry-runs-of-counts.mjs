@@ -2,7 +2,7 @@
 // takes all memory, its parent ends it.
 import { configFileJsonSchema, parseFlags } from '@mtl/configuration';
 import { formatError, MtlError } from '@mtl/errors';
-import { printDryRun } from '@mtl/planning/internal';
+import { planning } from '@mtl/planning';
 
 const values = [1e6, 3e7, 1e12, Number.MAX_SAFE_INTEGER];
 const small =
@@ -61,7 +61,7 @@ async function outcomeOf(argv) {
   try {
     const flags = parseFlags(argv, { model: 'gpt' });
     const numProcesses = flags.values['num-processes'];
-    await printDryRun({ flags, numProcesses, variables: {}, print: () => {} });
+    await planning.printDryRun({ flags, numProcesses, variables: {}, print: () => {} });
     return 'works';
   } catch (error) {
     return MtlError.isInstance(error) ? formatError(error) : `without a code: ${error.stack}`;
