@@ -5,21 +5,16 @@
  * part of the data, and takes every step together with the others. `mtl train bert` takes the same steps;
  * here they can be read and changed.
  */
-import { LossScaler } from '@mtl/optimizer';
 import { planning } from '@mtl/planning';
 import {
-  batchesOfRun,
-  beginReports,
-  dataOfRun,
-  loadStart,
-  modelOfRun,
+  buildStages,
+  createOptimizer,
+  describeModel,
   type OpenedRun,
-  optimizerOfRun,
-  partOfRun,
-  pretraining,
+  openData,
+  openLoop,
   runTrainingProgram,
   showResults,
-  trainerOfRun,
   trainingProfiler,
 } from '@mtl/runs';
 
@@ -28,43 +23,31 @@ async function trainBert(run: OpenedRun): Promise<void> {
   // World and mesh: the processes of the job are `run.world`, undefined for one alone. `run.processes` says
   // which place this one has in the mesh of tp x dp x pp, and has its groups: with tp it shares layers, with
   // dp the samples of a step, with pp the order of the layers.
-  const { configuration } = run;
 
   // Data: documents as sentences of token ids. A sample has two runs of sentences, swapped half of the time,
   // and 15 % of its tokens masked, in the order and with the masks of Megatron-LM; and the WordPiece
   // tokenizer that made them.
-  const data = await dataOfRun(run);
+  const data = await openData(run);
 
   // Architecture: a BERT in the sizes of the flags, or what --load or --load-hf names.
-  const model = await modelOfRun(run, { data });
+  const model = await describeModel(run, { data });
 
   // Stages: the layers of this rank (embedding and heads on the first and the last stage), and the pipeline
   // that runs their forward and backward passes in the order of the schedule. Padding is left out of all
   // passes.
   const profiler = trainingProfiler(run);
-  const part = partOfRun(run, { model, recorder: profiler });
+  const part = buildStages(run, { model, recorder: profiler });
 
   // Optimizer: AdamW or Muon over the stores of the parameters. They have the memory of values and gradients,
-  // whole or sharded over dp, and reduce the gradients. Losses are scaled where gradients are in float16.
-  const optimizer = optimizerOfRun(run, { part });
-  const lossScaler = new LossScaler(configuration.optimizer.lossScale);
+  // whole or sharded over dp, and reduce the gradients.
+  const optimizer = createOptimizer(run, { part });
 
-  // Start: initial weights, or those of --load or --load-hf; a run that goes on has its optimizer and its
-  // place, too.
-  const start = await loadStart(run, { model, optimizer, lossScaler, data });
-
-  // Reports: what is told of the run by rank 0: console, run.json, metrics.jsonl, TensorBoard, services.
-  const reports = await beginReports(run, { start, model, data });
-
-  // Loop: a step is forward and backward of its micro-batches, and the update. The loss is a sum of two
-  // means: over masked tokens, and over samples for the order of their sentences.
-  const batches = batchesOfRun(run, { data, part, start });
-  const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
-  const trainer = trainerOfRun(run, { ...parts, profiler });
-
-  // Around the loop: evaluations, checkpoints, signals and exports. A program that wants to see each step
-  // writes `for await (const { iteration, loss } of training)` in place of `run`.
-  const training = pretraining(run, { ...parts, trainer });
+  // Loop: the weights that the run begins with (initial ones, or --load, --load-hf; a resumed run also takes
+  // its optimizer and its position), reports of rank 0 (console, run.json, metrics.jsonl, TensorBoard,
+  // services), batches, evaluations, checkpoints and exports. A step is forward and backward of its
+  // micro-batches, and the update. The loss is a sum of two means: over masked tokens, and over samples for
+  // the order of their sentences.
+  const training = await openLoop(run, { data, model, part, optimizer, profiler });
   try {
     await training.run();
     await showResults(run, training);

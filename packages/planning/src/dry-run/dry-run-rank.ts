@@ -15,7 +15,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import type { PipelineRecorder, StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
-import { optimizerOfRun, partOfRun, TrainingProcesses } from '@mtl/runs';
+import { buildStages, createOptimizer, TrainingProcesses } from '@mtl/runs';
 import { type AssumedRouting, flopsShapeOf, newTrainer, recipeOf } from '@mtl/runs/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
 import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
@@ -94,8 +94,8 @@ export async function dryRunRank(
     },
   };
   const run = { configuration, processes, onMessage: () => {} };
-  const part = partOfRun(run, { model, recorder, assumedRouting });
-  const optimizer = optimizerOfRun(run, { part });
+  const part = buildStages(run, { model, recorder, assumedRouting });
+  const optimizer = createOptimizer(run, { part });
   const lossScaler = new LossScaler(configuration.optimizer.lossScale);
   try {
     memory.setStates(optimizer);

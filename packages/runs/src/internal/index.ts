@@ -15,6 +15,7 @@ export {
   type TrainingData,
 } from '../parts/data/training-data.js';
 export { bertTokenizerSettings } from '../parts/models/bert-recipe.js';
+export { dtypeOfPrecision, optimizerOfPart, trainingOptimizer } from '../parts/models/build-stages.js';
 export { layersOfChunks } from '../parts/models/chunk-layers.js';
 export { activeText, descriptionOfRun } from '../parts/models/description-of-run.js';
 export { expertLosses, layersWithExperts } from '../parts/models/gpt-recipe.js';
@@ -31,7 +32,6 @@ export {
   modelPart,
 } from '../parts/models/model-part.js';
 export type { HuggingFaceModel } from '../parts/models/model-recipe.js';
-export { dtypeOfPrecision, optimizerOfPart, trainingOptimizer } from '../parts/models/part-of-run.js';
 export { flopsShapeOf, recipeOf, upcyclingOf } from '../parts/models/recipe-of.js';
 export type { StageBatches } from '../parts/models/stage-batches.js';
 export { checkTokenizerFits, openHuggingFace, trainingModel } from '../parts/models/training-model.js';

@@ -10,12 +10,12 @@ import {
   type TrainingProgress,
 } from '@mtl/trainer';
 import { microBatchesOf } from './data/training-data.js';
-import type { PartOfRun } from './models/part-of-run.js';
+import type { RankStages } from './models/build-stages.js';
 
 export interface NewTrainerOptions {
   readonly configuration: PretrainingConfiguration;
   /** This rank's part of the model. */
-  readonly part: Pick<PartOfRun, 'pipeline'>;
+  readonly part: Pick<RankStages, 'pipeline'>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly losses: readonly LossKind<NumberedBatch>[];

@@ -17,9 +17,9 @@ import { once } from '../once.js';
 import { descriptionOfRun } from '../parts/models/description-of-run.js';
 import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
-import type { DataOfRun } from './data-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
+import type { OpenedData } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 import { flagsWithSchedule } from './resumed-configuration.js';
 import { RunLog } from './run-log.js';
@@ -45,7 +45,7 @@ export async function beginReports(
   parts: {
     readonly start: StartOfRun;
     readonly model: TransformerConfiguration;
-    readonly data: DataOfRun;
+    readonly data: OpenedData;
   },
 ): Promise<BegunReports> {
   const { processes, saveDirectory, local, stream, onMessage } = run;
@@ -106,7 +106,7 @@ export async function beginReports(
 function notesOfData(
   { resumed }: Pick<StartOfRun, 'resumed'>,
   now: {
-    readonly data: DataOfRun;
+    readonly data: OpenedData;
     readonly resolved: Readonly<Record<string, unknown>>;
     readonly contents: () => FileContents;
   },

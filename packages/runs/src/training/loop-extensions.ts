@@ -17,8 +17,8 @@ import {
   type SpikeGuardOptions,
 } from '@mtl/trainer';
 import { nameOfTotal, Ranks } from '@mtl/trainer/internal';
+import type { RankStages } from '../parts/models/build-stages.js';
 import { layersWithExperts } from '../parts/models/gpt-recipe.js';
-import type { PartOfRun } from '../parts/models/part-of-run.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /** The intervals of reports and comparisons of ranks. Default: as in every run. */
@@ -121,7 +121,7 @@ export function expertBalanceOf(
     processes,
   }: {
     readonly model: Parameters<typeof layersWithExperts>[0];
-    readonly part: Pick<PartOfRun, 'stages'>;
+    readonly part: Pick<RankStages, 'stages'>;
     readonly processes: TrainingProcesses;
   },
 ): ExpertBalance | undefined {

@@ -16,12 +16,13 @@ import type { HuggingFaceOrigin } from '@mtl/formats';
 import { isCopySpreadOverShares, type NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
+import type { StepListener } from '@mtl/pipeline';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { type Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
+import { buildStages, createOptimizer, type RankStages } from '../parts/models/build-stages.js';
 import { exportsOfRun } from '../parts/models/hugging-face-targets.js';
-import { optimizerOfRun, type PartOfRun, partOfRun } from '../parts/models/part-of-run.js';
 import { recipeOf } from '../parts/models/recipe-of.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import { trainingModel } from '../parts/models/training-model.js';
@@ -31,13 +32,13 @@ import { savedWeights } from '../saved/checkpoints/saved-weights.js';
 import { exportedTokenizerNotice } from '../saved/tokenizers/exported-tokenizer-notice.js';
 import { exportedTokenizerFiles } from '../saved/tokenizers/hugging-face-tokenizers.js';
 import { type BegunReports, beginReports } from './begin-reports.js';
-import { batchesOfRun, closeDatasets, type DataOfRun, dataOfRun, samplerOf } from './data-of-run.js';
+import { createTrainer } from './create-trainer.js';
 import { loadStart, type StartOfRun } from './load-start.js';
+import { closeDatasets, type OpenedData, openBatches, openData, samplerOf } from './open-data.js';
 import { type OpenedRun, type OpenTrainingOptions, openRun } from './open-run.js';
 import type { RunLog } from './run-log.js';
 import { planningOption } from './run-planning.js';
 import { timeMatmulsOfRun } from './time-matmuls.js';
-import { trainerOfRun } from './trainer-of-run.js';
 import { Training } from './training.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
@@ -46,11 +47,11 @@ import type { TrainingReporters } from './training-reporters.js';
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
 /** The parts of a run on documents or conversations. */
-export interface PretrainingParts {
-  readonly data: DataOfRun;
+interface PretrainingParts {
+  readonly data: OpenedData;
   readonly model: TransformerConfiguration;
   /** This rank's part of the model. */
-  readonly part: PartOfRun;
+  readonly part: RankStages;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly start: StartOfRun;
@@ -95,42 +96,58 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
   }
 }
 
-/**
- * Does the work of `openTraining` for a run whose processes have joined; apps/gpt-train shows the same steps.
- */
+/** Opens the training of a run whose processes have joined, in the steps that apps/gpt-train shows. */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const opened: (() => unknown)[] = [];
   try {
-    const data = await dataOfRun(run);
+    const data = await openData(run);
     opened.push(() => closeDatasets(data.datasets));
-    const model = await modelOfRun(run, { data });
+    const model = await describeModel(run, { data });
     const profiler = trainingProfiler(run);
-    const part = partOfRun(run, { model, recorder: profiler });
+    const part = buildStages(run, { model, recorder: profiler });
     opened.push(() => part.dispose());
-    const optimizer = optimizerOfRun(run, { part });
+    const optimizer = createOptimizer(run, { part });
     opened.push(() => optimizer.dispose());
-    const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
-    const start = await loadStart(run, { model, optimizer, lossScaler, data });
-    const reports = await beginReports(run, { start, model, data });
-    opened.push(() => reports.reporters.close('failed'));
-    try {
-      const batches = batchesOfRun(run, { data, part, start });
-      opened.push(() => batches.close());
-      const parts = { data, model, part, optimizer, lossScaler, start, reports, batches };
-      const trainer = trainerOfRun(run, { ...parts, profiler });
-      return pretraining(run, { ...parts, trainer });
-    } catch (error) {
-      reports.log?.fail(error, { iteration: start.progress?.iteration ?? 0 });
-      throw error;
-    }
+    return await openLoop(run, { data, model, part, optimizer, profiler });
   } catch (error) {
     await closeAfterError(opened);
     throw error;
   }
 }
 
+/**
+ * Opens the loop of a run around its stages and its optimizer: loads the weights or the state that the run
+ * begins with, begins its reports, and adds batches, evaluations, checkpoints and exports. All ranks call it.
+ *
+ * @param parts.profiler gets the steps of --profile-steps; the stages record into it
+ * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
+ * @throws the errors of `findStart`, `beginReports` and of extensions of one name
+ */
+export async function openLoop(
+  run: OpenedRun,
+  parts: Pick<PretrainingParts, 'data' | 'model' | 'part' | 'optimizer'> & {
+    readonly profiler: StepListener | undefined;
+  },
+): Promise<Pretraining> {
+  const { data, model, part, optimizer, profiler } = parts;
+  const lossScaler = new LossScaler(run.configuration.optimizer.lossScale);
+  const start = await loadStart(run, { model, optimizer, lossScaler, data });
+  const reports = await beginReports(run, { start, model, data });
+  const opened: (() => unknown)[] = [() => reports.reporters.close('failed')];
+  try {
+    const batches = openBatches(run, { data, part, start });
+    opened.push(() => batches.close());
+    const all = { data, model, part, optimizer, lossScaler, start, reports, batches };
+    return pretraining(run, { ...all, trainer: createTrainer(run, { ...all, profiler }) });
+  } catch (error) {
+    reports.log?.fail(error, { iteration: start.progress?.iteration ?? 0 });
+    await closeAfterError(opened);
+    throw error;
+  }
+}
+
 /** Returns the run with its evaluations, checkpoints, samples and exports, ready for its steps. */
-export function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
+function pretraining(run: OpenedRun, parts: PretrainingParts): Pretraining {
   const { processes, saveDirectory, world, closesWorld } = run;
   const { data, model, part, optimizer, start, reports, trainer } = parts;
   const { configuration, resumed, resumedFrom, origin } = start;
@@ -242,7 +259,7 @@ function evaluationOf(
  *
  * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
-export async function modelOfRun(
+export async function describeModel(
   { configuration, huggingFace, processes, planning, onMessage }: OpenedRun,
   { data: { tokenizer } }: { readonly data: { readonly tokenizer: Pick<Tokenizer, 'vocabularySize'> } },
 ): Promise<TransformerConfiguration> {

@@ -3,20 +3,21 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { StepListener } from '@mtl/pipeline';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
-import type { PartOfRun } from '../parts/models/part-of-run.js';
+import type { RankStages } from '../parts/models/build-stages.js';
 import { flopsShapeOf, recipeOf } from '../parts/models/recipe-of.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
-import { type DataOfRun, trainingSamplerOf } from './data-of-run.js';
 import type { StartOfRun } from './load-start.js';
 import { expertBalanceOf, hostNames, rankWatchOf, spikeGuardOf } from './loop-extensions.js';
+import { type OpenedData, trainingSamplerOf } from './open-data.js';
 import type { OpenedRun } from './open-run.js';
 
 /** The parts of a run's loop. */
-export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
+export interface CreateTrainerOptions
+  extends Pick<NewTrainerOptions, 'optimizer' | 'lossScaler' | 'batches'> {
   /** This rank's part of the model. */
-  readonly part: Pick<PartOfRun, 'pipeline' | 'stages'>;
+  readonly part: Pick<RankStages, 'pipeline' | 'stages'>;
   readonly start: StartOfRun;
-  readonly data: DataOfRun;
+  readonly data: OpenedData;
   readonly model: TransformerConfiguration;
   /** The recorder of the steps in --profile-steps. */
   readonly profiler: StepListener | undefined;
@@ -26,7 +27,7 @@ export interface TrainerOfRunOptions extends Pick<NewTrainerOptions, 'optimizer'
  * Returns the loop of a run over this rank's micro-batches, with the extensions that its flags ask for and,
  * in a resumed run, their states.
  */
-export function trainerOfRun(run: OpenedRun, parts: TrainerOfRunOptions): Trainer<NumberedBatch> {
+export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;
   const { start, data, model, profiler } = parts;
   const { configuration, progress, resumed } = start;

@@ -24,7 +24,7 @@ import { type ModelChunk, type ModelPart, type ModelPartOptions, modelPart } fro
 import { recipeOf } from './recipe-of.js';
 
 /** A rank's part of the model of a run. */
-export type PartOfRun = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
+export type RankStages = ModelPart<NumberedBatch, ModelChunk<NumberedBatch>>;
 
 /** A run with the properties that determine the parts of its model. */
 interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, never>, 'onMessage'> {
@@ -36,10 +36,10 @@ interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, neve
  * Returns this rank's stages of a run's model, and the pipeline that runs them with the stages of other
  * ranks. All ranks call it.
  */
-export function partOfRun(
+export function buildStages(
   { configuration, processes, onMessage }: PartedRun,
   parts: Pick<ModelPartOptions<TransformerConfiguration, never>, 'model' | 'recorder' | 'assumedRouting'>,
-): PartOfRun {
+): RankStages {
   const { adapters, embeddingAndHeadCost, buildStages } = recipeOf(configuration);
   return modelPart({
     configuration,
@@ -54,9 +54,9 @@ export function partOfRun(
 }
 
 /** Allocates the parameters of a rank's part with initial values, and returns them with their optimizer. */
-export function optimizerOfRun(
+export function createOptimizer(
   { configuration, processes }: Omit<PartedRun, 'onMessage'>,
-  { part }: { readonly part: PartOfRun },
+  { part }: { readonly part: RankStages },
 ): ModelOptimizer {
   const { device } = configuration.parallel;
   const dtype = dtypeOfPrecision[configuration.training.precision];

@@ -8,7 +8,7 @@ import { datasetFingerprints, taskDataFingerprint } from '../data-changes/finger
 import { once } from '../once.js';
 import { dataOfConversations } from '../parts/conversations/open-conversations.js';
 import { openTrainingData } from '../parts/data/training-data.js';
-import type { PartOfRun } from '../parts/models/part-of-run.js';
+import type { RankStages } from '../parts/models/build-stages.js';
 import { recipeOf } from '../parts/models/recipe-of.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
@@ -16,7 +16,7 @@ import type { StartOfRun } from './load-start.js';
 import type { OpenedRun } from './open-run.js';
 
 /** The data that a run learns from, and is evaluated on. */
-export interface DataOfRun {
+export interface OpenedData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly train: SampleDataset<NumberedBatch>;
   readonly tokenizer: Tokenizer;
@@ -32,7 +32,7 @@ export interface DataOfRun {
  *
  * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
  */
-export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
+export async function openData(run: OpenedRun): Promise<OpenedData> {
   const { configuration, conversations, onMessage } = run;
   const { conversations: files } = configuration.data;
   if (files === undefined) {
@@ -47,7 +47,7 @@ export async function dataOfRun(run: OpenedRun): Promise<DataOfRun> {
 }
 
 /** Closes the files of the datasets of a run. */
-export function closeDatasets({ train, valid, test }: DataOfRun['datasets']): void {
+export function closeDatasets({ train, valid, test }: OpenedData['datasets']): void {
   for (const dataset of [train, valid, test]) dataset?.close();
 }
 
@@ -57,7 +57,7 @@ async function documentsOfRun({
   processes,
   local,
   onMessage,
-}: OpenedRun): Promise<Omit<DataOfRun, 'fingerprints'>> {
+}: OpenedRun): Promise<Omit<OpenedData, 'fingerprints'>> {
   const data = await processes.prepare(
     () => openTrainingData(configuration, { corpusDirectory, onMessage }),
     { isFirstOnHost: local.rank === 0 },
@@ -78,15 +78,15 @@ async function documentsOfRun({
  * Returns this rank's micro-batches, from the first sample that is not yet consumed. A separate thread reads
  * them; their layout is sequence first.
  */
-export function batchesOfRun(
+export function openBatches(
   { configuration, processes }: OpenedRun,
   {
     data,
     part: { pipeline },
     start: { progress },
   }: {
-    readonly data: Pick<DataOfRun, 'train'>;
-    readonly part: Pick<PartOfRun, 'pipeline'>;
+    readonly data: Pick<OpenedData, 'train'>;
+    readonly part: Pick<RankStages, 'pipeline'>;
     readonly start: Pick<StartOfRun, 'progress'>;
   },
 ): StageBatches<NumberedBatch> {
