@@ -11,7 +11,7 @@ export interface DropoutMask {
   readonly probability: number;
   /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers; with `positions` [S, B]: one for every row. */
+  /** int64 [B]: global sample numbers; with `positions` [S, B], one for every row. */
   readonly samples: Tensor;
   /**
    * int32 [S, B]: the position of every row in its sample; default: its index in S. Needed where samples are
