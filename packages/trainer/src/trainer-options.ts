@@ -61,6 +61,28 @@ export interface TrainerOptions<Batch> {
   readonly progress?: TrainingProgress;
 }
 
+/** Choices of a caller about the steps of a trainer. They must be equal on all ranks. */
+export interface StepsOptions {
+  /**
+   * Tells whether a step must end, with its metrics yielded, before the next one begins. This is needed if
+   * the caller's next decision depends on the state after this step. The answer must depend only on
+   * configuration and step number. Default: always.
+   */
+  readonly waitsAfter?: (iteration: number) => boolean;
+  /** Asked before each step whether to start no further step. A step that has begun ends, and is yielded. */
+  readonly isOver?: () => boolean;
+  /** Further numbers that the ranks share before each step. `isOver` is asked after it. Default: none. */
+  readonly agreement?: StepAgreement;
+}
+
+/** Numbers that ranks share before a step, in the collective that the step needs anyway. */
+export interface StepAgreement {
+  /** Returns the numbers of this rank; all ranks must return the same number of values. */
+  own(): readonly number[];
+  /** Receives the sums over all ranks, on every rank; awaited before the step begins. */
+  agreed(sums: readonly number[]): Promise<void>;
+}
+
 /** Options in which every option with a default is present. */
 export interface CompleteTrainerOptions<Batch>
   extends Omit<TrainerOptions<Batch>, keyof Defaults>,
