@@ -7,7 +7,7 @@ import {
   loadGpt2Vocabulary,
   readGpt2Files,
 } from './gpt2-vocabulary.js';
-import { loadHuggingFaceTokenizer, makeHuggingFaceTokenizer } from './hugging-face-tokenizer.js';
+import { loadHuggingFaceTokenizer, makeHuggingFaceTokenizer } from './load-tokenizer-json.js';
 import { checkIds, type Tokenizer, type TokenizerOptions, tokenizerTypes } from './tokenizer.js';
 import { readTextFile } from './tokenizer-files.js';
 

@@ -9,7 +9,7 @@ import {
   loadGpt2Vocabulary,
   readGpt2Files,
 } from './gpt2-vocabulary.js';
-import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './hugging-face-tokenizer.js';
+import { loadHuggingFaceTokenizer, tokenizerJsonPaths } from './load-tokenizer-json.js';
 import { readSavedFiles } from './saved-tokens.js';
 import type { TokenizerOptions } from './tokenizer.js';
 import { tokenizerClassOf } from './tokenizer-classes.js';

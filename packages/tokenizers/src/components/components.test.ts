@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { DataError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
-import { makeHuggingFaceTokenizer } from '../hugging-face-tokenizer.js';
+import { makeHuggingFaceTokenizer } from '../load-tokenizer-json.js';
 import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
