@@ -28,7 +28,7 @@ export interface InputGradientMatmul {
   readonly weight: Tensor;
 }
 
-/** Operands of `weightGradient [O, I] = outputGradient^T input`, added to what is there or written. */
+/** Operands of `outputGradient^T input`, which is added to `weightGradient [O, I]` or replaces it. */
 export interface WeightGradientMatmul {
   readonly weightGradient: Tensor;
   /** [..., O] */

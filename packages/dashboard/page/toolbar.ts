@@ -107,7 +107,7 @@ function smoothingSlider(state: State): HTMLElement {
   return element('label', { class: 'slider' }, element('span', {}, 'Smoothing'), input, value);
 }
 
-/** Steps of the slider up to a tenth: weights close to 1 are in fine steps. */
+/** Slider steps for each factor of ten in 1 - weight: weights close to 1 can be set finely. */
 const stepsToTenth = 33.4;
 
 /** The weight of the past for a place of the slider. */

@@ -109,7 +109,7 @@ export function npmProblems(words, { path, paragraph = '' }) {
   ];
 }
 
-/** Programs of developers: what `npm run` starts, and what documents name by its path. */
+/** Paths of programs for developers: programs that an npm script runs, or that a document names by path. */
 const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 

@@ -20,7 +20,7 @@ export interface ConfigurationJson {
   readonly preset: string;
   /** Every flag that has a value, by Megatron-LM's names: enough to make the same configuration again. */
   readonly flags: Flags;
-  /** The values that followed from them, for readers; not read back. */
+  /** The values that the flags resolved to, saved for people to read: loading ignores them. */
   readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 }
 

@@ -76,8 +76,8 @@ const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
 const allNewer = new RegExp(newer, 'gu');
 
 /**
- * Replaces characters that the tokenizers library's Oniguruma does not know, each by one without an assigned
- * meaning and of the same length. U+0295 was a small letter until Unicode 17.
+ * Replaces each character that is newer than the Oniguruma of the tokenizers library by an unassigned
+ * character of the same length. U+0295 is treated as a small letter, which it was until Unicode 17.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;

@@ -6,7 +6,8 @@
 
 namespace mtl::cuda {
 
-// Two arrays of `columns` floats are adjacent in a line of 2 * columns; `second` may be null.
+// Destinations of column sums: one or two arrays of `columns` floats; `second` may be null. A row of partial
+// sums has both, one after the other.
 struct ColumnSums {
   float *first, *second;
   int64_t columns;
