@@ -77,7 +77,7 @@ const allNewer = new RegExp(newer, 'gu');
 
 /**
  * Replaces each character that is newer than the Oniguruma of the tokenizers library by an unassigned
- * character of the same length. U+0295 is treated as a small letter, which it was until Unicode 17.
+ * character of the same length. U+0295, a small letter until Unicode 17, becomes another small letter.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;
