@@ -75,7 +75,7 @@ const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
 /** The packages with tests of operations, and of training steps, which combine them. */
-const places = [directory, join(directory, '../runs')];
+const places = [directory, join(directory, '../runs'), join(directory, '../planning')];
 /** A package's tests of device cuda. */
 const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];
 const worst = (statuses) => Math.max(...statuses);
