@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
 
-/** Describes a value that JavaScript was given, for an error. */
+/** Describes a value that a JavaScript caller passed, for an error message. */
 export function describeOperand(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (typeof value === 'string') return `the string '${value.slice(0, 40)}'`;
@@ -11,7 +11,7 @@ export function describeOperand(value: unknown): string {
 const isOptions = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
-/** Describes the arguments of a call, and each option of an options object. */
+/** Describes the arguments of a call for an error message; of an options object, each option. */
 function describeArguments(values: readonly unknown[]): string {
   const described = values.flatMap((value, index) =>
     isOptions(value)
@@ -24,7 +24,7 @@ function describeArguments(values: readonly unknown[]): string {
 /**
  * Returns an operation that JavaScript may call with operands of a wrong type. For authors of operations.
  *
- * @param name for the error
+ * @param name the operation's name in the error
  * @returns `body`, whose TypeErrors become UsageError `MTL_ARGUMENT` with a description of the operands
  */
 export function checkedOperation<Values extends readonly unknown[], Result>(

@@ -5,16 +5,16 @@ import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
 /**
- * Tells whether a device works asynchronously to the host, so that it has marks, and copies that are read
- * later: `cuda` once it is open. Other devices finish their work before a call returns.
+ * Tells whether a device works asynchronously to the host, and therefore has marks and pending reads: `cuda`
+ * does, once it is open. Other devices finish their work before a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
 }
 
 /**
- * A point in the work enqueued on a device: marks tell how long the device took from one to another. Must be
- * disposed of.
+ * A point in the work enqueued on a device; the device's time between two marks can be measured. A mark must
+ * be disposed of.
  */
 export class DeviceMark {
   readonly #device: number;
@@ -30,13 +30,13 @@ export class DeviceMark {
     this.#mark = callNative(() => create(this.#device));
   }
 
-  /** Returns the device's time from an earlier mark to this one; waits for this mark. */
+  /** Returns the device's time in milliseconds from an earlier mark to this one; waits for this mark. */
   millisecondsSince(earlier: DeviceMark): number {
     const [later, before] = [this.pointer, earlier.pointer];
     return callNative(() => addon().millisecondsBetween(this.#device, later, before));
   }
 
-  /** Waits for the mark. A second call does nothing. */
+  /** Waits for the mark and destroys it. A second call does nothing. */
   dispose(): void {
     const mark = this.#mark;
     if (mark === undefined) return;
@@ -79,8 +79,8 @@ export class PendingRead<D extends DType = DType> extends DeviceMark {
   /**
    * Returns the elements, as `Tensor.read` does; waits for the copy, but not for later work.
    *
-   * @throws KernelError `MTL_INDEX` where an operation between the last copy and this one has read an index
-   *   out of range
+   * @throws KernelError `MTL_INDEX` if an operation between the last copy and this one has read an index out
+   *   of range
    */
   read(): TypedArrayOf[D] {
     callNative(() => addon().readMark(this.device, this.pointer, this.#values));

@@ -84,8 +84,8 @@ export function synchronize(device: Device): void {
 }
 
 /**
- * Runs `body` as a named range in the timeline of the device's profiler: NVIDIA's (nsys) on `cuda` with
- * MTL_NVTX set. Every operation also has its own range. Otherwise nothing is marked.
+ * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), on `cuda` with MTL_NVTX set;
+ * otherwise `body` runs without a range. Every operation also has its own range.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

@@ -46,7 +46,7 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
-/** The tensor that host values must fit. */
+/** The properties of a tensor that host values must fit. */
 interface OnDevice {
   readonly dtype: DType;
   readonly shape: readonly number[];

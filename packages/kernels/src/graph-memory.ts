@@ -27,8 +27,8 @@ export function refuseInGraph(device: Device, what: string): void {
 
 /**
  * Recorded operations that one call launches, any number of times. A launch works on the tensors of the
- * recording, which must still exist, with their values at that time. `countedFlops` counts the FLOPs at every
- * launch; `operationStatistics` counts calls when they are recorded.
+ * recording, which must still exist, with the values that they have at the launch. `countedFlops` counts the
+ * FLOPs at every launch; `operationStatistics` counts calls when they are recorded.
  */
 export class DeviceGraph {
   readonly #device: number;
@@ -65,7 +65,7 @@ export class DeviceGraph {
  * These tensors therefore have memory here, which no other tensor gets as long as this object lives; in the
  * device's statistics all of it is in use. A launch overwrites this memory, no matter which tensor has it
  * then, except tensors that existed when the graph was recorded: read the results of `run` and of other
- * graphs before.
+ * graphs before a launch.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -77,7 +77,7 @@ export class GraphMemory {
     this.#memory = callNative(() => addon().createGraphMemory(this.#device));
   }
 
-  /** Runs `body`, which must not be asynchronous; new tensors get this memory. */
+  /** Runs `body`, which must not be asynchronous; tensors that it creates are in this memory. */
   run<Result>(body: () => Result): Result {
     const memory = this.#memory;
     if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
@@ -96,7 +96,7 @@ export class GraphMemory {
    *
    * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
    *   a library that does, or if the driver cannot create a graph; `MTL_OUT_OF_MEMORY`; and all errors of
-   *   `body`. The device has executed nothing then
+   *   `body`. After an error the device has executed nothing
    */
   capture(body: () => void): DeviceGraph {
     return this.run(() => {

@@ -14,8 +14,8 @@ export interface HostInformation {
   /** The best instruction set of this machine. */
   readonly detectedInstructionSet: InstructionSet;
   /**
-   * The instruction sets that the kernels were compiled for. `npm run gpt-train` in a checkout compiles the
-   * machine's own.
+   * The instruction sets that the kernels were compiled for. In a checkout, `npm run gpt-train` compiles for
+   * the machine's own instruction set.
    */
   readonly compiledInstructionSets: readonly InstructionSet[];
   /**
@@ -24,10 +24,11 @@ export interface HostInformation {
    */
   readonly instructionSet: InstructionSet;
   /**
-   * True if the processor multiplies matrices of bfloat16 in tiles (AMX): the kernels of `avx512` do then.
+   * True if the processor multiplies matrices of bfloat16 in tiles (AMX); the kernels of `avx512` then use
+   * tiles.
    */
   readonly hasAmx: boolean;
-  /** `none` in builds without oneDNN. */
+  /** The version of oneDNN; `none` in builds without oneDNN. */
   readonly onednnVersion: string;
   /** The file that the native addon was loaded from. */
   readonly addonPath: string;
@@ -38,8 +39,8 @@ export function hostInformation(): HostInformation {
 }
 
 /**
- * Sets the threads of all CPU kernels, oneDNN's included. With `pin` each thread except the calling one stays
- * on its core.
+ * Sets the number of threads of all CPU kernels, including oneDNN's. With `pin` each thread except the
+ * calling one stays on its core.
  */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));

@@ -21,7 +21,7 @@ export interface ReturningOperation<Options, Names extends keyof Options, Choice
   readonly outputNames: readonly Names[];
 }
 
-/** Declares each output of an operation by its inputs. */
+/** Functions that declare each output of an operation from its inputs. */
 type Outputs<Options, Names extends keyof Options, Choices> = {
   readonly [Name in Names]: (inputs: Omit<Options, Names> & Choices) => Required<TensorOptions>;
 };
@@ -31,7 +31,9 @@ export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape
   return { shape, dtype: tensor.dtype, device: tensor.device };
 }
 
-/** Returns the dtype of sums and statistics over elements of a tensor: float64 over float64, else float32. */
+/**
+ * Declares a new tensor of sums or statistics over a tensor's elements: float64 over float64, else float32.
+ */
 export function statisticsOf(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype === 'float64' ? 'float64' : 'float32', device: tensor.device };
 }
@@ -40,7 +42,7 @@ export function statisticsOf(tensor: Tensor, shape: readonly number[]): Required
  * Returns a checked operation (`checkedOperation`) whose outputs may be left out: the call then returns them
  * as new tensors.
  *
- * @param name for errors
+ * @param name the operation's name in errors
  * @param outputs the declaration of each output, by its name
  * @param run the operation with all of its outputs
  */

@@ -9,18 +9,19 @@ import type { Tensor } from './tensor.js';
 interface Operand {
   readonly name: string;
   /**
-   * The place at which a call reads it in `callNumbers`: tensors in the order of the schema, then attributes.
+   * The index in `callNumbers` at which a call reads the operand: tensors in the order of the schema, then
+   * attributes.
    */
   readonly position: number;
   readonly isTensor: boolean;
   readonly isRequired: boolean;
 }
 
-/** A schema, by the names of its operands. */
+/** The schema of an operation, with its operands by name. */
 interface Operation {
   readonly number: number;
   readonly operands: ReadonlyMap<string, Operand>;
-  /** The operands in the order in which the last call gave them: the next call mostly repeats it. */
+  /** The operands in the order in which the last call gave them; the next call mostly has the same order. */
   readonly lastOrder: Operand[];
   readonly numTensors: number;
   readonly numRequired: number;
@@ -90,11 +91,13 @@ function missingOperand(operation: string, given: Operands): UsageError {
   });
 }
 
-/** The operands of a call by the names of the operation's schema; undefined is left out. */
+/**
+ * The operands of a call, by their names in the operation's schema; an undefined operand counts as left out.
+ */
 export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
 
 /**
- * Runs a native operation. The named functions in operations/ are the public interface and call this.
+ * Runs a native operation. The named functions in operations/ are the public interface: they call this one.
  *
  * @param operands tensors and attributes, in any order; only optional tensors may be left out
  * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, a missing operand, and a value
@@ -135,15 +138,15 @@ export function runOperation(name: string, operands: Operands): void {
 
 /** The cost of a call of an operation. */
 interface OperationCost {
-  /** The time of the native call, which on a GPU only enqueues it. */
+  /** The time of the native call. On a GPU this call only enqueues the operation. */
   readonly seconds: number;
-  /** Floating-point operations as `countedFlops` adds them up. */
+  /** The floating-point operations of the call, which `countedFlops` adds up. */
   readonly flops: number;
 }
 
 /**
- * Called after an operation with its name, its tensors and attributes by the names of its schema, and its
- * cost.
+ * A function that is called after an operation, with its name, its tensors and attributes by their names in
+ * the schema, and its cost.
  */
 export type OperationObserver = (name: string, operands: Operands, cost: OperationCost) => void;
 
@@ -191,8 +194,8 @@ export function resetCountedFlops(): void {
 }
 
 /**
- * Returns calls and seconds of every operation on this thread: a profile that also shows the time that a step
- * spends elsewhere.
+ * Returns calls and seconds of every operation on this thread: a profile. The rest of a step's time is spent
+ * outside of operations.
  */
 export function operationStatistics(): OperationStatistics[] {
   return addon().operationStatistics();

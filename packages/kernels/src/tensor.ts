@@ -30,8 +30,8 @@ export function sizeOf(shape: readonly number[]): number {
 }
 
 /**
- * Writes a shape to the place where the next native call reads it, and returns its number of dimensions. The
- * native call rejects a shape of too many dimensions.
+ * Writes a shape to `callNumbers`, where the next native call reads it, and returns its number of dimensions.
+ * The native call rejects a shape of too many dimensions.
  */
 function passShape(shape: readonly number[]): number {
   const { callNumbers } = addon();
@@ -63,7 +63,7 @@ export class Tensor {
     adoptIntoScope(this);
   }
 
-  /** A new tensor with undefined contents. */
+  /** Returns a new tensor with undefined contents. */
   static empty(options: TensorOptions): Tensor {
     if (typeof options !== 'object' || options === null) {
       throw new UsageError('MTL_ARGUMENT', `the options of a tensor are ${describeOperand(options)}`, {
@@ -77,7 +77,7 @@ export class Tensor {
     return new Tensor(handle, { shape: [...shape], dtype, device });
   }
 
-  /** A new tensor of zeros. */
+  /** Returns a new tensor of zeros. */
   static zeros(options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
     tensor.zero();
@@ -85,8 +85,8 @@ export class Tensor {
   }
 
   /**
-   * A new tensor from host values: a typed array of its dtype (bits for 16-bit floats), or numbers to be
-   * converted.
+   * Returns a new tensor with host values: a typed array of its dtype (bits for 16-bit floats), or numbers,
+   * which are converted.
    *
    * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for
    *   anything but an array of numbers, `MTL_DTYPE` for a typed array of another kind
@@ -121,7 +121,7 @@ export class Tensor {
     return this.size * bytesPerElement(this.dtype);
   }
 
-  /** Dimension `index`, counted from the end when negative. */
+  /** Returns the size of dimension `index`, counted from the end when negative. */
   dim(index: number): number {
     const size = this.shape.at(index);
     if (size === undefined) {
@@ -130,7 +130,7 @@ export class Tensor {
     return size;
   }
 
-  /** A view of the elements from `offset` on with another shape, sharing memory. */
+  /** Returns a view of the elements from `offset` on with another shape, sharing memory. */
   view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
     const rank = passShape(shape);
     const handle = callNative(() => addon().createView(this.handle, offset, rank));
@@ -138,9 +138,9 @@ export class Tensor {
   }
 
   /**
-   * A strided view: the element at index (i, j, ...) is element `offset + i * strides[0] + j * strides[1] +
-   * ...` of this tensor, sharing memory. Attention, RMSNorm, the rotary embedding, `cast` and `scale` take
-   * strided views; all other operations report `MTL_SHAPE`.
+   * Returns a strided view: its element at index (i, j, ...) is element `offset + i * strides[0] + j *
+   * strides[1] + ...` of this tensor, in the same memory. Attention, RMSNorm, the rotary embedding, `cast`
+   * and `scale` take strided views; all other operations report `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -165,14 +165,15 @@ export class Tensor {
     return this.view({ shape });
   }
 
-  /** Rows `start` up to `end` of the first dimension, sharing memory. */
+  /** Returns rows `start` up to `end` (exclusive) of the first dimension, sharing memory. */
   rows(start: number, end: number): Tensor {
     const rowSize = this.size / this.dim(0);
     return this.view({ offset: start * rowSize, shape: [end - start, ...this.shape.slice(1)] });
   }
 
   /**
-   * Copies host values in: a typed array of the tensor's dtype, or bytes (Uint8Array), of its size in bytes.
+   * Copies host values into the tensor: a typed array of its dtype and size, or all its bytes in a
+   * Uint8Array.
    *
    * @throws UsageError `MTL_DTYPE` for a typed array of another kind, `MTL_SHAPE` for another size
    */
@@ -182,8 +183,9 @@ export class Tensor {
   }
 
   /**
-   * Lends the memory of a tensor on the CPU, so that a file is read into it without a copy: its bytes are the
-   * tensor's own, until `use` has settled. No operation may use the tensor until then.
+   * Lends the memory of a tensor on the CPU to `use`, so that a file can be read into it without a copy: the
+   * bytes are the tensor's memory until the promise of `use` has settled. No operation may use the tensor
+   * until then.
    *
    * @throws KernelError `MTL_DEVICE` for a tensor of another device
    */
@@ -212,15 +214,15 @@ export class Tensor {
     return values as TypedArrayOf[D];
   }
 
-  /** Copies the elements into an existing typed array; its kind and size are as for `write`. */
+  /** Copies the elements into an existing typed array, of a kind and size that `write` accepts. */
   readInto(values: TypedArray): void {
     checkTypedArray(values, this);
     callNative(() => addon().read(this.handle, values));
   }
 
   /**
-   * Starts a copy of the elements to the host without waiting for the device: their values after all work
-   * that is enqueued so far.
+   * Starts a copy of the elements to the host without waiting for the device. The copy has the values after
+   * all work that has been enqueued before.
    *
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
    */
@@ -233,7 +235,7 @@ export class Tensor {
     return toNumbers(this.read(), this.dtype);
   }
 
-  /** The only element of a tensor of size 1, as a number; waits for the device. */
+  /** Returns the only element of a tensor of size 1, as a number; waits for the device. */
   item(): number {
     if (this.size !== 1) throw new UsageError('MTL_SHAPE', `item() of a tensor of ${this.size} elements`);
     return this.toArray()[0]!;
@@ -243,7 +245,7 @@ export class Tensor {
     callNative(() => addon().zero(this.handle));
   }
 
-  /** Frees the memory (with the last view of it); a second call does nothing. */
+  /** Disposes of this tensor; the memory is freed with its last view. A second call does nothing. */
   dispose(): void {
     if (this.#handle === 0) return;
     const handle = this.#handle;
@@ -263,8 +265,8 @@ export class Tensor {
 }
 
 /**
- * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory` where its
- * memory can be lent, on the CPU.
+ * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory` if the
+ * tensor's memory can be lent, that is, on the CPU.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;

@@ -8,7 +8,7 @@ const placesOf = (numRows: number, numColumns: number): Float32Array =>
 const reversed = (count: number): Int32Array => Int32Array.from({ length: count }, (_, at) => count - 1 - at);
 
 describe('transpose', () => {
-  // whole and cut cache lines of 16 values; one thread, and several
+  // whole and partial cache lines of 16 values, on one thread and on several
   it.each([
     [1, 1],
     [3, 50],

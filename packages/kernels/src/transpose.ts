@@ -2,15 +2,16 @@ import { addon, callNative } from './native/addon.js';
 
 /**
  * Transposes a matrix on the host, with the threads of the kernels: `target[column, row]` becomes
- * `source[rowOrder[row], columnOrder[column]]`. Both are row-major, of elements of the same size, and must
- * not overlap.
+ * `source[rowOrder[row], columnOrder[column]]`. Both arrays are row-major, have elements of the same size,
+ * and must not overlap.
  *
  * @param options.target [numColumns, numRows]
  * @param options.source [numRows, numColumns]
- * @param options.elementBytes 1, 2, 4 or 8, where the arrays are bytes of wider elements. Default: as the
- *   target has
- * @param options.rowOrder of all rows of the source. Default: the same order
- * @param options.columnOrder of all columns of the source. Default: the same order
+ * @param options.elementBytes the size of an element, 1, 2, 4 or 8, if the arrays are bytes of wider
+ *   elements. Default: the size of the target's elements
+ * @param options.rowOrder the numbers of all rows of the source, in a new order. Default: the same order
+ * @param options.columnOrder the numbers of all columns of the source, in a new order. Default: the same
+ *   order
  * @throws KernelError `MTL_SHAPE` for arrays of another length, `MTL_ARGUMENT` for bytes that do not begin on
  *   the boundary of an element, `MTL_INDEX` for an order with other numbers
  */

@@ -15,9 +15,9 @@ import {
 import { type AttentionSizes, type AttentionValues, attentionValues } from './support/attention-formula.js';
 import { differentiateAttention } from './support/differentiate-attention.js';
 
-// A sequence of 2 cp chunks, as the ranks of context parallelism hold them: the attention of every chunk of
-// queries with every chunk of keys, merged and added up, equals the attention of the whole sequence. S
-// sequence, B micro-batch, A heads in G groups, D head size.
+// Attention in chunks: a sequence is divided into 2 cp chunks, as the ranks of context parallelism hold it.
+// The attention of every chunk of queries with every chunk of keys, merged and added up, equals the attention
+// of the whole sequence. S sequence, B micro-batch, A heads in G groups, D head size.
 
 afterAll(() => setInstructionSet(hostInformation().detectedInstructionSet));
 
@@ -186,9 +186,9 @@ function expectClose(actual: Results, expected: Results, tolerance: number): voi
 interface Masks {
   readonly name: string;
   readonly causal?: boolean;
-  /** In chunks and positions. */
+  /** Returns the window size in positions, for chunks of `chunk` positions. */
   readonly window?: (chunk: number) => number;
-  /** Returns the positions at which documents begin. */
+  /** Returns the positions at which documents begin, for chunks of `chunk` positions. */
   readonly documents?: (chunk: number) => readonly number[];
   readonly probability?: number;
 }

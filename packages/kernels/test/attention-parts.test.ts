@@ -22,7 +22,7 @@ const [length, batch, heads, groups] = [230, 2, 2, 1];
 
 type Range = readonly [first: number, end: number];
 
-/** Returns a range of positions of [S, B, heads, D]. */
+/** Returns the rows of a range of positions in a tensor [S, B, heads, D]. */
 function rowsOf(values: Float64Array, [first, end]: Range): Float64Array {
   const row = values.length / length;
   return values.subarray(first * row, end * row);

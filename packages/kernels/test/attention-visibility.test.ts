@@ -27,7 +27,7 @@ afterAll(() => setNumThreads(hostInformation().numThreads));
 interface Rows {
   readonly sizes: AttentionSizes;
   readonly device: Device;
-  /** Packed samples have rows instead of positions of samples. */
+  /** True for packed samples: operands have rows instead of positions and samples. */
   readonly isPacked?: boolean;
 }
 
@@ -203,7 +203,7 @@ describe('keys that a query sees', () => {
       const { causal = false, windowSize = Infinity }: AttentionOptions = masks;
       const lengths = [70, 0, 1, 129];
       const starts = [0, 70, 70, 71, 200];
-      const rows = starts.at(-1)! + 6; // six of no sample
+      const rows = starts.at(-1)! + 6; // six rows belong to no sample
       const sampleOf = (row: number): number => starts.findLastIndex((start) => start <= row);
       expectFormula(
         { ...sizes, queries: rows, keys: rows, batch: 1 },

@@ -30,10 +30,10 @@ interface Problem {
   readonly sizes: readonly [number, number, number, number];
   readonly dtype?: DType;
   readonly device?: Device;
-  /** First of the heads and samples of `values` that this process holds. */
+  /** The first head that this process holds; `firstSample` is its first sample. */
   readonly firstHead?: number;
   readonly firstSample?: number;
-  /** Heads and samples in all. */
+  /** The number of heads of all processes; `allSamples` is the number of their samples. */
   readonly allHeads?: number;
   readonly allSamples?: number;
   readonly probability?: number;

@@ -23,7 +23,7 @@ afterEach(() => {
 beforeAll(() => setMatmulLibrary('own'));
 afterAll(() => setMatmulLibrary('faster'));
 
-/** Not a multiple of the sizes of a tile or a block. */
+/** The number of rows of the output: not a multiple of the sizes of a tile or a block. */
 const numRows = 517;
 
 /** Returns small integers, which all data types represent exactly, like the sums below. */
@@ -169,7 +169,7 @@ describe.each<DType>(['float32', 'bfloat16', 'float16'])('every element of a %s 
   });
 });
 
-// As in generation: sums along the rows of the weights, for all remainders.
+// Matmuls as in generation: sums along the rows of the weights, for all remainders.
 it.each(
   supported.flatMap((instructionSet) =>
     [1, 2, 3, 4, 5, 18, 32].flatMap((rows) =>
@@ -178,7 +178,7 @@ it.each(
   ),
 )('multiplies $rows rows of $dtype exactly with $instructionSet', ({ instructionSet, rows, dtype }) => {
   setInstructionSet(instructionSet);
-  const [inner, columns] = [rows > 4 ? 311 : 205, 27]; // no multiple of seven: every row is another one
+  const [inner, columns] = [rows > 4 ? 311 : 205, 27]; // no multiple of 7, the period of the values
   const small = (index: number): number => (index % 7) - 3;
   const values = (size: number): Float32Array =>
     Float32Array.from({ length: size }, (_, index) => small(index));

@@ -34,7 +34,7 @@ function values(count: number, seed: number): Float32Array {
   });
 }
 
-/** Rows of D elements: [S, B, ...]. */
+/** A function that returns a row of D elements of a tensor [S, B, ...]. */
 type Rows = (position: number, sample: number, row: number) => Float32Array;
 
 const projected = values(sequence * batch * groups * (members + 2) * size, 1);
@@ -42,7 +42,7 @@ const outputGradient = values(sequence * batch * heads * size, 2);
 const rowOf = (source: Float32Array, index: number): Float32Array =>
   source.subarray(index * size, (index + 1) * size);
 
-/** Row `part` of a group in the packed projection [S, B, G, R + 2, D]. */
+/** Returns a function that reads one row of a head's group in the packed projection [S, B, G, R + 2, D]. */
 const part =
   (number: (group: number) => number): Rows =>
   (position, sample, head) => {

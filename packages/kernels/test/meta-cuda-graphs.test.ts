@@ -2,7 +2,7 @@ import { afterAll, describe, expect } from 'vitest';
 import { memoryStatistics, numLiveTensors } from '../src/index.js';
 import { graphRules } from './support/graph-rules.js';
 
-// These are the tests of device cuda in test/cuda/graph-memory.test.ts: plans match the real device.
+// Device cuda runs the same tests (test/cuda/graph-memory.test.ts): plans on meta-cuda match the real device.
 describe('graphs on device meta-cuda', () => {
   afterAll(() => {
     expect(numLiveTensors()).toBe(0);

@@ -216,11 +216,11 @@ describe('what would give other numbers than were meant', () => {
       expect(refusal(() => tensor.write([1, 2] as unknown as Float32Array))).toMatchInlineSnapshot(
         `"MTL_DTYPE: an array for a tensor of float32"`,
       );
-      // bytes are the memory of any dtype
+      // a Uint8Array is taken as the bytes of any dtype
       tensor.write(new Uint8Array(Float32Array.of(3, 4).buffer));
       expect(tensor.toArray()).toEqual([3, 4]);
     });
-    // outside of a scope no tensor is left
+    // a call that is rejected outside of a scope leaves no tensor
     expect(refusal(() => Tensor.from(Int32Array.of(1), { shape: [1], dtype: 'float32' }))).toContain(
       'MTL_DTYPE',
     );
@@ -244,7 +244,7 @@ describe('what would give other numbers than were meant', () => {
         expect(refusal(() => matmul({ output, left, right }))).toMatch(
           /^MTL_SHAPE: matmul: output and (left|right) overlap in memory/,
         );
-      // part of a factor, too
+      // an output that shares only a part of a factor is rejected, too
       const room = make([12]);
       const [output, factor] = [room.view({ shape: [2, 2] }), room.view({ offset: 3, shape: [2, 2] })];
       expect(refusal(() => matmul({ output, left, right: factor }))).toContain('output and right overlap');

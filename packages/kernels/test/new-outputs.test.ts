@@ -32,7 +32,7 @@ vi.mock('../src/operations/index.js', async (importOriginal) => {
       using result = made instanceof Tensor ? made : made[each]!;
       const output = given[position]!;
       const { dtype, shape } = output;
-      if (result.dtype !== dtype) return; // the caller chose another one
+      if (result.dtype !== dtype) return; // the caller chose another dtype
       // strided views have to be copied, and are neither float64 nor integers
       const isCopied = !['float64', 'int32', 'int64'].includes(dtype);
       using expected = isCopied ? cast({ input: output, dtype }) : output.view({ shape });

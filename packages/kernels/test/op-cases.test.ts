@@ -74,11 +74,11 @@ function dtypesOfRun(opCase: OpCase): readonly DType[] {
   return [...dtypes.filter((dtype) => dtype !== left), ...inWholeRuns(left)];
 }
 
-// the reference takes the time: it is computed once for all instruction sets
+// the reference takes most of the time: it is computed once for all instruction sets
 describe(`kernels of ${available.join(', ')} agree with the reference`, () => {
   beforeAll(() => {
     for (const level of available) reportInstructionSet(level);
-    // their matmuls are part of the kernels for AVX-512
+    // the matmuls with AMX are part of the kernels for AVX-512
     if (available.includes('avx512') && hasAmx) reportInstructionSet('amx');
   });
   afterAll(() => setMatmulLibrary('faster'));
@@ -144,7 +144,7 @@ describe('reference gradients agree with central differences in float64', () => 
       for (const name of gradientCase.differentiable) {
         const expected = numericalGradient(gradientCase, tensors, name, weights);
         gradients[name]!.toArray().forEach((value, index) => {
-          // central differences of step 1e-5 in float64 are good to about 1e-9 for functions of this size
+          // central differences of step 1e-5 in float64 are accurate to about 1e-9 for functions of this size
           expect(Math.abs(value - expected[index]!), `${name}[${index}]`).toBeLessThan(
             1e-7 * (1 + Math.abs(value)),
           );

@@ -94,7 +94,7 @@ function difference(actual: readonly number[], expected: readonly number[]): num
 }
 
 describe.each<[Device, DType, number]>([
-  // sums in another order: of gradients of size 1
+  // bounds for sums of gradients of size 1, in another order
   ['reference', 'float64', 1e-12],
   ['cpu', 'float32', 1e-5],
 ])('chunks of packed documents on %s in %s', (device, dtype, tolerance) => {
@@ -151,7 +151,7 @@ describe.each<[Device, DType, number]>([
 });
 
 describe.each<[Device, DType, number]>([
-  // sums in another order: of gradients of size 1
+  // bounds for sums of gradients of size 1, in another order
   ['reference', 'float64', 1e-12],
   ['cpu', 'float32', 1e-5],
 ])('documents of one sequence on %s in %s', (device, dtype, tolerance) => {

@@ -43,7 +43,7 @@ function keptColumns({ key, row, sample, hidden }: Site, probability: number): b
     const input = Tensor.from(Array<number>(hidden).fill(1), { shape: [1, 1, hidden], dtype: 'float32' });
     const output = Tensor.empty(input);
     const samples = Tensor.from([sample], { shape: [1, 1], dtype: 'int64' });
-    // the 32 bits of the counter: the largest row is -1
+    // `row | 0` has the 32 bits of the counter: the largest row becomes -1
     const positions = Tensor.from([row | 0], { shape: [1, 1], dtype: 'int32' });
     biasDropoutResidualForward({ output, input, dropout: { probability, key, samples, positions } });
     return output.toArray().map((value) => value !== 0);
@@ -117,7 +117,7 @@ const mean = (values: ArrayLike<number>): number =>
     0,
   ) as number) / values.length;
 
-// Keys are fixed, so these do not flake; 1 fair generator in 1.7 million would exceed 5 standard deviations.
+// Keys are fixed, so these tests do not flake. 1 fair generator in 1.7 million exceeds 5 standard deviations.
 describe('statistics', () => {
   it.each([0.1, 0.5, 0.9])('dropout keeps 1 - %d of the elements, neighbours independent', (probability) => {
     const kept = keptElements(probability, [17, 18]);

@@ -288,7 +288,7 @@ const roundsInside: Readonly<Record<string, Bound>> = {
   bias_gelu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_swiglu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
   bias_squared_relu: { ofLargest: 2 ** -8, relative: 2 ** -7 },
-  // the same for up to 5 terms; another group's sum may be smaller
+  // the same for up to 5 terms of dbias; the sum of another group may be smaller
   expert_activation: { ofLargest: 2 ** -7, relative: 2 ** -7 },
   // dx is computed from y, which was rounded to bfloat16: near 1, half a unit of y is as much of 1 - y^2
   tanh: { ofLargest: 2 ** -8, relative: 2 ** -7 },

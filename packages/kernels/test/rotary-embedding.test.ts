@@ -30,7 +30,7 @@ const llama3: RotaryScaling = {
   originalPositions: 8192,
 };
 
-/** Forty times the 4096 positions of pretraining. */
+/** YaRN that extends the 4096 positions of pretraining forty times. */
 const yarn: YarnScaling = {
   kind: 'yarn',
   factor: 40,
@@ -52,7 +52,7 @@ describe('rotaryFrequencies', () => {
     const plain = rotaryFrequencies({ rotarySize, base });
     const scaled = rotaryFrequencies({ rotarySize, base: base * factor ** (rotarySize / (rotarySize - 2)) });
     expect(scaled[0]).toBe(plain[0]);
-    // float32: a few roundings
+    // the bound is a few roundings in float32
     expect(Math.abs((factor * scaled[31]!) / plain[31]! - 1)).toBeLessThan(1e-6);
   });
 
@@ -83,7 +83,7 @@ describe('rotaryFrequencies', () => {
       );
 
     it('are kept up to index 10, divided from index 23, and mixed linearly between', () => {
-      // float32: each of a few roundings is by 2^-24
+      // the bound is a few roundings in float32, by 2^-24 each
       ratios().forEach((ratio, i) => {
         const share = Math.min(Math.max((i - 10) / 13, 0), 1);
         expect(Math.abs(ratio / (share / 40 + 1 - share) - 1), `${i}`).toBeLessThan(1e-6);
@@ -97,7 +97,7 @@ describe('rotaryFrequencies', () => {
     it('are mixed between fractions of indices where the range is not widened', () => {
       ratios({ roundsRange: false }).forEach((ratio, i) => {
         const share = Math.min(Math.max((i - 10.4722) / (22.5134 - 10.4722), 0), 1);
-        // the ends of the range have four decimals
+        // the ends of the range are given with four decimals here
         expect(Math.abs(ratio / (share / 40 + 1 - share) - 1), `${i}`).toBeLessThan(1e-4);
       });
     });
@@ -194,7 +194,7 @@ describe('operations in place', () => {
       const rotated = qkv.toArray();
       rotaryEmbedding({ ...operands, inverse: true });
       qkv.toArray().forEach((value, i) => {
-        // two rotations in float32
+        // the bound is two rotations in float32
         expect(Math.abs(value - Math.fround(values(size)[i]!))).toBeLessThan(3e-7);
         // the last two elements of a head, the values of a group, and position 0 are not rotated
         const isRotated = i % 6 < 4 && Math.floor(i / 6) % 4 < 3 && i >= size / 6;

@@ -18,7 +18,7 @@ describe.each(['cpu', 'reference'] as const)('an index out of range on device %s
   });
 });
 
-/** Losses and gradient of three classes, rows of logits 1, 2, 3. */
+/** Computes losses and gradient over three classes; the logits of every row are 1, 2 and 3. */
 function crossEntropy(
   labels: readonly number[],
   options: { device: Device; weights: readonly number[]; ignoreIndex?: number; firstRow?: number },

@@ -28,7 +28,10 @@ const wrong: ReadonlyArray<readonly [string, unknown]> = [
   ['a tensor that was disposed of', disposed],
 ];
 
-/** Returns options that are all `value`; with `only`, the other options are a tensor. */
+/**
+ * Returns options that all are `value`; with `only`, that option alone is `value`, and the others are a
+ * tensor.
+ */
 function optionsOf(value: unknown, { only, seen }: { only?: string; seen?: Set<string> } = {}): unknown {
   return new Proxy(
     {},

@@ -10,7 +10,7 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// Kept for the lifetime of the environment: functions keep the address of its data.
+// Keeps the array as long as the environment exists, because functions keep the address of its data.
 using CallNumbers = Napi::Reference<Napi::Float64Array>;
 
 }  // namespace
@@ -77,7 +77,7 @@ bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) 
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes) {
   if (index >= info.Length() || !info[index].IsTypedArray()) return wrong(info, index, "a typed array");
   const Napi::TypedArray array = info[index].As<Napi::TypedArray>();
-  // not via the array's ArrayBuffer: memory shared between threads has none
+  // not through the array's ArrayBuffer, which an array in memory shared between threads does not have
   void* first = nullptr;
   if (napi_get_typedarray_info(info.Env(), array, nullptr, nullptr, &first, nullptr, nullptr) != napi_ok) {
     return wrong(info, index, "a typed array");

@@ -1,5 +1,5 @@
-// Reads JavaScript arguments and throws coded errors: shared by the files of this folder, the only ones that
-// include napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Functions that read JavaScript arguments and throw coded errors, for the files of this folder, the only ones
+// that include napi.h. A function that fails leaves a pending exception and returns an empty value.
 #pragma once
 
 #include <napi.h>
@@ -24,14 +24,14 @@ bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer);
 // Reads a typed array; JavaScript keeps ownership of its memory.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);
 
-// Lists (shapes, the tensors and attributes of an operation) are not passed as arrays, where each element
-// would cost three calls into Node. JavaScript writes them into this Float64Array, one per environment, just
-// before the call.
+// The call numbers: a Float64Array, one per environment, in which JavaScript passes lists (shapes, the
+// tensors and attributes of an operation). It writes a list just before the call. Reading a JavaScript array
+// instead would cost three calls into Node for each element.
 constexpr int kMaxCallNumbers = 32;
 static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= 2 * kMaxRank);
 
-// Creates the list, exports it as `callNumbers`, and returns its memory, which functions receive as their
-// data.
+// Creates the array of call numbers, exports it as `callNumbers`, and returns its memory, which the exported
+// functions receive as their data.
 double* create_call_numbers(Napi::Env env, Napi::Object exports);
 
 void register_tensor_functions(Napi::Env env, Napi::Object exports, double* call_numbers);

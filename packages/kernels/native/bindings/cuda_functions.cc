@@ -1,4 +1,4 @@
-// probeCuda, openCuda, cudaStreams, setMatmulChoices, matmulChoices, alignmentOf
+// Exports probeCuda, openCuda, cudaStreams, setMatmulChoices, matmulChoices and alignmentOf.
 #include <string>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -25,7 +25,8 @@ Napi::Object to_object(Napi::Env env, const CudaProbe& probe) {
   return result;
 }
 
-// The options of `open`; false with a pending MTL_ARGUMENT exception if one is missing or has another type.
+// Reads the options of `open`. Returns false with a pending MTL_ARGUMENT exception if one is missing or has
+// another type.
 bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* device, std::string* candidates,
                   bool* allow_tf32) {
   const auto wrong = [&](const char* what) {
@@ -47,7 +48,7 @@ bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* de
   return true;
 }
 
-// (path of the library)
+// Arguments: (path of the library)
 Napi::Value probe(const Napi::CallbackInfo& info) {
   if (info.Length() < 1 || !info[0].IsString()) {
     throw_status(info.Env(), error_status("MTL_ARGUMENT", "the path of the library is not a string"));
@@ -62,7 +63,8 @@ Napi::Value probe(const Napi::CallbackInfo& info) {
   return to_object(info.Env(), found);
 }
 
-// ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: one path or name per line
+// Arguments: ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: one path or name per
+// line
 Napi::Value open(const Napi::CallbackInfo& info) {
   std::string path, candidates;
   int32_t device;
@@ -99,7 +101,7 @@ Napi::Value streams(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// (lines, whether others are timed)
+// Arguments: (one choice per line, whether problems without a choice are timed)
 Napi::Value set_choices(const Napi::CallbackInfo& info) {
   const CudaLibrary* const library = opened_cuda_library();
   if (library == nullptr) return not_open(info.Env());
@@ -119,7 +121,8 @@ Napi::Value get_choices(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), library->matmul_choices());
 }
 
-// (tensor): the largest power of two, up to 256, that divides its address, also on devices without memory
+// Arguments: (tensor). Returns the largest power of two, up to 256, that divides the tensor's address, also
+// on devices without memory.
 Napi::Value alignment_of(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle)) return {};

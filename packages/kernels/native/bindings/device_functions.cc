@@ -1,4 +1,4 @@
-// Threads, instruction sets and memory accounting of the host, per device where it applies.
+// Exports functions for the threads and instruction sets of the host, and for the memory of a device.
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/threads.h"
@@ -46,7 +46,7 @@ void limit(const Napi::CallbackInfo& info) {
   backend->limit_memory(bytes > 0 ? static_cast<uint64_t>(bytes) : 0);
 }
 
-// (device, name)
+// Arguments: (device, name)
 void push_range(const Napi::CallbackInfo& info) {
   const Backend* backend = read_backend(info);
   if (backend == nullptr || backend->push_range == nullptr || info.Length() < 2) return;

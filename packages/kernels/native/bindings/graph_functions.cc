@@ -1,6 +1,6 @@
-// supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory, beginCapture,
-// endCapture, launchGraph, destroyGraph, refuseInGraph: core/graphs.h and core/graph_recording.h. The first
-// argument is the device's number.
+// Exports supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory,
+// beginCapture, endCapture, launchGraph, destroyGraph and refuseInGraph, which call core/graphs.h and
+// core/graph_recording.h. The first argument of each is the device's number.
 #include "bindings/convert.h"
 #include "core/graph_recording.h"
 
@@ -62,7 +62,7 @@ void begin_capture(const Napi::CallbackInfo& info) {
   if (const GraphFunctions* const graphs = read_graphs(info)) report(info, begin_recording(*graphs));
 }
 
-// (device, whether to keep the graph)
+// Arguments: (device, whether to keep the graph)
 Napi::Value end_capture(const Napi::CallbackInfo& info) {
   const GraphFunctions* const graphs = read_graphs(info);
   if (graphs == nullptr) return {};
@@ -89,7 +89,7 @@ void destroy(const Napi::CallbackInfo& info) {
   }
 }
 
-// (device, what)
+// Arguments: (device, name of the call that a graph cannot contain)
 void refuse_in_graph(const Napi::CallbackInfo& info) {
   double device;
   if (!read_number(info, 0, &device)) return;

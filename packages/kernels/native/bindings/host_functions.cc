@@ -1,4 +1,4 @@
-// transpose: work on arrays of JavaScript that belong to no tensor.
+// Exports transpose, which works on JavaScript arrays that belong to no tensor.
 #include "backends/cpu/transpose.h"
 #include "bindings/convert.h"
 
@@ -26,8 +26,8 @@ bool is_aligned(const uint8_t* data, int element_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(element_bytes) == 0;
 }
 
-// (target, source, number of rows and of columns of the source, bytes of an element, order of rows or
-// undefined, order of columns or undefined)
+// Arguments: (target, source, number of rows and of columns of the source, bytes of an element, order of rows
+// or undefined, order of columns or undefined)
 void transpose_array(const Napi::CallbackInfo& info) {
   uint8_t *target, *source;
   size_t target_bytes, source_bytes;

@@ -1,5 +1,5 @@
-// supportsMarks, markDevice, startRead, readMark, millisecondsBetween, destroyMark: core/device_marks.h. The
-// first argument is the device's number.
+// Exports supportsMarks, markDevice, startRead, readMark, millisecondsBetween and destroyMark, which call
+// core/device_marks.h. The first argument of each is the device's number.
 #include "bindings/convert.h"
 
 namespace mtl::bindings {
@@ -40,7 +40,7 @@ Napi::Value create_mark(const Napi::CallbackInfo& info, const void* source, size
 
 Napi::Value mark_device(const Napi::CallbackInfo& info) { return create_mark(info, nullptr, 0); }
 
-// (device, tensor)
+// Arguments: (device, tensor)
 Napi::Value start_read(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   TensorRecord record;
@@ -48,7 +48,7 @@ Napi::Value start_read(const Napi::CallbackInfo& info) {
   return create_mark(info, record.view.data, static_cast<size_t>(record.view.size()) * size_of(record.view.dtype));
 }
 
-// (device, mark, typed array)
+// Arguments: (device, mark, typed array)
 void read_mark(const Napi::CallbackInfo& info) {
   void* mark;
   uint8_t* data;
@@ -58,7 +58,7 @@ void read_mark(const Napi::CallbackInfo& info) {
   succeeds(info, marks->read(mark, data, bytes));
 }
 
-// (device, mark, earlier mark)
+// Arguments: (device, mark, earlier mark)
 Napi::Value milliseconds_between(const Napi::CallbackInfo& info) {
   void *mark, *earlier;
   const MarkFunctions* const marks = read_marks(info);

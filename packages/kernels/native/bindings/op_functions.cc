@@ -1,4 +1,4 @@
-// run, operations, supports, countedFlops, resetCountedFlops, operationStatistics
+// Exports run, operations, supports, countedFlops, resetCountedFlops and operationStatistics.
 #include "bindings/convert.h"
 #include "core/op_registry.h"
 #include "core/run_op.h"
@@ -6,7 +6,8 @@
 namespace mtl::bindings {
 namespace {
 
-// (operation). The call numbers contain the handles of all tensors of its schema, then all attributes.
+// Arguments: (operation). The call numbers contain the handles of all tensors of its schema, then all
+// attributes.
 void run(const Napi::CallbackInfo& info) {
   double op;
   if (!read_number(info, 0, &op)) return;

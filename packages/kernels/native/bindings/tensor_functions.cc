@@ -1,5 +1,5 @@
-// createTensor, createView, createStridedView, release, write, read, lend, takeBack, zero, numLiveTensors,
-// setPoison, tensorApi
+// Exports createTensor, createView, createStridedView, release, write, read, lend, takeBack, zero,
+// numLiveTensors, setPoison and tensorApi.
 #include <cmath>
 
 #include "backends/cuda/loader/cuda_loader.h"
@@ -46,7 +46,7 @@ Napi::Value view(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
 
-// The call numbers contain the shape, then the strides.
+// Creates a strided view. The call numbers contain the shape, then the strides.
 Napi::Value strided_view(const Napi::CallbackInfo& info) {
   TensorHandle base, handle;
   int64_t offset, shape[kMaxRank], strides[kMaxRank];
@@ -73,7 +73,7 @@ void release(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// The tensor in argument 0 and the typed array in argument 1, which must have the same number of bytes.
+// Reads the tensor in argument 0 and the typed array in argument 1, which must have the same number of bytes.
 bool read_transfer(const Napi::CallbackInfo& info, TensorRecord* record, uint8_t** data, size_t* bytes) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle) || !read_bytes(info, 1, data, bytes)) return false;
@@ -106,8 +106,8 @@ void read(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Returns the memory of a tensor of the host as an ArrayBuffer, which is valid until takeBack: the caller
-// keeps the tensor until then.
+// Returns the memory of a host tensor as an ArrayBuffer, which is valid until takeBack: the caller keeps the
+// tensor until then.
 Napi::Value lend(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   TensorRecord record;
@@ -121,7 +121,8 @@ Napi::Value lend(const Napi::CallbackInfo& info) {
   return Napi::ArrayBuffer::New(info.Env(), record.view.data, bytes);
 }
 
-// Detaches the ArrayBuffer in argument 0: no holder reaches the memory any longer.
+// Detaches the ArrayBuffer in argument 0, so that JavaScript no longer reaches the tensor's memory through
+// it.
 void take_back(const Napi::CallbackInfo& info) {
   if (info.Length() > 0 && info[0].IsArrayBuffer()) info[0].As<Napi::ArrayBuffer>().Detach();
 }
@@ -158,8 +159,8 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Memory is retained as by a view and counts as a live tensor, so that memory that is never released shows up
-// as a leak.
+// Retains the memory of a tensor for another addon. Like a view, it counts as a live tensor, so that memory
+// that is never released shows up as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;
   const int64_t shape[] = {static_cast<int64_t>(memory->bytes / size_of(static_cast<DType>(memory->dtype)))};

@@ -1,7 +1,8 @@
 // The interface that every device implements. Five backends exist: `cpu` (vectorised, threaded), `reference`
 // (naive, same host memory, the oracle), `cuda` (a separate shared library that returns such a table,
-// backends/cuda/cuda_library.h), `meta` and `meta-cuda` (no memory and no values: they count, as `cpu` and
-// `cuda` do). Plain data and plain functions, versioned, so that it can cross a C ABI.
+// backends/cuda/cuda_library.h), `meta` and `meta-cuda` (without memory and values: they count memory and
+// FLOPs as `cpu` and `cuda` do). The table has a version and consists of plain data and plain functions, so
+// that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -22,11 +23,11 @@ struct Backend {
   DeviceKind kind;
   const char* name;
 
-  // Memory. Allocation is aligned to 64 bytes at least; contents are undefined.
+  // Allocates memory that is aligned to at least 64 bytes; its contents are undefined.
   Status (*allocate)(size_t bytes, void** data);
   void (*release)(void* data);
   Status (*fill)(void* data, uint8_t value, size_t bytes);
-  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);  // `source` is reusable then
+  Status (*copy_from_host)(void* destination, const void* source, size_t bytes);  // `source` is reusable afterwards
   Status (*copy_to_host)(void* destination, const void* source, size_t bytes);  // waits for the result
   Status (*copy_within)(void* destination, const void* source, size_t bytes);
   MemoryStatistics (*memory_statistics)();
@@ -44,10 +45,10 @@ struct Backend {
   void (*push_range)(const char* name) = nullptr;
   void (*pop_range)() = nullptr;
 
-  // Null if work cannot be recorded.
+  // The functions that record graphs; null if work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
 
-  // Null if every call finishes its work before it returns.
+  // The functions for marks; null if every call finishes its work before it returns.
   const MarkFunctions* marks = nullptr;
 };
 

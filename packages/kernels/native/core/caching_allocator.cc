@@ -51,7 +51,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
   } else {
     *data = source_.reserve(size);
     if (*data == nullptr) {
-      free_cached();  // releasing them may make the allocation succeed
+      free_cached();  // the allocation may succeed once cached blocks are released
       *data = source_.reserve(size);
     }
     if (*data == nullptr) {
@@ -114,7 +114,7 @@ void CachingAllocator::set_limit(uint64_t bytes) {
 }
 
 CachingAllocator& host_allocator() {
-  // Never destroyed: tensors may outlive static destruction at process exit.
+  // The allocator is never destroyed: tensors may outlive static destruction at process exit.
   static CachingAllocator* allocator = new CachingAllocator({reserve_host, std::free, true});
   return *allocator;
 }

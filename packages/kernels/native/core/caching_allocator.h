@@ -44,8 +44,8 @@ class CachingAllocator {
 
  private:
   struct Block {
-    size_t granted;  // its size
-    size_t counted;  // the block size of the request, at most as large
+    size_t granted;  // the size of the block
+    size_t counted;  // the block size of the request: the granted size or less
   };
 
   static size_t block_size(size_t bytes);

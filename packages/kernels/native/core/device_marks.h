@@ -1,5 +1,6 @@
-// Points in the work enqueued on a device, each with a copy to the host if one is wanted: the host enqueues
-// more work before it waits for them, and so reads results without the device ever waiting for the host.
+// Marks: points in the work enqueued on a device, each with a copy to the host on request. The host enqueues
+// more work before it waits for a mark, so that it reads results without the device ever waiting for the
+// host.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +10,15 @@
 namespace mtl {
 
 struct MarkFunctions {
-  // `source` is copied to the host up to the mark; null: nothing is. Its memory may be released at once.
+  // Enqueues a mark. Before the mark, `bytes` bytes of device memory at `source` are copied to the host; with
+  // null nothing is copied. The memory may be released as soon as the call returns.
   Status (*create)(const void* source, size_t bytes, void** mark);
   // Waits for the mark, and returns with the bytes in `destination`. MTL_INDEX if a kernel before the mark
   // has read an index out of range that was not reported yet; kernels after the mark are not considered.
   Status (*read)(void* mark, void* destination, size_t bytes);
   // Stores the device's time between two marks; waits for the later one.
   Status (*milliseconds)(void* mark, void* earlier, double* milliseconds);
-  // Waits for the mark.
+  // Waits for the mark, then destroys it.
   void (*destroy)(void* mark);
 };
 

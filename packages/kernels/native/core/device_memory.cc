@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// The scopes that the calling thread has entered.
+// The graph memory that the calling thread has entered, and its device; null if it has entered none.
 struct Entered {
   const DeviceMemory* device = nullptr;
   MemoryArena* memory = nullptr;
@@ -20,7 +20,8 @@ Status DeviceMemory::allocate(size_t bytes, void** data) {
 
 void DeviceMemory::release(void* data) {
   {
-    // graph memories first: the first block of a segment has the segment's address in the device's memory
+    // the graph memories are asked first: the first block of a graph's segment has the address of that
+    // segment, which is also a block of the device's memory
     const std::lock_guard<std::mutex> lock(mutex_);
     for (MemoryArena* const memory : separate_) {
       if (memory->release(data)) return;

@@ -1,6 +1,6 @@
-// All memory of a device with an arena: the memory of tensors and kernels, and separate memories for graphs,
-// which take segments from it. Devices cuda and meta-cuda share this code, so that meta-cuda counts memory as
-// cuda does.
+// All memory of one device: the memory for tensors and kernels, and separate memories for graphs, whose
+// segments are blocks of the device's memory. Devices cuda and meta-cuda share this code, so that meta-cuda
+// counts memory as cuda does.
 #pragma once
 
 #include <mutex>
@@ -14,13 +14,14 @@ class DeviceMemory {
  public:
   explicit DeviceMemory(MemoryArena::Source source) : arena_(std::move(source)) {}
 
-  // Allocates from the memory that the calling thread has entered, else from the device's.
+  // Allocates from the graph memory that the calling thread has entered, or from the device's memory if it
+  // has entered none.
   Status allocate(size_t bytes, void** data);
   void release(void* data);
-  // All that is in use, including the memories of graphs.
+  // The device's memory. All segments of graph memories count as in use in it.
   MemoryArena& arena() { return arena_; }
 
-  // Separate memory, returned as a whole.
+  // Creates a separate memory for graphs, which is returned to the device as a whole.
   MemoryArena* create_separate();
   Status destroy_separate(MemoryArena* memory);  // MTL_ARGUMENT while part of it is in use
   Status enter(MemoryArena* memory);

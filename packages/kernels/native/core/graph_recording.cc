@@ -6,7 +6,7 @@ namespace mtl {
 namespace {
 
 struct Recording {
-  const GraphFunctions* graphs = nullptr;  // null: none
+  const GraphFunctions* graphs = nullptr;  // null: no graph is being recorded
   double flops_before = 0.0;
 };
 thread_local Recording recording;
@@ -24,7 +24,7 @@ Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded) {
   if (recording.graphs != &graphs) return no_capture();
   const double flops = counted_flops() - recording.flops_before;
   recording = {};
-  count_flops(-flops);  // recorded, not done
+  count_flops(-flops);  // the operations were recorded, not executed
   void* graph = nullptr;
   MTL_RETURN_IF_ERROR(graphs.end_capture(recorded == nullptr ? nullptr : &graph));
   if (recorded != nullptr) *recorded = new RecordedGraph{graph, flops};

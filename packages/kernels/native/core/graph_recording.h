@@ -12,13 +12,14 @@ struct RecordedGraph {
   double flops;
 };
 
-// A thread records one graph at a time, on any device: otherwise MTL_CAPTURE.
+// Starts recording a graph. MTL_CAPTURE if the calling thread is already recording one, on any device.
 Status begin_recording(const GraphFunctions& graphs);
-// `recorded` may be null: the recording is discarded.
+// Ends the recording, which is discarded if `recorded` is null.
 Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded);
 Status launch_recorded(const GraphFunctions& graphs, const RecordedGraph& recorded);
 void destroy_recorded(const GraphFunctions& graphs, RecordedGraph* recorded);
-// MTL_CAPTURE while the calling thread records on this device; names the call that cannot be part of a graph.
+// Returns MTL_CAPTURE while the calling thread records a graph on this device. `what` names the call that
+// cannot be part of a graph.
 Status refuse_while_recording(const GraphFunctions& graphs, const char* what);
 
 }  // namespace mtl

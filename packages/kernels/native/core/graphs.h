@@ -1,31 +1,33 @@
-// Work that is recorded once and afterwards enqueued as a whole. The addresses that it reads and writes are
-// fixed at recording, so tensors created while recording have separate memory, which no other tensor gets.
+// Graphs: work that is recorded once and afterwards enqueued as a whole. The addresses that a graph reads and
+// writes are fixed at recording, so tensors that are created while recording have separate memory, which no
+// other tensor gets.
 #pragma once
 
 #include "core/status.h"
 
 namespace mtl {
 
-// Graphs of one stream, the device's for kernels. Calls rejected because a graph is being recorded have the
-// code MTL_CAPTURE; the driver may fail to create a graph with its own code.
+// Functions that record graphs of one stream, on which the device runs its kernels. Calls that are rejected
+// because a graph is being recorded have the code MTL_CAPTURE; if the driver fails to create a graph, the
+// error has the driver's code.
 struct GraphFunctions {
-  // Memory for graphs, taken from the device's as needed; returned by `destroy_memory`, which fails while
-  // tensors use it.
+  // Creates memory for graphs, which takes memory of the device as needed. `destroy_memory` returns it to the
+  // device, and fails while tensors use it.
   Status (*create_memory)(void** memory);
   Status (*destroy_memory)(void* memory);
-  // From here on the calling thread allocates from it, until `leave_memory`.
+  // Makes the calling thread allocate from this memory until `leave_memory`.
   Status (*enter_memory)(void* memory);
   void (*leave_memory)();
-  // From here on the calling thread's device work is recorded instead of executed; work that cannot be
+  // Starts recording: the calling thread's device work is recorded instead of executed; work that cannot be
   // recorded (copies from and to the host, waiting) fails.
   Status (*begin_capture)();
-  // Ends recording in any case. `graph` may be null: the recording is discarded.
+  // Ends recording, even if it fails. `graph` may be null: the recording is discarded.
   Status (*end_capture)(void** graph);
   Status (*launch)(void* graph);
   void (*destroy)(void* graph);
 };
 
-// The refusals of every device.
+// The errors of calls that do not fit the state of recording, the same on every device.
 inline Status nested_capture() { return error_status("MTL_CAPTURE", "a graph is being recorded already"); }
 inline Status no_capture() { return error_status("MTL_CAPTURE", "no graph is being recorded"); }
 inline Status not_in_capture(const char* what) {

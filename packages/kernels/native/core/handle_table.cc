@@ -15,7 +15,7 @@ struct Storage {
 
 struct Slot {
   TensorRecord record;
-  Storage* storage = nullptr;  // null: free
+  Storage* storage = nullptr;  // null: the slot is free
   uint32_t generation = 1;
 };
 
@@ -64,7 +64,7 @@ Status set_shape(TensorView* view, const int64_t* shape, int rank) {
     return error_status("MTL_SHAPE", "a tensor of %d dimensions, expected 0 to %d", rank, kMaxRank);
   }
   view->rank = rank;
-  double elements = 1;  // a dimension of 0 counts as 1: partial sizes must not overflow either
+  double elements = 1;  // a dimension of 0 counts as 1: no product of other dimensions may overflow either
   for (int dim = 0; dim < rank; ++dim) {
     if (shape[dim] < 0) return error_status("MTL_SHAPE", "dimension %d is %lld", dim, static_cast<long long>(shape[dim]));
     elements *= static_cast<double>(shape[dim] == 0 ? 1 : shape[dim]);
@@ -137,7 +137,7 @@ Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* sha
   MTL_RETURN_IF_ERROR(expect_contiguous(view));
   const int64_t available = view.size();
   MTL_RETURN_IF_ERROR(set_shape(&view, shape, rank));
-  double last = static_cast<double>(offset);  // element
+  double last = static_cast<double>(offset);  // index of the last element of the view
   for (int dim = 0; dim < rank; ++dim) {
     if (shape[dim] > 1 && strides[dim] < 1) {
       return error_status("MTL_SHAPE", "stride %lld of dimension %d of a view, expected 1 or more",

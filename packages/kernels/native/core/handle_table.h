@@ -1,7 +1,7 @@
 // Tensors for JavaScript: a handle is an index with a generation, so that the use of a handle after dispose()
 // is an error instead of an access to another tensor's memory. Views share storage, which is freed with the
-// last view. JavaScript threads use it only through bindings/; one lock guards it because worker threads
-// share the process.
+// last view. JavaScript threads use this table only through bindings/. Worker threads share the process, so
+// one lock guards the table.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
 // A view of `size(shape)` elements from element `offset` on, sharing the storage of `base`.
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
 // A view of elements that are `strides[dim]` elements apart along each dimension, from element `offset` on.
-// MTL_SHAPE if it exceeds the base.
+// MTL_SHAPE if the view exceeds the base.
 Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
                            TensorHandle* handle);
 Status release_tensor(TensorHandle handle);
-// For a contiguous tensor; MTL_SHAPE for a strided view.
+// Looks up a contiguous tensor; MTL_SHAPE for a strided view.
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
-// For strided views too: for code that uses strides.
+// Looks up a tensor, which may be a strided view: for code that uses strides.
 Status resolve_view(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 

@@ -1,13 +1,14 @@
-// Indices that select rows or columns (token ids, positions, labels). An index out of range is an error: for
-// host memory before the operation, for device memory when the host next waits for the device
-// (backends/cuda/runtime/index_report.h).
+// Checks of indices that select rows or columns (token ids, positions, labels). An index out of range is an
+// error. Indices in host memory are checked before the operation; a wrong index in device memory is reported
+// when the host next waits for the device (backends/cuda/runtime/index_report.h).
 #pragma once
 
 #include "core/op_call.h"
 
 namespace mtl {
 
-// The error for an index, `at` elements from the first, that is not in [first, end). MTL_INDEX.
+// An index that is not in [first, end), `at` elements after the tensor's first one: the facts of an MTL_INDEX
+// error.
 struct WrongIndex {
   const char *op, *tensor;
   int64_t at, value, end;

@@ -3,11 +3,11 @@
 // only once. Allocation is best fit; small blocks have their own segments, so that long-lived ones do not
 // fragment the large segments.
 //
-// Stream-ordered: a released block may be reused while kernels that use it are still in flight, because its
-// next use is enqueued after them in the same stream. Users of memory in another stream must keep it until an
-// event signals completion.
+// Reuse is stream-ordered: a released block may be reused while kernels that use it are in flight, because
+// its next use is enqueued after these kernels in the same stream. Users of memory in another stream must
+// keep it until an event signals completion.
 //
-// Independent of CUDA: device meta-cuda counts with the same code, over addresses without memory.
+// The code is independent of CUDA: device meta-cuda counts memory with it, over addresses without memory.
 #pragma once
 
 #include <functional>
@@ -50,9 +50,9 @@ class MemoryArena {
  private:
   struct Block {
     size_t size;
-    int pool;             // of kSmall or kLarge
+    int pool;             // kSmall or kLarge
     bool is_free;
-    char* segment;        // the block it was split from: merged only within it
+    char* segment;        // the segment of the block: blocks are merged only within it
     size_t segment_size;
   };
   using Blocks = std::map<char*, Block>;

@@ -1,4 +1,4 @@
-// Operations as sequences of other operations: for devices without a fused kernel.
+// Runs an operation as a sequence of other operations, on devices without a fused kernel for it.
 #pragma once
 
 #include <initializer_list>
@@ -7,12 +7,12 @@
 
 namespace mtl {
 
-// A device's kernel of an op.
+// Returns a device's kernel of an op; null if there is none.
 using FindKernel = KernelFunction (*)(const char* op);
 
 struct OpPart {
   const char* op;
-  std::initializer_list<int> tensors;  // positions in the whole call; kLeftOut: none
+  std::initializer_list<int> tensors;  // positions in the tensors of the whole call; kLeftOut: an absent tensor
   std::initializer_list<double> attributes;
 };
 constexpr int kLeftOut = -1;

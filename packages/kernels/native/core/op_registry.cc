@@ -14,8 +14,8 @@ std::deque<OpEntry>& entries() {
   return all;
 }
 
-// A map by name: every call of an operation looks up its kernel, with caches that the previous kernel has
-// evicted. A scan would touch every entry.
+// The entries by name. They are in a map because every call of an operation looks up its kernel, after the
+// previous kernel has evicted the entries from the caches: a scan would touch every entry.
 std::unordered_map<std::string_view, OpEntry*>& entries_by_name() {
   static std::unordered_map<std::string_view, OpEntry*> all;
   return all;

@@ -1,5 +1,5 @@
-// Every operation registers itself here: ops/<op>.cc its contract, backends/<backend>/<op>.cc its kernels.
-// There is no list and no switch to extend: a new op consists of new files only.
+// The registry of operations: ops/<op>.cc registers the contract of an op, backends/<backend>/<op>.cc its
+// kernels. There is no list and no switch to extend: a new op consists of new files only.
 #pragma once
 
 #include "core/op_call.h"
@@ -13,7 +13,7 @@ constexpr int kMaxAttributes = 16;
 struct OpSchema {
   const char* name = nullptr;
   int num_outputs = 0;                          // the first `num_outputs` tensors are written
-  const char* tensors[kMaxTensors] = {};        // names, as callers pass them; a trailing '?': optional
+  const char* tensors[kMaxTensors] = {};        // names as callers pass them; a trailing '?' marks an optional one
   const char* attributes[kMaxAttributes] = {};  // names, different from the tensors' names
   Status (*validate)(const OpCall&) = nullptr;  // shapes and dtypes; devices and count are checked before
   double (*flops)(const OpCall&) = nullptr;     // floating-point operations, 2 per multiply-add; null: not counted
@@ -23,7 +23,7 @@ struct OpSchema {
 int num_tensors(const OpSchema& schema);
 int num_attributes(const OpSchema& schema);
 
-// Bits of OpSchema::strided.
+// Returns the bits of OpSchema::strided for these tensors.
 template <typename... Tensors>
 constexpr uint32_t strided_tensors(Tensors... tensors) {
   return ((uint32_t{1} << tensors) | ...);

@@ -1,4 +1,4 @@
-// The smallest multiple that is not below a value.
+// Rounds up: the smallest multiple of a number that is not below a value.
 #pragma once
 
 #include <cstddef>

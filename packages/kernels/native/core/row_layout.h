@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// The dimensions before the last one, innermost first. Dimensions that one stride covers are merged, so that
-// a contiguous tensor has a single one.
+// The layout of a tensor's rows: all dimensions before the last one, innermost first. Adjacent dimensions
+// that one stride can describe are merged, so that a contiguous tensor has a single dimension.
 struct RowLayout {
   int32_t rank;  // 1 or more
   int64_t shape[kMaxRank], strides[kMaxRank];
@@ -16,8 +16,8 @@ struct RowLayout {
 // Returns the layout of a tensor that `expect_whole_rows` accepts.
 RowLayout row_layout_of(const TensorView& tensor);
 
-// The first element of a row; rows are numbered as in a contiguous tensor, in 32 bits: divisions of 64 bits
-// are slow on GPUs.
+// Returns the index of a row's first element. Rows are numbered as in a contiguous tensor. Row numbers are
+// divided in 32 bits, because divisions of 64 bits are slow on GPUs.
 MTL_HOST_DEVICE static inline int64_t row_start(const RowLayout& layout, int64_t row) {
   int64_t start = 0;
   for (int dim = 0; dim + 1 < layout.rank; ++dim) {

@@ -12,10 +12,10 @@
 namespace mtl {
 namespace {
 
-// Per thread: worker threads that share the process are separate ranks.
+// Counted for each thread, because worker threads that share the process are separate ranks.
 thread_local double flops_counter = 0.0;
 
-// By op index. Sized at the first run, when all registrations are done.
+// The statistics of this thread, by op index. Sized at the first run, when all registrations are done.
 std::vector<OpStatistics>& statistics() {
   static thread_local std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
   return all;
@@ -40,7 +40,7 @@ double bytes_of(const TensorView* views, int num_views) {
   return bytes;
 }
 
-// Kernels write outputs in any order and with any number of threads.
+// Rejects outputs that share memory: kernels write outputs in any order and with any number of threads.
 Status check_outputs(const OpCall& call, int num_outputs) {
   for (int output = 0; output < num_outputs; ++output) {
     if (!call.has(output)) continue;

@@ -6,15 +6,15 @@
 
 namespace mtl {
 
-// `handles` and `attributes` in the order of the schema, `num_values` attributes; handle 0: an absent
-// optional tensor.
+// Runs the op with this index. `handles` and `attributes` are in the order of the op's schema; there are
+// `num_values` attributes. Handle 0 stands for an optional tensor that is absent.
 Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values);
 
 // Tells whether the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
-// Floating-point operations of all ops that the calling thread ran since its last reset, by the formulas of
-// their schemas.
+// Returns the floating-point operations of all ops that the calling thread ran since its last reset, computed
+// by the formulas of the ops' schemas.
 double counted_flops();
 void reset_counted_flops();
 // Adds the FLOPs of a launched graph to the count.

@@ -1,6 +1,6 @@
-// The amount of scratch memory of a kernel, declared next to the kernel (of CUDA kernels, in
-// backends/cuda/scratch, which the addon contains too): the kernel allocates the declared blocks, and devices
-// meta and meta-cuda count them.
+// The scratch memory that a kernel needs, declared next to the kernel. The declarations for CUDA kernels are
+// in backends/cuda/scratch, which is compiled into the addon, too. A kernel allocates the declared blocks,
+// and devices meta and meta-cuda count them.
 #pragma once
 
 #include "core/op_call.h"
@@ -18,17 +18,18 @@ struct ScratchBlocks {
     if (count < kMost) bytes[count] = static_cast<size_t>(size);
     ++count;
   }
-  // MTL_ARGUMENT if more blocks were added than there is room for.
+  // Returns MTL_ARGUMENT if more than kMost blocks were added.
   Status check(const char* op) const {
     if (count <= kMost) return ok_status();
     return error_status("MTL_ARGUMENT", "%s: declares %d blocks of scratch memory, expected %d at most", op, count, kMost);
   }
 };
 
-// Reads only shapes, dtypes, attributes and the alignment of addresses, never the memory of a tensor.
+// Computes the scratch blocks of a call. Reads only shapes, dtypes, attributes and the alignment of
+// addresses, never the memory of a tensor.
 using ScratchFunction = Status (*)(const OpCall&, ScratchBlocks*);
 
-// Properties on which scratch memory of CUDA kernels depends in addition.
+// Properties of a GPU on which the scratch memory of CUDA kernels depends, in addition to the call.
 struct GpuProperties {
   int num_multiprocessors = 0;
   int compute_capability = 0;  // 90 for 9.0
@@ -48,7 +49,7 @@ class ScratchMemory {
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
-  // Allocates the blocks in their order; they are released in the opposite one.
+  // Allocates the blocks in their order; they are released in reverse order.
   Status take(const char* op, const ScratchBlocks& blocks) {
     MTL_RETURN_IF_ERROR(blocks.check(op));
     while (count_ < blocks.count) {

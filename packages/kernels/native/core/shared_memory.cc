@@ -5,13 +5,13 @@
 namespace mtl {
 namespace {
 
-// 0 to `count` steps of `stride` bytes.
+// From 0 to `count` steps of `stride` bytes each.
 struct Steps {
   int64_t stride, count;
 };
 
-// The steps that lead from the first byte of one view, or of two views, to any other byte; larger strides
-// first.
+// The steps that lead from the first byte of one view, or of two views, to any other byte; after `sort`,
+// larger strides are first.
 struct StepList {
   Steps at[2 * (kMaxRank + 1)];
   int size = 0;
@@ -31,7 +31,7 @@ struct StepList {
   void sort() {
     std::sort(at, at + size, [](const Steps& left, const Steps& right) { return left.stride > right.stride; });
   }
-  // Bytes from the first to the last one, by steps from `first` on.
+  // The distance in bytes from the first to the last byte that the steps from index `first` on reach.
   int64_t extent(int first = 0) const {
     int64_t bytes = 0;
     for (int i = first; i < size; ++i) bytes += at[i].stride * at[i].count;
@@ -39,7 +39,8 @@ struct StepList {
   }
 };
 
-// Nested dimensions take a few tries each; the limit is for dimensions that are not nested.
+// The limit of tries in `adds_up`. Nested dimensions take a few tries each; the limit ends the search if
+// dimensions are not nested.
 constexpr int kMaxTries = 10000;
 
 // Tells whether some number of each of the steps from `first` on adds up to `distance`; true after too many
@@ -81,12 +82,13 @@ bool overlaps_itself(const TensorView& view) {
 
 bool overlap(const TensorView& left, const TensorView& right) {
   if (left.size() == 0 || right.size() == 0) return false;
-  // integers: the views may be of different allocations
+  // as integers, because the views may be of different allocations
   const int64_t from = static_cast<int64_t>(reinterpret_cast<uintptr_t>(left.data)),
                 to = static_cast<int64_t>(reinterpret_cast<uintptr_t>(right.data));
   if (to > from + extent_of(left) || from > to + extent_of(right)) return false;
   if (!left.is_strided && !right.is_strided) return true;
-  // do the views share a byte: left + steps = right + steps? Steps of the right view count back from its end
+  // the views share a byte if left + steps = right + steps; steps of the right view are counted back from its
+  // end
   StepList steps;
   steps.add_all(left);
   steps.add_all(right);

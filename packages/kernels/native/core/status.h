@@ -1,6 +1,6 @@
 // The result of every native function that can fail. C++ here never throws and never aborts: a Status is
-// returned up to bindings/, which converts it to a coded JavaScript error. Plain data, so that it can cross a
-// C ABI.
+// returned up to bindings/, which converts it to a coded JavaScript error. It is plain data, so that it can
+// cross a C ABI.
 #pragma once
 
 namespace mtl {

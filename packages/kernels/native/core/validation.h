@@ -8,7 +8,7 @@
 
 namespace mtl {
 
-// The name of a tensor without the mark of an optional one. Valid until the thread's next call.
+// The name of a tensor, without the '?' that marks optional tensors. Valid until the thread's next call.
 const char* tensor_name(const OpCall& call, int tensor);
 
 // A shape as messages write it: `[2, 3]`.
@@ -32,12 +32,12 @@ Status expect_like(const OpCall& call, int tensor, int other);
 Status expect_same_shape(const OpCall& call, int tensor, int other);
 // The tensor has the same number of elements as another one, of any shape.
 Status expect_as_many(const OpCall& call, int tensor, int other);
-// The output is written before all inputs are read: it shares no memory with any of these.
+// The output shares no memory with any of these inputs: it is written before all inputs are read.
 Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs);
 // The elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided view of whole
 // rows.
 Status expect_whole_rows(const OpCall& call, int tensor);
-// Free form: "<op>: <text>", code MTL_ARGUMENT.
+// Returns an error with any text: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // float32, bfloat16, float16 and float64: the dtypes of activations and weights (float64 for gradient checks

@@ -10,7 +10,7 @@
 //   p -= lr * weightDecay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 //
-// adamw_scalars: these scalars from the gradients' sum of squares, without a copy to the host
+// adamw_scalars: computes the scalars of adamw from the gradients' sum of squares, without a copy to the host
 //
 //   scalars [5] float32, gradientNorm [1] float64;  squares [1] float64, of gradients multiplied by lossScale
 //

@@ -2,7 +2,7 @@
 //
 //   Q new positions, B batch, G groups of heads, D head size, M the capacity of the caches in positions
 //   keyCache, valueCache  [B, G, M, D]; positions other than the new ones stay as they are
-//   key, value  [Q, B, G, D], strided views with contiguous heads or not
+//   key, value  [Q, B, G, D]; may be strided views with contiguous heads
 //   position: the number of positions already cached. The new ones are stored at position .. position + Q -
 //   1.
 #include "ops/append_to_cache.h"

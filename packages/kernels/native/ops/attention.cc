@@ -23,7 +23,7 @@
 //   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
 //   keyMask?   [B, K] uint8: keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
-//   padding; keys of other samples are hidden, and positions count from the firsts below. Then there is no B:
+//   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is no B:
 //   the operands are query [T, A, D] or [T, G, R, D], key and value [T, G, D], output [T, A, D], logSumExp
 //   [A, T], samples [N]; no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no
 //   sample: output and gradients are 0 there; inputs must be finite there, as under a key mask. longest: no
@@ -36,7 +36,7 @@
 //   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
 //   in its sequence. Default: 0.
 //
-// scale: of the scores, above 0.
+// scale: the factor of the scores, above 0.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
 // the logSumExp and the rowSums of all keys, calls for some queries with some keys compute gradients that add
 // up to the gradients of all queries and keys. dropoutProbability p: kept probabilities are multiplied by 1 /
@@ -69,7 +69,7 @@ constexpr double kKeyLimit = 4294967296.0;
 
 bool is_integer_below(double value, double limit) { return value >= 0 && value < limit && value == std::floor(value); }
 
-// Sizes of a call whose query and key have their ranks.
+// The sizes of a call whose query and key have the right number of dimensions.
 struct Sizes {
   bool packed;
   int64_t num_queries, num_keys;  // packed: rows
@@ -77,7 +77,7 @@ struct Sizes {
   int64_t heads, groups, head_size;
 };
 
-// The number of dimensions of an operand before its heads.
+// Returns the number of dimensions that an operand has before its heads.
 template <typename Op>
 int leading(const OpCall& call) {
   return call.has(Op::kStarts) ? 1 : 2;
@@ -93,7 +93,7 @@ Sizes sizes_of(const OpCall& call) {
           heads,  key.dim(-2),  query.dim(-1)};
 }
 
-// The tensor has this shape, or with packed samples the same without `batch`.
+// Checks that the tensor has this shape, without the dimension `batch` if samples are packed.
 Status expect_rows(const OpCall& call, int tensor, const Sizes& sizes, int64_t positions, int64_t heads) {
   return sizes.packed ? expect_shape(call, tensor, {positions, heads, sizes.head_size})
                       : expect_shape(call, tensor, {positions, sizes.batch, heads, sizes.head_size});
@@ -132,10 +132,10 @@ Status validate_operands(const OpCall& call) {
   return expect_whole_rows(call, Op::kQuery);
 }
 
-// The dtype that loses no value of a 16-bit dtype.
+// Returns a dtype that holds all values of a dtype exactly: float64 for float64, else float32.
 DType exact_dtype(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
-// A result has the dtype of the operands, or one that is exact for them.
+// Checks that a result has the dtype of the operands, or a dtype that loses none of their values.
 Status expect_result_dtype(const OpCall& call, int tensor, DType dtype) {
   const DType exact = exact_dtype(dtype);
   return dtype == exact ? expect_dtype(call, tensor, {dtype}) : expect_dtype(call, tensor, {dtype, exact});
@@ -168,7 +168,7 @@ Status validate_packed_parts(const OpCall& call, const Sizes& sizes) {
                         longest, most);
 }
 
-// Packed samples replace the masks of samples with padding.
+// Checks the operands of packed samples, which replace the masks of samples with padding.
 template <typename Op>
 Status validate_packed(const OpCall& call, const Sizes& sizes) {
   MTL_RETURN_IF_ERROR(expect_rank(call, Op::kStarts, 1, 1));
@@ -196,7 +196,7 @@ Status validate_packed(const OpCall& call, const Sizes& sizes) {
                         "an integer from 0 to longest times the rows, %.17g", num_scores, most);
 }
 
-// They would be ignored without packed samples.
+// Rejects the options of packed samples in calls without packed samples, which would ignore them.
 template <typename Op>
 Status expect_nothing_packed(const OpCall& call) {
   for (const int tensor : {int{Op::kQueryStarts}, int{Op::kFirstQueries}, int{Op::kFirstKeys}}) {
@@ -209,7 +209,7 @@ Status expect_nothing_packed(const OpCall& call) {
                         longest, call.attribute(Op::kLongestQueries), num_scores);
 }
 
-// The options that decide which keys a query attends to.
+// Checks the options that decide which keys a query attends to.
 template <typename Op>
 Status validate_visibility(const OpCall& call, const Sizes& sizes) {
   const double window = call.attribute(Op::kWindowSize);
@@ -257,7 +257,7 @@ Status validate_dropout(const OpCall& call, int64_t heads) {
   return ok_status();
 }
 
-// Everything but the outputs and gradients.
+// Checks all operands except the outputs and gradients.
 template <typename Op>
 Status validate_inputs(const OpCall& call) {
   MTL_RETURN_IF_ERROR(validate_operands<Op>(call));
@@ -283,7 +283,7 @@ Status validate_forward(const OpCall& call) {
   return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
 
-// Gradients have the shapes of their operands, and one dtype.
+// Checks that gradients have the shapes of their operands, and one dtype.
 Status expect_gradients(const OpCall& call) {
   using Op = AttentionBackward;
   const DType dtype = call.tensor(Op::kQuery).dtype;
@@ -308,7 +308,7 @@ Status validate_backward(const OpCall& call) {
   return expect_gradients(call);
 }
 
-// One matmul of queries and keys, or of probabilities and values, for all heads.
+// The FLOPs of one matmul of queries and keys, or of probabilities and values, for all heads.
 template <typename Op>
 double matmul_flops(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
@@ -355,7 +355,7 @@ AttentionOperand group_operand(const TensorView& tensor, int first, const int32_
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }
 
-// Shared by forward and backward.
+// Returns the part of the problem that forward and backward share.
 template <typename Op>
 AttentionProblem problem_of(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);

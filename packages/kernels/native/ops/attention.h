@@ -1,5 +1,5 @@
-// The attention ops and their kernels: the names of operands and attributes, and the one problem that every
-// path computes. The contract is in attention.cc.
+// The attention ops and their kernels: the names of operands and attributes, and the description of a call
+// that all kernels read. The contract is in attention.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -80,14 +80,14 @@ constexpr double kEmptyLogSumExp = -1e30;
 // The window of a problem without one: more than any position, and half the range of 32 bits.
 constexpr int64_t kNoWindow = int64_t{1} << 30;
 
-// The rows of head_size contiguous elements that one operand has for every position of every head, by their
+// The layout of an operand: a row of head_size contiguous elements for every position of every head, found by
 // strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R. All members of
 // a group share the rows of a key or value: its `member` stride is 0.
 struct AttentionOperand {
   void* data;
   DType dtype;
   int64_t position, sample, group, member;
-  const int32_t* starts;  // of its rows, with packed samples; or null
+  const int32_t* starts;  // starts of packed samples in its rows; or null
 };
 
 // One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
@@ -100,11 +100,11 @@ struct AttentionProblem {
   void* log_sum_exp;  // [B, A, S] or, with packed samples, [A, T]; null if not requested
   AttentionOperand output;  // forward only; null data otherwise
   // Backward only; null otherwise.
-  const void* row_sums;  // as log_sum_exp
+  const void* row_sums;  // of the shape of log_sum_exp
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
-  bool accumulate;  // gradients are added to
-  // A query attends to all keys that none of these fields hides. Positions count in the sequence.
-  int64_t first_query, first_key;  // of query 0 and key 0
+  bool accumulate;  // adds to the gradients
+  // A query attends to all keys that none of these fields hides. Positions are counted in the whole sequence.
+  int64_t first_query, first_key;  // positions of query 0 and key 0
   bool causal;               // hides keys after the query's position
   int64_t window;            // hides keys more than `window` positions before the query's; or kNoWindow
   const int32_t* key_start;  // [B, S]: hides keys before this position; or null
@@ -126,9 +126,9 @@ struct AttentionProblem {
 AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 
-// For kernels that compute on the host; does nothing without packed samples. Checks that starts are
-// ascending, within the rows and consistent with num_scores, and writes the results of rows that belong to no
-// sample.
+// Prepares a call for kernels that compute on the host: checks that starts are ascending, within the rows and
+// consistent with num_scores, and writes the results of rows that belong to no sample. Does nothing without
+// packed samples.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
 // The position of a sample's query 0 in its sequence.
@@ -141,7 +141,7 @@ MTL_HOST_DEVICE static inline int64_t first_key_of(const AttentionProblem& probl
   return problem.first_keys == nullptr ? problem.first_key : problem.first_keys[batch];
 }
 
-// The positions of a sample.
+// The number of positions of a sample: its own length if samples are packed, else `padded`.
 MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
 }
@@ -151,7 +151,7 @@ static inline bool has_queries_apart(const AttentionProblem& problem) {
   return problem.query_starts != problem.starts || problem.first_queries != nullptr || problem.first_keys != nullptr;
 }
 
-// The first element of a head's rows.
+// The index of the first element of a head's rows.
 MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, const AttentionOperand& operand,
                                               int64_t batch, int64_t head) {
   const int64_t members = problem.heads / problem.groups;
@@ -159,7 +159,7 @@ MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, c
   return sample + head / members * operand.group + head % members * operand.member;
 }
 
-// A head's first element in log_sum_exp.
+// The index of a head's first element in log_sum_exp.
 MTL_HOST_DEVICE static inline int64_t statistics_at(const AttentionProblem& problem, int64_t batch, int64_t head) {
   if (problem.query_starts != nullptr) return head * problem.query_rows + problem.query_starts[batch];
   return (batch * problem.heads + head) * problem.num_queries;

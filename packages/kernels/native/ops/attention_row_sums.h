@@ -1,4 +1,4 @@
-// The operands of attention_row_sums by name, and where its rows are; the contract is in
+// The operands of attention_row_sums by name, and the positions of its rows; the contract is in
 // attention_row_sums.cc.
 #pragma once
 
@@ -17,7 +17,7 @@ struct SummedRows {
   int64_t head_size;
 
   MTL_HOST_DEVICE int64_t count() const { return positions * heads; }
-  // The position of a row's sum.
+  // The index of a row's sum in rowSums.
   MTL_HOST_DEVICE int64_t sum_at(int64_t row) const { return row % heads * positions + row / heads; }
 };
 

@@ -12,7 +12,7 @@
 namespace mtl {
 namespace {
 
-// `half` [..., F] and `whole` [..., 2F]
+// Checks `half` [..., F], `whole` [..., 2F] and the bias.
 Status validate(const OpCall& call, int half, int whole, int bias) {
   MTL_RETURN_IF_ERROR(expect_floating(call, whole));
   MTL_RETURN_IF_ERROR(expect_rank(call, whole, 1, kMaxRank));

@@ -15,9 +15,9 @@
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
 //   firstColumn: global index of column 0;  numColumns: number of real columns; the rest is padding that never
 //   enters the softmax; 0 on a rank with padding only, whose maximum is -infinity and whose sum is 0
-//   vocabularySize: columns over all ranks; a label below 0 or from there on is MTL_INDEX, unless its weight
-//   is 0 or it is ignoreIndex (NaN: none), whose loss and gradient are 0
-//   firstRow: the number of row 0 in that error
+//   vocabularySize: columns over all ranks. A label below 0, or not below vocabularySize, is MTL_INDEX, unless
+//   its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
+//   firstRow: the number of row 0 in the message of this error
 #include "ops/cross_entropy.h"
 
 #include <cmath>
@@ -48,7 +48,7 @@ Status validate_common(const OpCall& call, int logits, int labels) {
   return ok_status();
 }
 
-// The label parameters of the loss.
+// Checks the parameters that decide which labels the loss accepts.
 Status validate_label_range(const OpCall& call) {
   using Op = CrossEntropyBackward;
   const double ignored = call.attribute(Op::kIgnoreIndex);
@@ -56,7 +56,7 @@ Status validate_label_range(const OpCall& call) {
     return argument_error(call, "ignoreIndex is %g, expected a whole number of 32 bits", ignored);
   }
   const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
-  // a rank that has only padding begins beyond the vocabulary
+  // the first column of a rank that has only padding is beyond the vocabulary
   if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
   return argument_error(call, "vocabularySize is %lld, expected at least %lld: firstColumn + numColumns",
                         static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));

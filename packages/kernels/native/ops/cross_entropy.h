@@ -1,4 +1,5 @@
-// cross_entropy_forward_backward (cross_entropy.cc) as its two halves, and the labels that both accept.
+// Runs cross_entropy_forward_backward (cross_entropy.cc) as its two halves, and describes the labels that
+// both accept.
 #pragma once
 
 #include "core/op_parts.h"
@@ -29,10 +30,10 @@ struct LabelRange {
   int64_t first_row;  // the number of row 0 in errors
 };
 
-// For a call of cross_entropy_backward or cross_entropy_forward_backward.
+// Returns the label parameters of a call of cross_entropy_backward or cross_entropy_forward_backward.
 LabelRange label_range(const OpCall& call);
 
-// MTL_INDEX unless all labels in host memory are in range, ignored or of weight 0.
+// Returns MTL_INDEX unless all labels in host memory are in range, ignored or of weight 0.
 Status expect_labels(const OpCall& call, int labels, int weights);
 
 }  // namespace mtl

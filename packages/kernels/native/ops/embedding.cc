@@ -4,7 +4,7 @@
 //
 //   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32 (float64)
 //   firstRow: the global index of the table's first row, for a table whose vocabulary is sharded over ranks
-//   numRows: number of valid ids, over all ranks: an id below 0 or from there on is MTL_INDEX
+//   numRows: the number of valid ids, over all ranks: an id below 0, or not below numRows, is MTL_INDEX
 #include "core/validation.h"
 #include "ops/embedding.h"
 

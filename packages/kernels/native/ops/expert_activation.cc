@@ -9,7 +9,7 @@
 //   activation: 0 swiglu: silu(gate) (value + linearOffset);  1 gelu, tanh approximation;  2 gelu, exact;
 //               3 squared ReLU;  4 quick geglu: gate sigmoid(1.702 gate) (value + linearOffset)
 //   clamp: 0 (none); above 0, for gated activations: limits gates from above, values on both sides (OpenAI
-//          2025, gpt-oss). A gradient passes where a limit is met exactly.
+//          2025, gpt-oss). A number that equals its limit has the gradient that it has without a limit.
 //
 // Everything is computed in float32 (double over float64) and rounded once.
 #include "ops/expert_activation.h"

@@ -2,9 +2,9 @@
 //                     with fewer rows than the mean is selected more often (Wang et al. 2024, 2408.15664)
 // add_counts:         counts[e] += offsets[e + 1] - offsets[e]
 //
-//   expertBias [E] float32, updated      counts [E] int64: of add_counts updated      offsets [E + 1] int32
+//   expertBias [E] float32, updated      counts [E] int64, updated by add_counts      offsets [E + 1] int32
 //
-// The mean is not computed: E counts[e] is compared with the sum, in integers.
+// The mean is not computed: E counts[e] is compared with the sum of the counts, in integers.
 #include <cmath>
 
 #include "core/validation.h"

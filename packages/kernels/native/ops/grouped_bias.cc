@@ -2,7 +2,7 @@
 // grouped_bias_forward:  output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g
 // grouped_bias_backward: probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]
 //
-//   grouped_sum_rows  output [G, N] float32 (float64 over float64); of a group without rows zeros, or as it was (accumulate)
+//   grouped_sum_rows  output [G, N] float32 (float64 over float64); a group without rows: 0, or unchanged (accumulate)
 //   input, output, outputGradient [..., N] of R rows      bias [G, N] of the input's dtype
 //   weights?, probabilities?, probabilitiesGradient [R] float32 (float64 over float64); default 1
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
@@ -29,7 +29,7 @@ Status expect_of_rows(const OpCall& call, int tensor, int input) {
   return expect_dtype(call, tensor, {wide_dtype(call, input)});
 }
 
-// A matrix with a row for each group, and the groups' offsets.
+// Checks a matrix with a row for each group, and the groups' offsets.
 Status expect_of_groups(const OpCall& call, int tensor, int offsets, int input, DType dtype) {
   MTL_RETURN_IF_ERROR(expect_rank(call, tensor, 2, 2));
   MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(tensor).dim(0), call.tensor(input).dim(-1)}));

@@ -4,7 +4,7 @@
 //
 //   output, outputGradient  [..., N] of R rows, of the input's dtype      input  [..., K] of R rows
 //   weights  [G, N, K] when transposeWeights, else [G, K, N], of the input's dtype
-//   weightGradient  [G, N, K] float32 (float64 over float64); of a group without rows zeros, or as it was (accumulate)
+//   weightGradient  [G, N, K] float32 (float64 over float64); of a group without rows: 0, or unchanged (accumulate)
 //   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX): the rows of group g are offsets[g] to
 //            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; rows of the
 //            inputs from there on are not read.

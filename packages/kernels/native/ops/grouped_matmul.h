@@ -14,7 +14,7 @@ struct GroupedWeightGradient {
   enum Attributes { kAccumulate };
 };
 
-// R rows at most, G groups, N outputs, K inputs.
+// The sizes of a call: R rows at most, G groups, N outputs, K inputs.
 struct GroupedSizes {
   int64_t rows, groups, outputs, inputs;
 };

@@ -91,7 +91,7 @@ Status validate_weight_gradient(const OpCall& call) {
   return expect_shape(call, Op::kBiasGradient, {outputs});
 }
 
-// 2 rows O I, as for any matmul of a linear layer; `rows` is the number of rows of the named tensor.
+// The FLOPs of a matmul of a linear layer, 2 rows O I: `rows` and `weight` are the positions of tensors.
 double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }

@@ -15,7 +15,8 @@
 namespace mtl {
 namespace {
 
-// The product of all dimensions except the last `count`. Dividing sizes would fail for an empty tensor.
+// Returns the product of all dimensions except the last `count`: a quotient of sizes would fail for an empty
+// tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];
@@ -29,7 +30,8 @@ bool is_folded(const OpCall& call) {
          (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);
 }
 
-// The number of terms of each sum, as the columns of op(left) and as the rows of op(right).
+// Returns K, the number of terms of each sum, from the columns of op(left); right_inner, from the rows of
+// op(right).
 int64_t left_inner(const OpCall& call, bool is_transposed) {
   const TensorView& left = call.tensor(Matmul::kLeft);
   if (!is_transposed) return left.dim(-1);

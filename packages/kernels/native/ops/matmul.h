@@ -14,7 +14,7 @@ struct MatmulSizes {
   int64_t batch = 1, rows = 0, columns = 0, inner = 0;
 };
 
-// The call is one that its validation has accepted.
+// Returns the sizes of a call that the op's validation has accepted.
 MatmulSizes matmul_sizes(const OpCall& call);
 
 }  // namespace mtl

@@ -1,4 +1,5 @@
-// The operands of merge_attention by name, and where its rows are; the contract is in merge_attention.cc.
+// The operands of merge_attention by name, and the positions of its rows; the contract is in
+// merge_attention.cc.
 #pragma once
 
 #include "core/host_device.h"
@@ -21,7 +22,7 @@ struct MergedRows {
 
 MergedRows merged_rows_of(const OpCall& call);
 
-// The positions of a row's statistics.
+// The indices of a row's statistics: of the element in logSumExp (`whole`) and in partLogSumExp (`part`).
 struct MergedStatistics {
   int64_t whole, part;
 };

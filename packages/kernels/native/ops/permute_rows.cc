@@ -7,7 +7,7 @@
 //   combine_rows  output [..., H] of T rows, rows [..., H] of R rows, positions [T, k] int32
 //   An invalid row index is MTL_INDEX. Sums are of float32 (double over float64), rounded once.
 //
-// With `sources` and `positions` of group_by_expert, each is the other's backward.
+// With the `sources` and `positions` of one call of group_by_expert, each op is the backward of the other.
 #include <string>
 
 #include "core/validation.h"

@@ -13,7 +13,7 @@
 //   width: the features of a whole row, H without squares and products
 //
 // Tensors [..., H] may be strided views whose last dimension is contiguous: the queries and keys in a packed
-// projection are normalized in place of a copy (H is the head size then).
+// projection are normalized without a copy (H is the head size then).
 #include "ops/rms_norm.h"
 
 #include "core/validation.h"

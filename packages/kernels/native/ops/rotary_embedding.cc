@@ -5,7 +5,7 @@
 //   positions      [S, B] or [T] int32: the row of the table for each row of heads
 //   table          [P, R] float32: cosines of R / 2 angles, then their sines; R even, 2 to D
 //   interleaved    0: pair i is elements i and i + R / 2 (Llama);  1: elements 2i and 2i + 1
-//   inverse        1: by the negative angles
+//   inverse        1: rotates by the negative angles
 //
 //   (a, b) becomes (a cos - b sin, a sin + b cos). Elements from R on are copied. A position outside the
 //   table is MTL_INDEX.

@@ -17,7 +17,7 @@ struct RouterBackward {
   enum Attributes { kScoreFunction, kPreSoftmax, kScalingFactor };
 };
 
-// Sizes that kernels read of a call of either operation.
+// The sizes of a call of router_forward or router_backward, for kernels.
 struct RouterSizes {
   int64_t rows, experts, slots;
 };

@@ -1,5 +1,6 @@
-// Matmuls with tiles of AMX, whose instructions are emulated: on any processor, in vectors of 16 lanes that
-// the compiler takes apart; and, compiled for AVX-512, with the instructions themselves (amx_traps.h).
+// Matmuls with tiles of AMX, compiled twice: for any processor, with emulated instructions of AMX, in vectors
+// of 16 lanes that the compiler splits; and for AVX-512, with the instructions themselves, which are computed
+// where the processor lacks them (amx_traps.h).
 #ifndef MTL_ISA_LEVEL
 #define MTL_EMULATE_AMX
 #define MTL_ISA_LEVEL 0

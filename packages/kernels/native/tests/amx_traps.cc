@@ -71,7 +71,8 @@ bool decode(const ucontext_t& context, Instruction* result) {
   return true;
 }
 
-// Palette 1, no start row, reserved bytes zero, up to 16 rows of up to 64 bytes in whole words.
+// Loads a tile configuration: palette 1, no start row, reserved bytes zero, up to 16 rows of up to 64 bytes
+// in whole words. Returns false for any other one.
 bool configure(const unsigned char* memory) {
   if (memory[0] != 1 || memory[1] != 0) return false;
   for (int i = 2; i < 16; ++i) {
@@ -102,7 +103,7 @@ float bfloat16_of(uint32_t word, int half) {
   return value;
 }
 
-// sums[m, n] += left[m, 2 k + i] right[k, 2 n + i]
+// Computes sums[m, n] += left[m, 2 k + i] right[k, 2 n + i].
 bool multiply(int sums, int left, int right) {
   if (!is_usable(sums) || !is_usable(left) || !is_usable(right)) return false;
   if (sums == left || sums == right || left == right) return false;

@@ -25,11 +25,11 @@ struct AttentionCall {
   const TensorView& operator[](AttentionBackward::Tensors tensor) const { return tensors[tensor]; }
   double& operator[](AttentionBackward::Attributes attribute) { return attributes[attribute]; }
   void set_projections(const TensorView& qkv, const TensorView& qkv_gradient);
-  // Both directions.
+  // The problem with the operands of both directions.
   AttentionProblem problem() const;
-  // Computes rowSums by the output, on the reference.
+  // Computes rowSums from the output, on the reference.
   void sum_rows() const;
-  // Forward and backward on the reference.
+  // Runs forward and backward on the reference.
   void run_on_reference() const;
 
  private:

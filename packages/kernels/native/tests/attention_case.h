@@ -15,11 +15,11 @@ struct AttentionCase {
   bool causal = false;
   double dropout = 0.0;
   bool documents = false, padding = false;
-  double scale = 0.0;  // 0: 1 / sqrt(head size)
+  double scale = 0.0;  // factor of the scores; 0: 1 / sqrt(head size)
   int64_t members = 1;  // heads that share a key and a value
   int64_t window = -1;
   int64_t first_query = 0, first_key = 0;  // positions in the sequence
-  bool exact = false;  // results in float32, and gradients that are added to
+  bool exact = false;  // results in float32, and gradients to which the call adds
 
   std::vector<int64_t> projection() const { return {sequence, batch, heads / members, members + 2, head_size}; }
 };

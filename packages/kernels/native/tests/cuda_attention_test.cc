@@ -40,8 +40,8 @@ double row_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 4e-6 : dtype == DType::kBFloat16 ? 8e-3 : 1e-3;
 }
 
-// "mma.sync": the kernels for GPUs before Hopper, also used on Hopper for shapes that its own kernels do not
-// support. Empty: the kernels that the GPU chooses.
+// Checks the kernels of one kind. "mma.sync": the kernels for GPUs before Hopper, also used on Hopper for
+// shapes that its own kernels do not support. Empty: the kernels that the GPU chooses.
 void check_kernels(const Case& one, DType dtype, const Tensors& expected, const char* kernels) {
   setenv("MTL_CUDA_ATTENTION", kernels, 1);
   std::vector<Tensors> results;
@@ -101,7 +101,7 @@ MTL_TEST(cuda_attention_agrees_under_every_mask) {
   }
 }
 
-// Hopper's kernels only: several blocks of 128 queries and keys, the last block with one row or none in its
+// Hopper's kernels alone: several blocks of 128 queries and keys, the last block with one row or none in its
 // second half; tiles that are masked completely; rings that wrap around.
 MTL_TEST(cuda_attention_on_hopper_agrees_over_many_tiles) {
   const auto check_hopper = [](const Case& one, DType dtype) { check_kernels(one, dtype, reference_of(one, dtype), ""); };
@@ -247,7 +247,7 @@ MTL_TEST(cuda_attention_without_statistics_is_chosen_by_shape) {
   }
 }
 
-// Without tensor cores: float32, and head sizes that are not a multiple of 8.
+// Cases that do not use tensor cores: float32, and head sizes that are not a multiple of 8.
 MTL_TEST(cuda_attention_agrees_in_plain_arithmetic) {
   for (const int64_t head_size : {1, 5, 64, 100, 256}) check({40, 1, 2, head_size, true}, DType::kFloat32);
   check({33, 2, 1, 12, true, 0.3}, DType::kBFloat16);

@@ -38,7 +38,7 @@ struct Tensors {
         gradient(dtype, {one.num_rows, one.width}) {
     logits.fill(3, 6.0);
     for (int64_t row = 0; row < one.num_rows; ++row) {
-      // on, before and beyond the columns of this rank, and on a padded one
+      // labels among, before and beyond the columns of this rank, and in a padded column
       const int64_t columns[] = {one.num_columns / 2, one.first_column > 0 ? -1 : 1 << 19, one.num_columns - 1, one.num_columns, 0, 1 << 20};
       labels.set(row, static_cast<double>(one.first_column + columns[row % 6]));
       weights.set(row, row % 3 == 2 ? 0.0 : 0.25 + 0.5 * static_cast<double>(row));
@@ -104,9 +104,10 @@ bool values_agree(const char* what, const Case& one, const HostTensor& actual, c
   return true;
 }
 
-// Sums of up to 16500 exponentials in float32, four to eight running sums in each of hundreds of threads.
+// The error of sums of up to 16500 exponentials in float32, four to eight running sums in each of hundreds of
+// threads.
 constexpr double kSumTolerance = 2e-6;
-// Error of a gradient row: its elements are rounded to 8 (bfloat16: 2^-9) or 11 bits.
+// The relative error of a gradient row, whose elements are rounded to 8 bits (bfloat16: 2^-9) or 11 (float16).
 double gradient_tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 2e-6 : dtype == DType::kBFloat16 ? 4e-3 : 5e-4;
 }
@@ -146,7 +147,7 @@ MTL_TEST(cuda_cross_entropy_agrees) {
   }
 }
 
-// The gradient in the memory of its logits, and the loss only.
+// A gradient in the memory of the logits, and the loss alone, have the bits of a call with separate memory.
 MTL_TEST(cuda_cross_entropy_works_in_place) {
   const Case one = {6, 500, 490, 0};
   const Tensors apart(one, DType::kBFloat16), within(one, DType::kBFloat16), alone(one, DType::kBFloat16);

@@ -21,8 +21,8 @@ int id_of(int64_t token) {
   return static_cast<int>(token % 3 == 0 ? 300 + noise % 2 : noise % 740);
 }
 
-// In float32 and the documented order: tokens sorted by row, in chunks; within a row and chunk in token
-// order, then chunk by chunk.
+// Adds gradients in float32 and in the documented order: tokens sorted by row, in chunks; within a row and
+// chunk in token order, then chunk by chunk.
 void add_in_order(const HostTensor& gradient, const HostTensor& output_gradient, const HostTensor& ids) {
   std::vector<int64_t> order;
   const auto row_of = [&](int64_t token) { return static_cast<int64_t>(ids.get(token)) - kFirstRow; };

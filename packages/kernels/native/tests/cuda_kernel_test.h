@@ -29,7 +29,7 @@ class HostTensor {
 
  private:
   size_t bytes() const;
-  size_t first() const;  // byte of the storage
+  size_t first() const;  // index of the first byte in the storage
 
   DType dtype_;
   std::vector<int64_t> shape_;

@@ -1,4 +1,4 @@
-// Opening the CUDA library if it is missing, another library, or of another version.
+// Tests opening a CUDA library that is missing, that is another library, or that has another version.
 #include "backends/cuda/loader/cuda_loader.h"
 
 #include "backends/cuda/launch.h"
@@ -11,7 +11,8 @@ namespace {
 __global__ void named_in_a_launch(int* value) { *value = 1; }
 __global__ void named_nowhere(int* value) { *value = 2; }
 
-// A kernel loaded at its first launch may wait for the device, where one of NCCL may wait for this process.
+// A kernel that is loaded at its first launch may wait for the device, on which a kernel of NCCL may wait for
+// this process.
 MTL_TEST(cuda_kernels_are_loaded_when_the_device_is_opened) {
   if (!open_cuda_for_tests() || !is_linked_emulation_under_test()) return;
   int value = 0;

@@ -46,7 +46,7 @@ struct Case {
 struct Tensors {
   HostTensor qkv, output, log_sum_exp, output_gradient, qkv_gradient, row_sums, starts, samples;
 
-  // dtype: of the inputs; results: dtype of the results.
+  // `dtype` is the dtype of the inputs, `results` the dtype of the results.
   Tensors(const Case& one, DType dtype, DType results)
       : qkv(dtype, one.projection()),
         output(results, {one.rows(), one.heads, one.head_size}),
@@ -68,7 +68,7 @@ struct Tensors {
   }
 };
 
-// first_row: the operands are the tensors' rows from there on.
+// Returns a call on the tensors' rows from `first_row` on.
 AttentionCall call_of(const Case& one, const Tensors& tensors, int64_t first_row = 0) {
   using Op = AttentionBackward;
   const auto rows_of = [&](const HostTensor& tensor) {
@@ -99,8 +99,9 @@ Tensors reference_of(const Case& one, DType dtype) {
   return tensors;
 }
 
-// Both kernels; the kernels for tensor cores do not support windows of packed samples. `sum_rows` computes
-// problem.row_sums by the output.
+// Runs the forward and the backward kernels, which are Hopper's unless the problem has a window: the kernels
+// for tensor cores do not support windows of packed samples. `sum_rows` computes problem.row_sums from the
+// output.
 template <typename SumRows>
 void run_kernels(const AttentionProblem& problem, const SumRows& sum_rows) {
   const bool is_for_hopper = problem.window == kNoWindow;
@@ -114,7 +115,7 @@ void run_kernels(const AttentionProblem& problem, const SumRows& sum_rows) {
 Tensors results_of(const Case& one, DType dtype, Order order) {
   emulation::set_order(order, 11);
   Tensors tensors(one, dtype, dtype);
-  // only the op writes there
+  // only the op, not a kernel, writes the rows that belong to no sample
   for (int64_t row = one.rows() - one.rest; row < one.rows(); ++row) {
     const int64_t columns = one.heads * one.head_size;
     for (int64_t i = 0; i < columns; ++i) tensors.output.set(row * columns + i, 0.0);

@@ -1,4 +1,5 @@
-// Other threads' calls while a graph of the compute stream is recorded: engines of ranks receive at any time.
+// Calls of other threads while a graph of the compute stream is recorded: engines of ranks receive at any
+// time.
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -13,7 +14,7 @@
 namespace mtl::tests {
 namespace {
 
-// A forbidden event has this long to happen; without a guard it takes microseconds.
+// How long a test waits for an event that must not happen. Without a guard the event takes microseconds.
 constexpr auto kMeanwhile = std::chrono::milliseconds(200);
 
 // An engine's thread, making one call.
@@ -41,7 +42,7 @@ class Engine {
   std::condition_variable changed_;
   bool is_done_ = false;
   int result_ = -2;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // the last member, because the thread uses the others
 };
 
 // The resources with which an engine orders streams.
@@ -87,7 +88,7 @@ MTL_TEST(what_other_threads_enqueue_in_the_stream_of_a_graph_comes_after_it) {
   }
 }
 
-// Also one that turns out not to be recordable: no thread waits forever.
+// No thread waits forever, even if the recording turns out not to be possible.
 MTL_TEST(other_threads_continue_after_a_failed_recording) {
   if (!open_cuda_for_tests()) return;
   Transfer transfer;
@@ -105,7 +106,7 @@ MTL_TEST(what_other_threads_do_in_other_streams_goes_on_while_a_graph_is_recorde
   void* const copies = api->stream(MTL_STREAM_COPY);
   *static_cast<int*>(transfer.from) = 7;
   EXPECT(succeeded(cuda_backend()->graphs->begin_capture()));
-  // as a receiving engine does before it makes the compute stream wait
+  // the calls of a receiving engine before it makes the compute stream wait
   Engine engine([&] {
     return api->wait_event(copies, transfer.event) == 0 &&
                    api->copy_async(transfer.to, transfer.from, sizeof(int), copies) == 0 &&
@@ -127,7 +128,7 @@ MTL_TEST(the_thread_that_records_is_told_what_cannot_be_part_of_a_graph) {
   EXPECT(succeeded(cuda_backend()->graphs->begin_capture()));
   EXPECT(api->refuse_in_graph("a collective") == -1);
   EXPECT(std::strstr(api->last_error(), "a collective cannot be part of a graph") != nullptr);
-  // instead of waiting for the end of its own recording
+  // fails instead of waiting for the end of its own recording
   EXPECT(api->wait_event(api->stream(MTL_STREAM_COMPUTE), transfer.event) == -1);
   EXPECT(Engine([&] { return api->refuse_in_graph("a collective"); }).result() == 0);
   EXPECT(is_recorded());

@@ -33,7 +33,7 @@ cuda::TimedCandidates timed_of(const std::vector<std::vector<double>>& milliseco
 }
 
 bool is_near(float milliseconds, double expected) {
-  // declared times are doubles, and their differences here floats
+  // times are declared as doubles, and their measured differences are floats
   return milliseconds > expected * (1.0 - 1e-4) && milliseconds < expected * (1.0 + 1e-4);
 }
 

@@ -2,7 +2,7 @@
 
 namespace mtl::tests {
 
-// 15 rows, the first 12 in three groups, and 5 rows of 3 slots.
+// Cases of 15 rows, the first 12 in three groups, and of 5 rows of 3 slots.
 std::vector<Case> expert_cases(int64_t width) {
   const Spec x = real(kCompute, {15, width}), out = output(kCompute, {15, width}), offsets = steps(kI32, {4}, 0, 4),
              of_rows = real(kF32, {15}, -1.0), slots = integers(kI32, {5, 3}, -1, 16), experts = integers(kI32, {5, 3}, -1, 4),

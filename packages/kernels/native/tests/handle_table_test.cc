@@ -167,7 +167,8 @@ MTL_TEST(poison_fills_new_memory_with_nan) {
   set_poison(false);
 }
 
-// Several threads create, view, write, compute and release; at the end each finds its own values.
+// The work of one of several threads: it creates, views, writes, computes and releases tensors, and finds its
+// own values at the end.
 void work_alone(int seed) {
   const int op = [] {
     int index = 0;

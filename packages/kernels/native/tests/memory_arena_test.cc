@@ -120,7 +120,7 @@ MTL_TEST(arena_of_graphs_keeps_idle_segments_even_when_it_fails) {
   arena.release(first);
   EXPECT(failed_with(arena.allocate(36 * kMebibyte, &second), "MTL_OUT_OF_MEMORY"));
   EXPECT(num_segments == 1);
-  EXPECT(succeeded(arena.allocate(8 * kMebibyte, &second)));  // only the rest is short
+  EXPECT(succeeded(arena.allocate(8 * kMebibyte, &second)));  // taken from the idle segment
   EXPECT(second == first);
   arena.release(second);
   arena.trim();

@@ -9,9 +9,9 @@
 
 namespace mtl::tests {
 
-// Tells whether the status is a failure with this code (any when null), with a message; frees it.
+// Tells whether the status is a failure with this code (any code if null) and a message; frees the status.
 bool failed_with(Status status, const char* code = nullptr);
-// Tells whether the status is a success; prints and frees it otherwise.
+// Tells whether the status is a success; otherwise prints the status and frees it.
 bool succeeded(Status status);
 
 // A tensor for the length of a scope.

@@ -21,12 +21,12 @@ namespace {
 
 struct AttentionSizes {
   int64_t sequence, batch, heads, size;
-  int64_t more_keys = 0;  // than queries, which are at the last positions
+  int64_t more_keys = 0;  // keys before query 0: the queries are at the last positions
   int64_t window = -1;
-  int64_t first_key = 0;  // then some queries are before it
+  int64_t first_key = 0;  // position of key 0; if above 0, some queries are before it
 };
 
-// Forward and backward, causal, with all masks.
+// Adds cases of forward and backward: causal, with all masks.
 void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dropout, const std::vector<DType>& dtypes) {
   const auto [sequence, batch, heads, size, more_keys, window, first_key] = of;
   const int64_t num_keys = sequence + more_keys;
@@ -52,7 +52,7 @@ void add_attention(std::vector<Case>& cases, const AttentionSizes& of, double dr
   cases.push_back({"attention_backward", tensors_of(real(kF32, out), real(kF32, keys)), of_backward, dtypes});
 }
 
-// The output alone, over ranges of keys: evaluation and generation.
+// Adds cases of the output alone, over ranges of keys, as in evaluation and generation.
 void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
   const auto [sequence, batch, heads, size, more_keys, window, first_key] = of;
   const std::vector<int64_t> out = {sequence, batch, heads, size};
@@ -63,7 +63,7 @@ void add_output_alone(std::vector<Case>& cases, const AttentionSizes& of) {
                     0, 0}});
 }
 
-// Two samples of slightly less than half of the rows; the others belong to no sample.
+// Adds cases of two samples of slightly less than half of the rows; the other rows belong to no sample.
 void add_packed_attention(std::vector<Case>& cases, const std::vector<int64_t>& out, double dropout,
                           const std::vector<DType>& dtypes, bool causal = false) {
   const int64_t rows = out[0], heads = out[1], length = rows == 2 ? 1 : rows / 2 - 2;
@@ -172,8 +172,8 @@ std::vector<Case> row_cases(int64_t width) {
   return cases;
 }
 
-// RMSNorm, the activations of gated and other feed-forward networks, and rotary embedding of heads of
-// `width`.
+// Cases of RMSNorm, the activations of gated and other feed-forward networks, and the rotary embedding of
+// heads of `width`.
 std::vector<Case> llama_cases(int64_t width) {
   const std::vector<int64_t> rows = {3, 5, width}, twice = {3, 5, 2 * width}, column = {width}, per_row = {15};
   const Spec x = real(kCompute, rows), out = output(kCompute, rows), vector = real(kCompute, column),
@@ -250,8 +250,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Each Hopper kernel at least once: the cases above are smaller. On a GPU rings of tiles wrap around; under
-// emulation (where cuda_attention_test.cc covers that) a case costs CPU time.
+// Cases that run each Hopper kernel at least once: the cases above are smaller. On a GPU rings of tiles wrap
+// around; under emulation (where cuda_attention_test.cc covers that) a case costs CPU time.
 std::vector<Case> cases_of_wide_heads() {
   std::vector<Case> cases;
   for (const int64_t sequence : is_gpu_under_test() ? std::vector<int64_t>{193, 641} : std::vector<int64_t>{33}) {
@@ -394,7 +394,7 @@ MTL_TEST(every_subset_of_optional_tensors_works_or_is_refused) {
   });
 }
 
-// The operations whose clamps, maxima and reciprocals could turn a NaN into a number.
+// Cases of the operations whose clamps, maxima and reciprocals could turn a NaN into a number.
 std::vector<Case> cases_of_not_a_number() {
   std::vector<Case> cases;
   const Spec rows = real(kCompute, {70, 1, 2, 24}), out = output(kCompute, {70, 1, 2, 24});
@@ -409,8 +409,8 @@ std::vector<Case> cases_of_not_a_number() {
   return cases;
 }
 
-// A NaN in an operand reaches the same elements of the outputs on a device as on the reference, and more than
-// none.
+// Expects that a NaN in an operand reaches the same elements of the outputs on a device as on the reference,
+// and at least one.
 void check_not_a_number(const Case& one, DType dtype, DeviceKind device) {
   const int num_outputs = op_at(op_number(one.op))->schema.num_outputs;
   for (size_t operand = static_cast<size_t>(num_outputs); operand < one.tensors.size(); ++operand) {
@@ -451,9 +451,9 @@ MTL_TEST(not_a_number_reaches_the_outputs_as_on_the_reference) {
 
 using Order = emulation::Order;
 
-// Every test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under emulation with the
-// threads of a block in these orders. Checks that do not depend on the order run in the last one only, as on
-// a GPU.
+// Runs the body of a test of device cuda: on the GPU whose library MTL_CUDA_LIBRARY names, else under
+// emulation with the threads of a block in these orders. Checks that do not depend on the order run in the
+// last one only, as on a GPU.
 template <typename Body>
 void on_cuda(std::initializer_list<Order> orders, const Body& body) {
   if (!open_cuda_for_tests()) return;
@@ -465,7 +465,7 @@ void on_cuda(std::initializer_list<Order> orders, const Body& body) {
   emulation::set_order(Order::kAscending);
 }
 
-// `npm run dev -- test:cuda --emulation` runs the ascending one.
+// `npm run dev -- test:cuda --emulation` runs the ascending order.
 constexpr auto kOtherOrders = {Order::kDescending, Order::kShuffled};
 
 bool is_on_cuda(const Case& one) {
@@ -491,15 +491,15 @@ MTL_TEST(not_a_number_reaches_the_outputs_on_cuda_as_on_the_reference) {
   }
 }
 
-// A grid ends at 65,535 in y: of caches, all rows are in x.
+// A grid has at most 65,535 blocks in y: all rows of caches are in x.
 MTL_TEST(cuda_appends_to_caches_of_more_groups_than_a_grid_is_high) {
   if (!open_cuda_for_tests()) return;
   const Spec cache = real(kCompute, {1 << 12, 17, 1, 1}), rows = real(kCompute, {1, 1 << 12, 17, 1});
   check({Case{"append_to_cache", {cache, cache, rows, rows}, {0}}, kF32}, DeviceKind::kCuda);
 }
 
-// Heads of all samples are a grid's height in attention. Too many are refused there, and by device meta-cuda,
-// which counts for it.
+// In attention, the height of a grid is the number of heads of all samples. Too many heads are refused on
+// cuda, and on device meta-cuda, which counts for cuda.
 MTL_TEST(more_heads_than_a_grid_is_high_are_refused_on_cuda_alone) {
   if (!open_cuda_for_tests()) return;
   std::vector<Case> cases;
@@ -528,7 +528,7 @@ MTL_TEST(cuda_kernels_of_wide_heads_agree_with_the_reference) {
   });
 }
 
-// The same call twice on the same values: the same bits.
+// Expects the same bits when a call runs twice on the same values.
 void expect_the_same_bits(const Case& one, DType dtype) {
   const std::vector<OwnedTensor> first = make_tensors({one, dtype}, DeviceKind::kCuda);
   const std::vector<OwnedTensor> second = make_tensors({one, dtype}, DeviceKind::kCuda);
@@ -549,15 +549,16 @@ class ChosenAttention {
  public:
   explicit ChosenAttention(const char* kernels) { setenv(kVariable, kernels, 1); }
   ~ChosenAttention() { unsetenv(kVariable); }
-  // Tells whether the run has chosen, because others hang on its GPU (tooling/cuda/stages.mjs).
+  // Tells whether the run has chosen kernels, because other kernels hang on its GPU
+  // (tooling/cuda/stages.mjs).
   static bool is_left_to_the_run() { return std::getenv(kVariable) != nullptr; }
 
  private:
   static constexpr const char* kVariable = "MTL_CUDA_ATTENTION";
 };
 
-// Enough work for every multiprocessor of a GPU several times: blocks of the forward pass compute many tiles
-// of queries.
+// Cases with enough work for every multiprocessor of a GPU several times: blocks of the forward pass compute
+// many tiles of queries.
 std::vector<Case> cases_of_many_tiles() {
   const bool is_gpu = is_gpu_under_test();
   const int64_t sequence = is_gpu ? 1000 : 150, batch = is_gpu ? 4 : 1, heads = is_gpu ? 16 : 2;
@@ -600,7 +601,7 @@ MTL_TEST(cuda_kernels_take_every_subset_of_optional_tensors) {
 MTL_TEST(cuda_kernels_give_the_same_bits_every_time) {
   if (!open_cuda_for_tests()) return;
   std::vector<Case> cases = all_cases();
-  // under emulation, cuda_attention_test.cc compares theirs
+  // under emulation, cuda_attention_test.cc compares the cases of wide heads
   if (is_gpu_under_test()) {
     for (Case& one : cases_of_wide_heads()) cases.push_back(one);
   }

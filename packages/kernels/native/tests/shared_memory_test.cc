@@ -1,4 +1,5 @@
-// Views that share memory, compared with the addresses of all of their bytes, and outputs that do.
+// Views that share memory, compared with the addresses of all of their bytes, and calls whose outputs share
+// memory.
 #include "core/shared_memory.h"
 
 #include <cstring>
@@ -64,7 +65,7 @@ MTL_TEST(views_overlap_where_their_bytes_do) {
   EXPECT(num_overlapping > 500 && num_apart > 500);
 }
 
-// Nested dimensions are told exactly; interleaved ones count as overlapping.
+// Overlaps of nested dimensions are detected exactly; interleaved dimensions count as overlapping.
 MTL_TEST(views_overlap_themselves_where_elements_do) {
   std::mt19937 random(2);
   int num_apart = 0;
@@ -88,7 +89,8 @@ int op_named(const char* name) {
   return index;
 }
 
-// [4, 6] from `offset` of a tensor of 100 elements on, with this stride between its rows.
+// Returns a view [4, 6] of a tensor of 100 elements, from element `offset` on, with `stride` elements from one
+// row to the next.
 TensorHandle rows_of(const OwnedTensor& base, int64_t offset, int64_t stride) {
   const int64_t shape[] = {4, 6}, strides[] = {stride, 1};
   TensorHandle view = 0;

@@ -14,13 +14,13 @@ interface FoundGpu {
   readonly problem: string | undefined;
   /** The device's name, or the problem: for titles of tests that are skipped without a device. */
   readonly title: string;
-  /** All findings; absent where the library cannot be queried. */
+  /** The result of `probeCuda`; undefined if the library cannot be queried. */
   readonly probe: CudaProbe | undefined;
   /** The reason why the library cannot be queried. */
   readonly error: KernelError | undefined;
 }
 
-/** Tells whether the default library is missing; a library that is named must exist. */
+/** Tells whether the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {

@@ -8,7 +8,7 @@ import { cudaLibraryPath } from './cuda-library-path.js';
 /** A GPU as the driver describes it. */
 export interface CudaDevice {
   readonly name: string;
-  /** `9.0` */
+  /** For example `9.0`. */
   readonly computeCapability: string;
   readonly numMultiprocessors: number;
   readonly memoryBytes: number;
@@ -35,7 +35,7 @@ interface CudaInformation extends CudaProbe {
 export interface OpenCudaOptions {
   /** The number of the device among the devices that this process sees, as CUDA counts. Default 0. */
   readonly deviceIndex?: number;
-  /** float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
+  /** True to compute float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
 }
 
@@ -60,9 +60,9 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Sets the number of queues between host and device, which is 8 by default: kernels of streams that share a
- * queue wait for each other, and collectives have a stream for each group and message. The driver reads the
- * variable when it starts; a value that the user has set stays.
+ * Sets the number of queues between host and device (CUDA_DEVICE_MAX_CONNECTIONS), which is 8 by default:
+ * kernels of streams that share a queue wait for each other, and collectives have a stream for each group and
+ * message. The driver reads the variable when it starts; a value that the user has set stays.
  */
 function prepareDriver(): void {
   process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
@@ -79,7 +79,7 @@ function withRemedy<T>(body: () => T): T {
   }
 }
 
-/** Formats a version number of CUDA: 13020 is 13.2. */
+/** Formats a version number of CUDA: 13020 as 13.2. */
 function versionText(version: number): string {
   return `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`;
 }
@@ -141,7 +141,7 @@ export function cudaStreams(): CudaStreams {
   return callNative(() => addon().cudaStreams());
 }
 
-// Versions with the interface that this project declares, best first.
+// The versions of cuBLASLt that have the interface that this project declares, best first.
 const names = ['libcublasLt.so.13', 'libcublasLt.so.12'];
 
 function subdirectories(directory: string): string[] {
@@ -152,7 +152,7 @@ function subdirectories(directory: string): string[] {
   }
 }
 
-/** Returns the folders of NVIDIA's wheels that have the library, below a folder of Python packages. */
+/** Returns the folders of NVIDIA's wheels that contain cuBLASLt, below a folder of Python packages. */
 function inWheels(packages: string): string[] {
   return ['nvidia/cu13/lib', 'nvidia/cublas/lib'].map((folder) => join(packages, folder));
 }
@@ -172,7 +172,8 @@ function inToolkit(root: string): string[] {
 }
 
 /**
- * Returns the folders of packages of the python3 on PATH; a start of Python takes 20 ms, so it is asked last.
+ * Returns the package folders of the python3 on PATH. They are searched last, because Python takes 20 ms to
+ * start.
  */
 function pythonPackages(): string[] {
   try {

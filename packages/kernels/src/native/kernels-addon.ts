@@ -2,7 +2,7 @@
 export interface OperationSchema {
   readonly name: string;
   readonly numOutputs: number;
-  /** Outputs first; a trailing `?` marks an optional tensor. */
+  /** The names of the tensors, outputs first; a trailing `?` marks an optional tensor. */
   readonly tensors: readonly string[];
   readonly attributes: readonly string[];
 }
@@ -12,7 +12,7 @@ export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
   readonly seconds: number;
-  /** Floating-point operations as `countedFlops` adds them up. */
+  /** The floating-point operations of all calls, counted as in `countedFlops`. */
   readonly flops: number;
   /** Bytes of all inputs and of all outputs that were given; an output that is added to counts as written. */
   readonly bytesRead: number;
@@ -20,8 +20,8 @@ export interface OperationStatistics {
 }
 
 /**
- * Findings of the CUDA library without using a device; versions as CUDA counts them (13000 for 13.0, 0: no
- * driver).
+ * Facts that the CUDA library finds without using a device; versions as CUDA counts them (13000 for 13.0, 0:
+ * no driver).
  */
 interface NativeCudaProbe {
   readonly driverVersion: number;
@@ -42,24 +42,24 @@ export interface NativePointer {
 /** The functions of the native addon; everything else in this package is built on them. */
 export interface KernelsAddon {
   /**
-   * The array from which calls read lists. It is written just before the call, because native code reads
-   * JavaScript arrays slowly.
+   * The array in which JavaScript passes lists to native calls. It is written just before the call, because
+   * native code reads JavaScript arrays slowly.
    */
   readonly callNumbers: Float64Array;
 
-  /** The shape is in `callNumbers`, as for a view. */
+  /** Returns the handle of a new tensor. The shape is in `callNumbers`, as for a view. */
   createTensor(device: number, dtype: number, rank: number): number;
   createView(handle: number, offset: number, rank: number): number;
-  /** The shape and then the strides are in `callNumbers`. */
+  /** Returns the handle of a strided view. The shape and then the strides are in `callNumbers`. */
   createStridedView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
   write(handle: number, source: ArrayBufferView): void;
   read(handle: number, destination: ArrayBufferView): void;
-  /** The memory of a host tensor, valid until `takeBack`; the tensor must live until then. */
+  /** Returns the memory of a host tensor, valid until `takeBack`; the tensor must live until then. */
   lend(handle: number): ArrayBuffer;
   takeBack(memory: ArrayBuffer): void;
   zero(handle: number): void;
-  /** target[column, row] = source[rowOrder[row], columnOrder[column]]. */
+  /** Computes target[column, row] = source[rowOrder[row], columnOrder[column]]. */
   transpose(
     target: ArrayBufferView,
     source: ArrayBufferView,
@@ -74,8 +74,8 @@ export interface KernelsAddon {
   readonly tensorApi: unknown;
 
   /**
-   * `callNumbers` holds the handles of all tensors of the schema, 0 for an omitted tensor, then all
-   * attributes.
+   * Runs an operation. `callNumbers` holds the handles of all tensors of the schema, 0 for an omitted tensor,
+   * then all attributes.
    */
   run(operation: number): void;
   operations(): OperationSchema[];
@@ -96,7 +96,7 @@ export interface KernelsAddon {
   openCuda(options: {
     readonly libraryPath: string;
     readonly deviceIndex: number;
-    /** One per line. */
+    /** Paths and names of cuBLASLt, one per line. */
     readonly cublasLtCandidates: string;
     readonly allowTf32: boolean;
   }): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
@@ -109,7 +109,7 @@ export interface KernelsAddon {
   endCapture(device: number, isWanted: boolean): NativePointer | undefined;
   launchGraph(device: number, graph: NativePointer): void;
   destroyGraph(device: number, graph: NativePointer): void;
-  /** MTL_CAPTURE while this thread records a graph of the device. */
+  /** Throws MTL_CAPTURE while this thread records a graph of the device. */
   refuseInGraph(device: number, what: string): void;
   supportsMarks(device: number): boolean;
   markDevice(device: number): NativePointer;
@@ -118,11 +118,12 @@ export interface KernelsAddon {
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /**
-   * One choice per line: problem, space, algorithm. With `timesOthers`, problems without a choice are timed.
+   * Sets the choices, one per line: problem, space, algorithm. With `timesOthers`, problems without a choice
+   * are timed.
    */
   setMatmulChoices(lines: string, timesOthers: boolean): void;
   matmulChoices(): string;
-  /** The largest power of two, up to 256, that divides a tensor's address. */
+  /** Returns the largest power of two, up to 256, that divides a tensor's address. */
   alignmentOf(handle: number): number;
   cudaStreams(): { deviceIndex: number; compute: bigint; copy: bigint; communication: bigint };
   setNumThreads(count: number, pin: boolean): void;
@@ -144,8 +145,8 @@ export interface MemoryStatistics {
   readonly bytesInUse: number;
   /** The highest `bytesInUse` since the last `resetPeakMemory`. */
   readonly peakBytes: number;
-  /** Bytes in use and cached for reuse. */
+  /** The bytes in use and the bytes cached for reuse, together. */
   readonly bytesReserved: number;
-  /** Live blocks. */
+  /** The number of live blocks. */
   readonly numAllocations: number;
 }

@@ -11,7 +11,7 @@ import type { KernelsAddon } from './kernels-addon.js';
  * cores.
  */
 function prepareEnvironment(): void {
-  // The one place that writes to process.env: libgomp reads it when it is opened, which the next line may do.
+  // libgomp reads the variable when it is opened, and loading the addon may open it
   process.env.GOMP_SPINCOUNT ??= '10000';
 }
 
@@ -64,7 +64,7 @@ export function loadAddon(): { readonly addon: KernelsAddon; readonly path: stri
   );
 }
 
-/** Returns the folder of this package, for its sources and for its build. */
+/** Returns the folder of this package, whether this module is among its sources or in its build. */
 export function packageDirectory(): string {
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);

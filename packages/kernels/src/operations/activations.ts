@@ -159,7 +159,7 @@ export const tanhForward = returningOperation<TanhForwardOptions, 'output'>(
 );
 
 export interface TanhBackwardOptions {
-  /** May be the memory of `outputGradient`. */
+  /** The gradient of the input; may be the memory of `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The output of the forward call. */

@@ -16,20 +16,25 @@ export interface AdamwOptions {
    * gradient, and 0 to update nothing.
    */
   readonly scalars: Tensor;
-  /** [M, 2] int64: end of each parameter in the buffers, ascending, and 1 where weight decay applies. */
+  /**
+   * [M, 2] int64: the end of each parameter in the buffers, ascending, and 1 if weight decay applies to it.
+   */
   readonly segments: Tensor;
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
   readonly weightDecay: number;
-  /** Sets the gradient to zero in the same pass over memory, updated or not. */
+  /** Sets the gradient to zero in the same pass over memory, even if the step updates nothing. */
   readonly clearGradient?: boolean;
 }
 
 export interface AdamwScalarsOptions {
   /** [5] float32 */
   readonly scalars: Tensor;
-  /** [1] float64: unscaled, before clipping; infinite or NaN where a gradient is. */
+  /**
+   * [1] float64: the norm of the gradients without loss scale, before clipping; infinite or NaN if a gradient
+   * is.
+   */
   readonly gradientNorm: Tensor;
   /** [1] float64: the sum of squares of all gradients, multiplied by `lossScale` each. */
   readonly squares: Tensor;
@@ -39,14 +44,14 @@ export interface AdamwScalarsOptions {
   /** 1 - beta2^t */
   readonly correction2: number;
   readonly lossScale: number;
-  /** Larger gradients are scaled down to it. 0: no clipping. */
+  /** The largest norm: gradients of a larger norm are scaled down to it. 0: no clipping. */
   readonly clipGrad: number;
 }
 
 /**
  * Computes the scalars of `adamw` from the norm of the gradients, on the device: clipping and the skipping of
- * a step whose gradients are not finite need no wait for the device. The factor is Megatron's and PyTorch's,
- * with 1e-6 against division by zero.
+ * a step whose gradients are not finite need no wait for the device. The factor on the gradient is computed
+ * as in Megatron and PyTorch, with 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;

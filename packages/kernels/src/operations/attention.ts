@@ -49,11 +49,11 @@ export interface PackedSamples {
    * sample: output and gradients are 0 there.
    */
   readonly starts: Tensor;
-  /** No sample has more rows. */
+  /** The number of rows of the longest sample, or more. */
   readonly longest: number;
   /**
-   * The sum of the squares of all lengths (with `queries`, of queries times keys): how many scores there are,
-   * for counting FLOPs.
+   * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
+   * `queries`, of their queries times their keys.
    */
   readonly numScores: number;
   /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
@@ -70,7 +70,7 @@ export interface PackedSamples {
 export interface PackedQueries {
   /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
   readonly starts: Tensor;
-  /** No sample has more queries. */
+  /** The number of queries of the sample with the most queries, or more. */
   readonly longest: number;
   /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
   readonly first?: Tensor | undefined;
@@ -105,8 +105,8 @@ export interface AttentionForwardOptions extends AttentionOptions {
    */
   readonly logSumExp?: Tensor | undefined;
   /**
-   * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. This, key and value may be strided
-   * views with contiguous heads.
+   * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. `query`, `key` and `value` may be
+   * strided views with contiguous heads.
    */
   readonly query: Tensor;
   /** [K, B, G, D], packed [T, G, D] */
@@ -178,7 +178,7 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;
   readonly valueGradient: Tensor;
-  /** Add to the gradients, which are then float32 (float64 over float64). Default: false. */
+  /** Adds to the gradients, which are then float32 (float64 over float64). Default: false. */
   readonly accumulate?: boolean;
   /** [S, B, A, D], packed [T, A, D] */
   readonly outputGradient: Tensor;
@@ -259,8 +259,8 @@ export interface MergeAttentionOptions {
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: becomes the logSumExp over the keys of both parts. This and the part's may be
-   * strided views whose last dimension is contiguous.
+   * [B, A, S], packed [A, T]: becomes the logSumExp over the keys of both parts. `logSumExp` and
+   * `partLogSumExp` may be strided views whose last dimension is contiguous.
    */
   readonly logSumExp: Tensor;
   /** The output of the same queries and other keys, of the shape of `output`. */
@@ -292,7 +292,9 @@ export interface AttentionCachedForwardOptions {
   readonly valueCache: Tensor;
   /** [S, B, A, D] */
   readonly output: Tensor;
-  /** [S, B, A, D] or [S, B, G, R, D]: the new positions. This, key and value may be strided views. */
+  /**
+   * [S, B, A, D] or [S, B, G, R, D]: the new positions. `query`, `key` and `value` may be strided views.
+   */
   readonly query: Tensor;
   /** [S, B, G, D] */
   readonly key: Tensor;

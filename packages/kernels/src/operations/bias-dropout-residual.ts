@@ -3,8 +3,9 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * A dropout mask that depends on global coordinates only: Philox keyed by seed and site, counted by sample,
- * position and column (or head, query and key). The same for any layout and any split into micro-batches.
+ * A dropout mask that depends on global coordinates only. It consists of random numbers of Philox: the key is
+ * made from seed and site, the counter from sample, position and column (or head, query and key). The mask is
+ * the same for any layout and any split into micro-batches.
  */
 export interface DropoutMask {
   /** Probability of being dropped, in [0, 1); kept elements are scaled by 1 / (1 - probability). */
@@ -18,7 +19,7 @@ export interface DropoutMask {
    * packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
-  /** The first feature of a slice of the features. Default: 0. */
+  /** The number of the first feature, if the tensors hold a slice of the features. Default: 0. */
   readonly firstColumn?: number | undefined;
 }
 
@@ -64,8 +65,8 @@ export interface BiasDropoutResidualBackwardOptions {
 }
 
 /**
- * inputGradient = dropout mask applied to outputGradient (without dropout the two are the same tensor: no
- * call).
+ * inputGradient = outputGradient with the dropout mask applied. Without dropout both are the same tensor, and
+ * no call is needed.
  */
 export const biasDropoutResidualBackward = returningOperation<
   BiasDropoutResidualBackwardOptions,

@@ -3,7 +3,7 @@ import { like, returningOperation, statisticsOf } from '../returning-operation.j
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
-/** The columns of the logits that are vocabulary. */
+/** The columns of the logits that belong to the vocabulary. */
 export interface VocabularyColumns {
   /** Global number of the first column: not 0 where the vocabulary is sharded over ranks. Default 0. */
   readonly firstColumn?: number;
@@ -16,7 +16,7 @@ export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
   readonly rowMaximum: Tensor;
   /** [N] float32: sum of exp(logit - rowMaximum) */
   readonly rowSum: Tensor;
-  /** [N] float32: 0 where the label is another rank's */
+  /** [N] float32: the logit of the label; 0 if the label is a column of another rank */
   readonly labelLogit: Tensor;
   /** [N, V] */
   readonly logits: Tensor;
@@ -31,8 +31,8 @@ const statisticsOfRows = ({
   statisticsOf(logits, [labels.size]);
 
 /**
- * Computes the statistics of each row that the loss needs. Over a sharded vocabulary they are reduced before
- * the second step.
+ * Computes the statistics of each row that the loss needs. If the vocabulary is sharded, the statistics are
+ * reduced over the ranks before `crossEntropyBackward`.
  */
 export const crossEntropyStatistics = returningOperation<
   CrossEntropyStatisticsOptions,
@@ -76,7 +76,7 @@ export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
-   * `[N, V]`: weight * (softmax - onehot); may be the memory of `logits`; left out, only the loss is
+   * `[N, V]`: weight * (softmax - onehot). May be the memory of `logits`. If it is left out, only the loss is
    * computed.
    */
   readonly logitGradient?: Tensor | undefined;
@@ -93,8 +93,8 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly weights: Tensor;
   /**
-   * Columns over all ranks, which labels may choose. Default: this rank's last real column is the last column
-   * of all ranks.
+   * The number of columns over all ranks: labels are below it. Default: this rank's last real column is the
+   * last column of all ranks.
    */
   readonly vocabularySize?: number | undefined;
   /**
@@ -102,7 +102,7 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    * other rows, give each the weight 1 / their number. Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
-  /** Added to row numbers in errors when these rows are a chunk of a larger tensor. Default 0. */
+  /** The number of row 0 in errors, if these rows are a chunk of a larger tensor. Default 0. */
   readonly firstRow?: number;
 }
 
@@ -132,8 +132,8 @@ function lossOperands(options: CrossEntropyBackwardOptions): Operands {
  * Computes loss and gradient of each row from global statistics.
  *
  * @throws KernelError `MTL_INDEX` for a label below 0 or not below `vocabularySize`, unless its weight is 0
- *   or it is ignored; on device `cuda` from the next call that waits for the device, and loss and gradient
- *   are NaN
+ *   or it is ignored; on device `cuda` the next call that waits for the device throws it, and loss and
+ *   gradient are NaN
  */
 export const crossEntropyBackward = checkedOperation(
   'crossEntropyBackward',

@@ -9,9 +9,9 @@ export interface CastOptions {
 }
 
 /**
- * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either may be a
- * strided view whose last dimension is contiguous; then both have one shape. Without `output` the call takes
- * the `dtype` of the new tensor.
+ * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either tensor may
+ * be a strided view whose last dimension is contiguous; then both have the same shape. Without `output` the
+ * call takes `dtype`, the dtype of the new tensor.
  *
  * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for other
  *   tensors that do not fit
@@ -47,8 +47,8 @@ export interface ScaleOptions {
 }
 
 /**
- * output = factor * input, or output + factor * input with `accumulate`; of any floating dtypes and of one
- * shape. Either may be a strided view whose last dimension is contiguous.
+ * output = factor * input, or output + factor * input with `accumulate`. The tensors have any floating dtypes
+ * and the same shape; either may be a strided view whose last dimension is contiguous.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

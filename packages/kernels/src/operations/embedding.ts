@@ -13,19 +13,19 @@ export interface EmbeddingForwardOptions {
   /** The global number of the table's first row, where the vocabulary is sharded over ranks. */
   readonly firstRow?: number;
   /**
-   * The number of rows that ids may choose, over all ranks: less than the rows of the whole table if its end
-   * is padding. Default: up to the last row of this table.
+   * The number of rows, over all ranks, that ids may choose: below the number of rows of the whole table if
+   * the table ends in padding. Default: up to the last row of this table.
    */
   readonly numRows?: number | undefined;
-  /** Adds to `output`: token and position embeddings in two calls. */
+  /** Adds to `output`: two calls compute the sum of token and position embeddings. */
   readonly accumulate?: boolean;
 }
 
 /**
  * output[token] = table[id - firstRow], zeros for ids of other ranks' rows.
  *
- * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` from the next
- *   call that waits for the device, and the row is NaN
+ * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` the next call
+ *   that waits for the device throws it, and the row is NaN
  */
 export const embeddingForward = returningOperation<EmbeddingForwardOptions, 'output'>(
   'embeddingForward',
@@ -38,7 +38,7 @@ export const embeddingForward = returningOperation<EmbeddingForwardOptions, 'out
 );
 
 export interface EmbeddingBackwardOptions {
-  /** [V, H] float32, added to. */
+  /** [V, H] float32; the call adds to it. */
   readonly tableGradient: Tensor;
   /** [..., H] */
   readonly outputGradient: Tensor;

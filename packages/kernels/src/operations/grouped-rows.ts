@@ -181,8 +181,8 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A gradient passes
-   * where the limit is met exactly. Default 0: no limit.
+   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A number that
+   * equals the limit has the gradient that it has without a limit. Default 0: no limit.
    */
   readonly clamp?: number | undefined;
   /** The term that gated activations add to values. Default 0. */

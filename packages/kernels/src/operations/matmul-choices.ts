@@ -10,7 +10,7 @@ import { cast } from './elementwise.js';
 interface MatmulOperand {
   readonly shape: readonly number[];
   readonly dtype: DType;
-  /** The largest power of two, up to 256, that divides its address. */
+  /** The largest power of two, up to 256, that divides the tensor's address. */
   readonly alignment: number;
 }
 
@@ -23,7 +23,7 @@ interface MatmulCall {
   readonly attributes: Readonly<Record<string, number | boolean>>;
 }
 
-/** The operations that cuBLASLt computes, alone or in part; the others never call it. */
+/** The operations that cuBLASLt computes, completely or in part; no other operation calls it. */
 const matmulOperations: readonly string[] = [
   'matmul',
   'linear_gelu_forward',
@@ -77,8 +77,8 @@ function choicesOf(lines: string): MatmulChoices {
 }
 
 /**
- * Makes matmuls on device `cuda` use these algorithms from here on, and cuBLASLt's first one for every other
- * problem. A matmul reports `MTL_MATMUL_CHOICES` if cuBLASLt does not offer its choice.
+ * Makes matmuls on device `cuda` use these algorithms from here on, and cuBLASLt's first algorithm for every
+ * other problem. A matmul reports `MTL_MATMUL_CHOICES` if cuBLASLt does not offer its choice.
  *
  * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless `cuda` is open;
  *   `MTL_CAPTURE` while a graph is recorded
@@ -91,8 +91,8 @@ export function useMatmulChoices(choices: MatmulChoices): void {
  * Runs matmuls on device `cuda`, each with its own memory that is returned afterwards, and times cuBLASLt's
  * candidates for each problem that is missing in `known`.
  *
- * @returns `known` and the new choices; they are in use then
- * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; no choices are in use then
+ * @returns `known` and the new choices, which are in use from then on
+ * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; after an error no choices are in use
  */
 export function timeMatmuls(
   calls: Iterable<MatmulCall>,
@@ -109,7 +109,9 @@ export function timeMatmuls(
   return chosen;
 }
 
-/** The alignment of a tensor with its own memory, and the widest that an algorithm depends on. */
+/**
+ * The alignment in bytes of a tensor with its own memory, the widest alignment that an algorithm depends on.
+ */
 const widestAlignment = 256;
 
 /**

@@ -22,7 +22,8 @@ export interface MatmulOptions {
 }
 
 /**
- * Returns [..., M, N]: a sum over leading dimensions, such as a weight gradient, needs the caller's `output`.
+ * Declares an output [..., M, N]. A sum over leading dimensions, such as a weight gradient, needs an `output`
+ * from the caller.
  */
 function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorOptions> {
   const { left, right, transposeLeft = false, transposeRight = false } = inputs;
@@ -82,8 +83,8 @@ function outputOfLinear({
 }
 
 /**
- * preactivation = input weight^T + bias; output = gelu(preactivation): one pass where the device's matmuls
- * can.
+ * preactivation = input weight^T + bias; output = gelu(preactivation). One pass if the device's matmuls
+ * support it.
  */
 export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'output' | 'preactivation'>(
   'linearGeluForward',
@@ -97,9 +98,9 @@ export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'o
 export interface LinearGeluBackwardOptions {
   /** [..., F] */
   readonly inputGradient: Tensor;
-  /** `[..., H]`: of the layer after the GELU. */
+  /** `[..., H]`: the gradient of the output of the layer after the GELU. */
   readonly outputGradient: Tensor;
-  /** `[H, F]`: of the layer after the GELU. */
+  /** `[H, F]`: the weight of the layer after the GELU. */
   readonly weight: Tensor;
   /** [..., F] */
   readonly preactivation: Tensor;
@@ -107,7 +108,8 @@ export interface LinearGeluBackwardOptions {
 }
 
 /**
- * inputGradient = (outputGradient weight) * gelu'(preactivation): one pass where the device's matmuls can.
+ * inputGradient = (outputGradient weight) * gelu'(preactivation). One pass if the device's matmuls support
+ * it.
  */
 export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 'inputGradient'>(
   'linearGeluBackward',
@@ -132,7 +134,7 @@ export interface LinearResidualForwardOptions {
   readonly bias?: Tensor | undefined;
 }
 
-/** output = residual + input weight^T + bias: one pass where the device's matmuls can. */
+/** output = residual + input weight^T + bias. One pass if the device's matmuls support it. */
 export const linearResidualForward = returningOperation<LinearResidualForwardOptions, 'output'>(
   'linearResidualForward',
   { output: ({ residual }) => like(residual) },
@@ -143,9 +145,9 @@ export const linearResidualForward = returningOperation<LinearResidualForwardOpt
 );
 
 export interface LinearWeightGradientOptions {
-  /** [O, I] float32, added to. */
+  /** [O, I] float32; the call adds to it. */
   readonly weightGradient: Tensor;
-  /** [O] float32, added to. */
+  /** [O] float32; the call adds to it. */
   readonly biasGradient: Tensor;
   /** [..., O] */
   readonly outputGradient: Tensor;
@@ -154,8 +156,8 @@ export interface LinearWeightGradientOptions {
 }
 
 /**
- * weightGradient += outputGradient^T input; biasGradient += its column sums: one pass where the device's
- * matmuls can.
+ * weightGradient += outputGradient^T input; biasGradient += column sums of outputGradient. One pass if the
+ * device's matmuls support it.
  */
 export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',

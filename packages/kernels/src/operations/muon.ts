@@ -10,9 +10,11 @@ export interface MuonMomentumOptions {
   readonly gradient: Tensor;
   /** [5] float32, as `adamwScalars` makes them. A skipped step changes nothing. */
   readonly scalars: Tensor;
-  /** The weight of the old average. */
+  /** The weight of the old average in the new one. */
   readonly decay: number;
-  /** The direction is the gradient averaged with the new momentum, instead of the momentum. */
+  /**
+   * True if the direction is the gradient averaged with the new momentum, false if it is the new momentum.
+   */
   readonly nesterov: boolean;
 }
 
@@ -32,7 +34,7 @@ export interface MuonNormalizeOptions {
   readonly input: Tensor;
   /** [1] float64: the sum of the squares of `input`. */
   readonly squares: Tensor;
-  /** Smaller norms count as this one. */
+  /** The smallest norm: smaller norms count as this one. */
   readonly epsilon: number;
 }
 
@@ -78,7 +80,7 @@ export interface MuonUpdateOptions {
   readonly direction: Tensor;
   /** [5] float32, as `adamwScalars` makes them. A skipped step changes no parameter. */
   readonly scalars: Tensor;
-  /** Decoupled, times the learning rate. */
+  /** The decoupled weight decay, which is multiplied by the learning rate. */
   readonly weightDecay: number;
   /** Sets the direction to zero in the same pass over memory, in a skipped step too. */
   readonly clearDirection?: boolean;

@@ -34,11 +34,11 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 );
 
 export interface LayerNormBackwardOptions {
-  /** [..., H]; left out, only the weight part is computed. May be the memory of `outputGradient`. */
+  /** [..., H]; if left out, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32, added to; with `biasGradient` or not at all. */
+  /** [H] float32; the call adds to it. Given together with `biasGradient` or not at all. */
   readonly weightGradient?: Tensor | undefined;
-  /** [H] float32, added to. */
+  /** [H] float32; the call adds to it. */
   readonly biasGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input, mean and rstd of the forward call. */
@@ -74,11 +74,11 @@ export const layerNormBackward = checkedOperation(
 );
 
 export interface RmsNormForwardOptions {
-  /** [..., H]; a strided view or not. */
+  /** [..., H]; may be a strided view. */
   readonly output: Tensor;
   /** [rows] float32: 1 / sqrt(mean of input^2 + epsilon), kept for backward. */
   readonly rstd: Tensor;
-  /** [..., H]; a strided view or not. */
+  /** [..., H]; may be a strided view. */
   readonly input: Tensor;
   /** [H] */
   readonly weight: Tensor;
@@ -112,9 +112,9 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
 );
 
 export interface RmsNormBackwardOptions {
-  /** [..., H]; left out, only the weight part is computed. May be the memory of `outputGradient`. */
+  /** [..., H]; if left out, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32, added to; left out, only the input part is computed. */
+  /** [H] float32; the call adds to it. If left out, only the input part is computed. */
   readonly weightGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input and rstd of the forward call. */

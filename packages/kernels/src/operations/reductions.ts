@@ -18,7 +18,7 @@ export const sumRows = returningOperation<ReductionOptions, 'output'>(
   },
 );
 
-/** output [1] float64 = sum of the squares of all elements, in a fixed order: gradient norms. */
+/** output [1] float64 = sum of the squares of all elements, in a fixed order: for gradient norms. */
 export const sumOfSquares = returningOperation<ReductionOptions, 'output'>(
   'sumOfSquares',
   { output: ({ input: { device } }) => ({ shape: [1], dtype: 'float64', device }) },

@@ -6,10 +6,10 @@ import { runOperation } from '../run-operation.js';
 import { Tensor } from '../tensor.js';
 
 export interface RotaryEmbeddingOptions {
-  /** The shape of `input`, and its memory or other memory. */
+  /** A tensor of the shape of `input`, in the same memory or in other memory. */
   readonly output: Tensor;
   /**
-   * [S, B, ..., D] or [T, ..., D]: heads, in any number of dimensions; a strided view or not. One call
+   * [S, B, ..., D] or [T, ..., D], with any number of dimensions for heads; may be a strided view. One call
    * rotates the queries and keys of a packed projection through its view `queriesAndKeys`.
    */
   readonly input: Tensor;
@@ -42,15 +42,15 @@ export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'outpu
 );
 
 export interface RotaryFrequenciesOptions {
-  /** R: how many elements of a head are rotated; even. */
+  /** R: the number of elements of a head that are rotated; even. */
   readonly rotarySize: number;
-  /** Above 0: 10000 originally, 500000 in Llama 3. */
+  /** The base of the frequencies (see `rotaryFrequencies`), above 0: 10000 originally, 500000 in Llama 3. */
   readonly base: number;
   readonly scaling?: RotaryScaling | undefined;
 }
 
 export interface RotaryTableOptions extends RotaryFrequenciesOptions {
-  /** P: positions 0 to P - 1 get a row. */
+  /** P: the number of positions. Positions 0 to P - 1 get a row of the table. */
   readonly numPositions: number;
   readonly device?: Device;
 }
@@ -58,8 +58,8 @@ export interface RotaryTableOptions extends RotaryFrequenciesOptions {
 const round = Math.fround;
 
 /**
- * Returns the angles of a step of one position, in float32: frequency i of R / 2 is base^(-2i / R), then
- * scaled.
+ * Returns the frequencies of the R / 2 pairs, in float32: the angles by which a pair turns from one position
+ * to the next. Frequency i is base^(-2i / R), which is then scaled.
  *
  * @throws UsageError `MTL_ARGUMENT` for a size that is not even, and for numbers that are not above 0
  */
@@ -194,15 +194,15 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
   if (typeof roundsRange !== 'boolean') {
     throw refused(`scaling.roundsRange is ${String(roundsRange)}`, 'true or false');
   }
-  // frequencies fall with their index; the indices of YaRN are computed from this
+  // frequencies must fall with their index, because YaRN computes indices from them
   if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
 }
 
 /**
- * Returns the frequencies of `wavelengths`, in positions per radian, after scaling; arithmetic in float32, as
- * in the models' own code.
+ * Returns the scaled frequencies of `wavelengths`, which are in positions per radian. The arithmetic is in
+ * float32, as in the models' own code.
  *
- * @param base that the wavelengths are powers of
+ * @param base the number whose powers the wavelengths are
  */
 function scaledFrequencies(
   wavelengths: Float32Array,
@@ -260,8 +260,8 @@ function mixedRange(
     (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
   const [fast, slow] = [indexOf(betaFast), indexOf(betaSlow)];
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
-  // counts all elements, not all pairs, as the authors' code does
+  // the limit counts all elements, not all pairs, as in the authors' code
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
-  // a step instead of a ramp
+  // an empty range becomes a step instead of a ramp
   return { first, last: first === last ? last + 0.001 : last };
 }

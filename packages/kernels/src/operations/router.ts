@@ -52,7 +52,7 @@ export interface RouterForwardOptions extends RouterScoreOptions {
  * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK
  * largest scores.
  *
- * @param options `topK`, needed where the outputs are left out: k
+ * @param options with `topK`, the number k, if the outputs are left out
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for an invalid chosen expert
  */
@@ -128,7 +128,7 @@ export interface RouterStatisticsForwardOptions {
   readonly topK: number;
   /** Scores of `sigmoid` and `sqrtsoftplus` are divided by their sum. */
   readonly scoreFunction: RouterScoreFunction;
-  /** N */
+  /** N: the number of sequences. */
   readonly numSequences: number;
 }
 
@@ -211,7 +211,7 @@ export const updateExpertBias = checkedOperation(
 );
 
 export interface AddCountsOptions {
-  /** [E] int64, added to */
+  /** [E] int64; the call adds to it. */
   readonly counts: Tensor;
   /** `[E + 1]` int32, of `groupByExpert` */
   readonly offsets: Tensor;

@@ -12,7 +12,7 @@ export interface SplitProjection {
   readonly value: Tensor;
 }
 
-/** Returns the dimensions up to the groups, the number and size of rows, and all strides. */
+/** Returns the dimensions up to the groups, the number and size of the rows of a group, and all strides. */
 function layoutOf(qkv: Tensor) {
   const { shape } = qkv;
   if ((shape.length !== 4 && shape.length !== 5) || shape.at(-2)! < 3) {

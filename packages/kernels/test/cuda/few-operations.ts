@@ -29,7 +29,7 @@ function runAsGraph(run: () => void): void {
 
 /** Returns the difference between a case that was run in some way on device cuda and on the reference. */
 function check(opCase: OpCase, way: (run: () => void) => void): string | undefined {
-  // 16 bits where a case has them: they go through the matrix units
+  // bfloat16 if a case has it: operands of 16 bits go through the matrix units
   const dtype = dtypesOf(opCase).find((name) => name === 'bfloat16') ?? dtypesOf(opCase)[0]!;
   const make = (device: 'cuda' | 'reference'): Tensors =>
     makeTensors(opCase.tensors, { device, dtype, seed: 7 });

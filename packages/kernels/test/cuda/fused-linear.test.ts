@@ -18,7 +18,7 @@ interface Sizes {
   readonly feedForward: number;
 }
 const even: Sizes = { rows: 6, hidden: 16, feedForward: 24 };
-// the documentation asks for rows of a multiple of 8 elements
+// cuBLASLt's documentation asks for rows of a multiple of 8 elements
 const odd: Sizes = { rows: 6, hidden: 16, feedForward: 21 };
 
 const tensorsOf =
@@ -107,7 +107,7 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
   ])('%s', (_, make, kernels) => {
     tidy(() => {
       const run = make();
-      run(); // plans and scratch memory
+      run(); // creates plans and scratch memory
       expect(countEmulated(run)).toMatchObject({
         kernels,
         synchronizations: 0,
@@ -143,7 +143,8 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     expect(runAlone({}).stderr).toBe('');
   });
 
-  // kernels in addition to a matmul with GELU, to one with a residual, and to a weight gradient with a bias's
+  // kernels in addition to a matmul with GELU, to one with a residual, and to a weight gradient with a bias
+  // gradient
   it.each([
     [{}, '0 0 2'],
     [{ MTL_CUBLASLT_EPILOGUES: '0' }, '1 1 2'],

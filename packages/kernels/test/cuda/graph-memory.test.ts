@@ -123,7 +123,7 @@ describe.skipIf(problem !== undefined)(`graphs on device cuda (${title})`, () =>
     using memory = new GraphMemory(device);
     using tensor = vector([1, 2, 3, 4]);
     trimMemory(device);
-    // free in the device's memory: given back to the driver when it has no more, while a graph is recorded
+    // an idle segment, which is given back to the driver when memory runs out while a graph is recorded
     large().dispose();
     const { bytesReserved } = memoryStatistics(device);
     memory.run(large).dispose();

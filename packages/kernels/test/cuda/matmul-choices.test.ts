@@ -20,8 +20,8 @@ import {
 } from '../../src/internal/index.js';
 import { errorOf } from '../support/refusals.js';
 
-// read when the first algorithm is chosen: three candidates, the second is the fastest; each sums in another
-// order
+// the times in milliseconds of three emulated candidates, read when the first algorithm is chosen: the second
+// is the fastest; each candidate sums in another order
 process.env.MTL_EMULATION_MATMUL_MS = '3,1,2';
 
 const [rows, inner, columns] = [3, 200, 5];
@@ -31,7 +31,7 @@ const values = (size: number): number[] => Array.from({ length: size }, (_, i) =
 
 interface MatmulOptions {
   readonly device?: Device;
-  /** Elements before the left operand. */
+  /** The number of elements in memory before the left operand. */
   readonly offset?: number;
 }
 
@@ -85,7 +85,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     useMatmulChoices({});
     expect(multiply()).toEqual(first);
     useMatmulChoices(chosen);
-    // one to read the result
+    // the only synchronization reads the result
     let again: number[] = [];
     const { synchronizations } = countEmulated(() => {
       again = multiply();
@@ -152,7 +152,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     expect(error.code).toBe('MTL_MATMUL_CHOICES');
     expect(error.message).toContain('none of the 3');
     expect(error.remedy).toContain('remove their file');
-    // and invalid known choices before anything is timed; no choice is in use afterwards
+    // invalid known choices are rejected before anything is timed; no choice is in use afterwards
     const known = { [problem]: `${'f'.repeat(16)}${algorithm.slice(16)}` };
     expect(errorOf(() => timeMatmuls(callsOf(onMeta), { known })).code).toBe('MTL_MATMUL_CHOICES');
     expect(multiply()).toEqual(first);

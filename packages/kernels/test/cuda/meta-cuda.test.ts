@@ -5,7 +5,7 @@ import { caseTables } from '../op-cases/case-tables.js';
 import { dtypesOf } from '../op-cases/check-parity.js';
 import { countsOfCase } from '../op-cases/counts-of-case.js';
 
-// an emulated device then only accounts for memory
+// makes an emulated device account for memory only
 process.env.MTL_EMULATION_IDLE = '1';
 const { problem, title } = findGpu();
 const cases = caseTables.flatMap((table) => table.cases).filter(({ benchmark }) => benchmark === undefined);

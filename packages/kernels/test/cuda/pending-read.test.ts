@@ -68,7 +68,7 @@ describe.skipIf(problem !== undefined)(`a read that is started (${title})`, () =
       return output.startRead<'float32'>();
     });
     const [good, wrong, later, last] = reads.map((read) => () => [...read.read()]);
-    // all copies are complete then
+    // all copies are complete when the last one has been read
     expect(refusal(last!)).toMatch(/^MTL_INDEX: embedding_forward: ids\[0\] is -1,/);
     expect(later!).not.toThrow();
     expect(good!).not.toThrow();

@@ -63,10 +63,10 @@ async function testUnderEmulation() {
   const environment = {
     ...libraries,
     MTL_EMULATION_COUNTS: join(libraries.MTL_CUDA_LIBS, 'counts'),
-    // shows reads of a host or a stream that does not wait for their values
+    // detects reads by the host, or by a stream, that do not wait for their values
     MTL_EMULATION_STREAMS: process.env.MTL_EMULATION_STREAMS ?? 'late',
   };
-  // one process each most of the time
+  // the tests of each package take one process most of the time, so both packages are tested at once
   return Promise.all(places.map((cwd) => runBeside(testsIn(cwd), environment, cwd))).then(worst);
 }
 
@@ -74,7 +74,10 @@ const buildOnlyAt = args.indexOf('--build-only');
 const isBuildOnly = buildOnlyAt >= 0 && args.splice(buildOnlyAt, 1).length > 0;
 const emulationAt = args.indexOf('--emulation');
 const isEmulationOnly = emulationAt >= 0 && args.splice(emulationAt, 1).length > 0;
-/** The packages with tests of operations, and of training steps, which combine them. */
+/**
+ * The folders of the packages with tests of device cuda: of operations, and of training steps, which combine
+ * operations.
+ */
 const places = [directory, join(directory, '../runs'), join(directory, '../planning')];
 /** A package's tests of device cuda. */
 const testsIn = (cwd) => [join(cwd, 'node_modules/.bin/vitest'), 'run', 'test/cuda', ...args];
@@ -97,6 +100,6 @@ if (tool !== undefined) {
 
 console.log(`\n== on the GPU${existsSync(library) ? '' : ': no CUDA library was built'}`);
 const resources = existsSync(library) ? run(['node', 'native/backends/cuda/check-resources.mjs']) : 0;
-// sequentially: a GPU has one memory
+// one after the other, because both need the GPU's memory
 const onGpu = worst(places.map((cwd) => run(testsIn(cwd), {}, cwd)));
 process.exit(resources || onGpu || (await testUnderEmulation()));

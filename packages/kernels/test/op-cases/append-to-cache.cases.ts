@@ -2,7 +2,7 @@ import { splitProjection, tidy } from '../../src/index.js';
 import { runOperation } from '../../src/run-operation.js';
 import type { OpCase } from './op-case.js';
 
-/** S new positions at `position` of caches of M positions. */
+/** The sizes of a call: S new positions, stored from `position` on in caches of M positions. */
 interface Sizes {
   readonly positions: number;
   readonly position: number;

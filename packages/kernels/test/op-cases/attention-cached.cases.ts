@@ -17,8 +17,8 @@ interface Step {
 const steps: Step[] = [
   { queries: 1, position: 0, capacity: 4, batch: 1, heads: 2, headSize: 16 },
   { queries: 1, position: 131, capacity: 140, batch: 2, heads: 1, headSize: 20 },
-  // one query has a separate code path: whole tiles of keys; head sizes of whole and of single vectors for
-  // each width
+  // one query has a separate code path: cases of whole tiles of keys, and of head sizes of whole and of
+  // single vectors for each width
   { queries: 1, position: 63, capacity: 64, batch: 1, heads: 3, headSize: 64 },
   { queries: 1, position: 256, capacity: 300, batch: 2, heads: 3, headSize: 83 },
   { queries: 70, position: 0, capacity: 70, batch: 1, heads: 2, headSize: 64 },

@@ -6,7 +6,7 @@ import { attentionTolerances } from './tolerances.js';
 /** Some queries of a sequence with some of its keys, as context parallelism computes them. */
 interface Part {
   readonly name: string;
-  /** Positions of the sequence [first, end). */
+  /** The positions [first, end) of the queries in the sequence. */
   readonly queries: readonly [first: number, end: number];
   readonly keys: readonly [first: number, end: number];
   readonly batch?: number;
@@ -17,12 +17,12 @@ interface Part {
   /** Default: true. */
   readonly causal?: boolean;
   readonly windowSize?: number;
-  /** Length of the documents that follow each other in the sequence. */
+  /** The length, in positions, of the documents that follow each other in the sequence. */
   readonly document?: number;
   /** The distance between padding keys. */
   readonly padding?: number;
   readonly dropout?: number;
-  /** Results in float32, and gradients that are added to. */
+  /** True for results in float32, and for gradients to which the call adds. */
   readonly isExact?: boolean;
   readonly dtypes?: readonly DType[];
   readonly isOnlyForCuda?: boolean;
@@ -80,7 +80,7 @@ const parts: Part[] = [
   },
 ];
 
-/** Widths of Hopper's kernels, with several tiles. */
+/** Parts of several tiles, at head sizes of Hopper's kernels. */
 const partsOfHopper = (
   [
     { name: 'queries after some keys', queries: [300, 500], keys: [37, 430], headSize: 64 },

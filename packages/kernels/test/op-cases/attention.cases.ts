@@ -13,14 +13,17 @@ interface Variant extends AttentionVariant {
   readonly windowSize?: number;
   /** Lengths of the documents that follow each other in every sample. */
   readonly documents?: readonly number[];
-  /** Real keys of each sample; the others are padding. */
+  /** The number of real keys of each sample; the other keys are padding. */
   readonly lengths?: readonly number[];
   readonly dropout?: number;
   readonly scale?: number;
   readonly headOffset?: number;
 }
 
-/** Shared keys and values at widths of Hopper's kernels, whose key and value gradients loop over a group. */
+/**
+ * Keys and values that heads share, at head sizes of Hopper's kernels, which sum key and value gradients in a
+ * loop over a group.
+ */
 const variantsOfGroups: Variant[] = [
   {
     name: 'groups of 2, several tiles',
@@ -63,8 +66,8 @@ const variantsOfGroups: Variant[] = [
 ];
 
 /**
- * At each width of Hopper's kernels, more tiles than slots in a ring (six at most), so that rings wrap
- * around. These kernels do not support float32.
+ * Variants at each head size of Hopper's kernels, with more tiles than a ring has slots (six at most), so
+ * that rings wrap around. These kernels do not support float32.
  */
 const variantsOfManyTiles: Variant[] = [
   { name: 'causal, many tiles', sizes: [641, 1, 1, 64] as const, causal: true },

@@ -8,9 +8,9 @@ export interface BenchmarkSizes {
   readonly batch: number;
   readonly hidden: number;
   readonly feedForward: number;
-  /** Logits of one chunk of tokens: [rows, width]. */
+  /** The shape of the logits of one chunk of tokens. */
   readonly logits: readonly [rows: number, width: number];
-  /** Parameters of about one layer, for the optimizer. */
+  /** The number of parameters of about one layer, for the optimizer. */
   readonly parameters: number;
 }
 
@@ -31,8 +31,8 @@ const sizesOfGpu: readonly BenchmarkSizes[] = [
 ];
 
 /**
- * For the emulation of a GPU, where a thread takes a microsecond: the times mean nothing, but every line of a
- * benchmark runs.
+ * The sizes for the emulation of a GPU, where a thread takes a microsecond: the times mean nothing, but every
+ * line of a benchmark runs.
  */
 const sizesOfDryRun: readonly BenchmarkSizes[] = [
   {

@@ -55,7 +55,7 @@ const backward = (
   tolerance,
 });
 
-/** Gates far from zero, where e^-gate overflows or vanishes. */
+/** A case with gates far from zero, where e^-gate overflows or vanishes. */
 const extreme: OpCase = {
   ...backward([1, 8]),
   name: 'bias_swiglu_backward of extreme gates',

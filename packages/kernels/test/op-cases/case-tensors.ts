@@ -18,11 +18,14 @@ function normalStream(seed: number): () => number {
 }
 
 /**
- * Tensors with more elements belong to benchmarks; keeping them would take memory for the rest of the run.
+ * The most elements of a tensor whose values are kept for later cases. Larger tensors belong to benchmarks:
+ * keeping their values would take memory for the rest of the run.
  */
 const mostKept = 2 ** 20;
 
-/** Random numbers by kind and seed. Tensors at the same place of their cases begin with the same numbers. */
+/**
+ * Random numbers by kind and seed. Tensors with the same index in their cases begin with the same numbers.
+ */
 const streams = new Map<string, { readonly next: () => number; readonly numbers: number[] }>();
 
 function randomNumbers(

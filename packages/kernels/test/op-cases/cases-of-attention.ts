@@ -29,7 +29,7 @@ interface BackwardTensors extends ForwardTensors {
 /** Properties that a variant of any attention operation may have. */
 export interface AttentionVariant {
   readonly name: string;
-  /** Default: float32, bfloat16, float16. */
+  /** The dtypes in which the case runs. Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
   readonly isOnlyForCuda?: boolean;
   /** The number of query heads that share a key and a value. Default: 1. */
@@ -43,7 +43,7 @@ export interface AttentionVariant {
 export interface AttentionKind<Variant extends AttentionVariant, Options> {
   /** A part of the names of its cases, before the variant's name. Default: none. */
   readonly name?: string;
-  /** The sizes in the name of a case. */
+  /** The sizes that the name of a case contains. */
   readonly sizesOf: (variant: Variant) => readonly number[];
   readonly shapesOf: (variant: Variant) => AttentionShapes;
   /** The tensors that define which keys a query sees, and the sample numbers. */
@@ -56,10 +56,10 @@ export interface AttentionKind<Variant extends AttentionVariant, Options> {
 }
 
 export interface AttentionVariants<Variant> {
-  /** Compared with the reference, forward and backward. */
+  /** Variants that are compared with the reference, forward and backward. */
   readonly variants: readonly Variant[];
   readonly benchmarks: readonly Variant[];
-  /** Compared with finite differences. */
+  /** Variants that are compared with finite differences. */
   readonly gradients: readonly Variant[];
 }
 

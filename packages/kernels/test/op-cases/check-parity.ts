@@ -11,7 +11,7 @@ export function dtypesOf(opCase: OpCase): readonly DType[] {
 
 /** One of several ways in which a device computes. */
 export interface WayToCompute {
-  /** In messages. */
+  /** The name of the way in messages. */
   readonly name: string;
   /** Makes the device compute in this way from here on. */
   choose(): void;

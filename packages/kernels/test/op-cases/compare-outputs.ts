@@ -3,7 +3,7 @@ import { bfloat16Value, float16Value } from '../../src/internal/index.js';
 import type { OpCase, Tensors } from './op-case.js';
 import { defaultTolerances } from './tolerances.js';
 
-/** The numbers of all bits of a 16-bit float, which are looked up in less time than they are computed. */
+/** The number for each bit pattern of a 16-bit float: a look-up takes less time than a computation. */
 const tables: Partial<Record<DType, Float32Array>> = {};
 
 function tableOf(dtype: DType, numberOf: (bits: number) => number): Float32Array {

@@ -18,7 +18,7 @@ export interface CountsOptions {
   readonly tensors?: Readonly<Record<string, TensorSpec>>;
 }
 
-/** Returns the counts of a call. */
+/** Returns the peak of memory in bytes, the number of allocations and the FLOPs of a call on a device. */
 export function countsOfCase(
   opCase: OpCase,
   { device, dtype, tensors: specs = opCase.tensors }: CountsOptions,

@@ -17,7 +17,7 @@ const widths = [
   { width: 64, numColumns: 0 }, // the shard of a vocabulary that is all padding
 ];
 const float32 = 'float32' as const;
-// labels on, before and beyond the columns of this rank
+// labels among, before and beyond the columns of this rank
 const labels: TensorSpec = { shape: [rows], dtype: 'int32', values: [3, 4, 14, 0, 9, 2000] };
 const vocabularySize = 2001;
 const weights: TensorSpec = { shape: [rows], dtype: float32, values: [0.25, 0.5, 0, 1, 2, 0.125] };
@@ -137,7 +137,7 @@ const ignored: OpCase[] = [true, false].map((withGradient) => ({
     }),
 }));
 
-// the logarithm of the sum is small compared with them, and the loss is not
+// added to logits as large as these, the logarithm of the sum would be rounded off; the loss needs it
 const largeLogits: OpCase[] = [1e6, 1e8].map((size) => ({
   name: `cross_entropy_forward_backward of logits around ${size}`,
   operation: 'cross_entropy_forward_backward',
@@ -147,7 +147,7 @@ const largeLogits: OpCase[] = [1e6, 1e8].map((size) => ({
     rowMaximum: { shape: [3], dtype: float32, output: true },
     rowSum: { shape: [3], dtype: float32, output: true },
     labelLogit: { shape: [3], dtype: float32, output: true },
-    // four alike; all but one far below; below zero
+    // a row of equal logits; a row with all but one far below; a row of negative logits
     logits: { shape: [3, 4], values: (index) => (index === 4 ? 1.5 : index < 8 ? 1 : -1) * size },
     labels: { shape: [3], dtype: 'int32', values: [2, 0, 3] },
     weights: { shape: [3], dtype: float32, values: [1, 1, 1] },

@@ -19,7 +19,7 @@ const casts: OpCase[] = dtypes.flatMap((from) =>
   })),
 );
 
-/** The values in a packed projection, from and to a contiguous tensor and another projection. */
+/** Casts of the values in a packed projection, from and to a contiguous tensor and another projection. */
 const stridedCasts: OpCase[] = [5, 32].map((size) => ({
   name: `cast of heads of ${size}`,
   operation: 'cast',
@@ -43,7 +43,10 @@ const stridedCasts: OpCase[] = [5, 32].map((size) => ({
   },
 }));
 
-/** Contiguous, and a box of a wide matrix as adapters of fused projections are placed. */
+/**
+ * Cases with contiguous tensors, and with a box in a wide matrix: adapters of fused projections are placed in
+ * such boxes.
+ */
 const scales: OpCase[] = [
   ...[false, true].map(
     (accumulate): OpCase => ({

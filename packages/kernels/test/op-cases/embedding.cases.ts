@@ -4,7 +4,7 @@ import type { GradientCase, OpCase, TensorSpec } from './op-case.js';
 
 const vocabulary = 11;
 const widths = [5, 64, 100];
-// every id several times, and some outside a table that starts at row 3
+// every id occurs several times, and some ids are outside a table that starts at row 3
 const ids: TensorSpec = { shape: [4, 6], dtype: 'int32', values: (index) => (index * 7) % vocabulary };
 
 const forward: OpCase[] = widths.flatMap((hidden) =>
@@ -48,7 +48,7 @@ const backward: OpCase[] = widths.map((hidden) => ({
     }),
 }));
 
-/** Rows of a text: few that come again and again, many that come once (Zipf's law). */
+/** Returns ids as in a text: few that occur again and again, many that occur once (Zipf's law). */
 const asInText =
   (rows: number) =>
   (index: number): number => {
@@ -58,8 +58,8 @@ const asInText =
   };
 
 /**
- * Returns a case of many tokens, more than a block sorts or adds up at a time. Sums are of eighths, exact in
- * any order.
+ * Returns a case of many tokens, more than a block sorts or adds up at a time. Values are multiples of an
+ * eighth, so that sums are exact in any order.
  */
 function backwardOfMany(
   what: string,
@@ -131,7 +131,7 @@ const ofMany: OpCase[] = [
     hidden: 1,
     id: (index) => (index % 3 === 0 ? 2 ** 18 + 8 : index),
   }),
-  // chunks of 64: rows that end with one, begin with one, and fill one
+  // chunks of 64 tokens: rows whose tokens end with a chunk, begin with a chunk, and fill a chunk
   backwardOfMany('64 of each id', { tokens: 256, rows: 4, id: (index) => Math.floor(index / 64) }),
   backwardOfMany('65 and 63 of an id', {
     tokens: 256,
@@ -142,8 +142,8 @@ const ofMany: OpCase[] = [
 ];
 
 /**
- * On a GPU the number of tokens of large micro-batches: the time should grow linearly with the tokens, not
- * quadratically.
+ * Benchmarks, on a GPU only, with the numbers of tokens of large micro-batches: the time should grow linearly
+ * with the number of tokens, not quadratically.
  */
 const benchmarksOfMany: OpCase[] = (timedKind === 'gpu' ? [16, 32, 64, 128] : []).map((thousands): OpCase => {
   const [tokens, rows, hidden] = [thousands * 1024, 50304, 2048];

@@ -28,7 +28,7 @@ const tolerance = {
 interface Options {
   readonly bias?: boolean;
   readonly probabilities?: boolean;
-  /** Without the gradient of the probabilities. */
+  /** True to leave out the gradient of the probabilities. */
   readonly inputAlone?: boolean;
 }
 

@@ -50,7 +50,7 @@ const groups: OpCase[] = sizes.map((size) => ({
   },
   run: ({ offsets, positions, sources, experts }) => {
     const outputs = { offsets: offsets!, positions: positions!, sources: sources! };
-    // omitted outputs are for this number of experts
+    // a call with omitted outputs needs the number of experts
     const groups = { numExperts: size.experts };
     groupByExpert({ ...outputs, ...groups, experts: experts! });
   },

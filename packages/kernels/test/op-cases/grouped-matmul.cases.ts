@@ -88,7 +88,7 @@ const large: readonly OpCase[] = [
   },
 }));
 
-/** 2048 tokens of 4 slots each, of small experts. */
+/** Benchmarks of 2048 tokens with 4 slots each, and with small experts. */
 const benchmarks: readonly OpCase[] = [{ experts: 32, rows: timedKind === 'dry run' ? 64 : 8192 }].flatMap(
   ({ experts, rows }): OpCase[] => {
     const [hidden, feedForward] = [512, 256];

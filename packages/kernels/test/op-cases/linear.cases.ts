@@ -9,7 +9,7 @@ import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase, Tolerance } from './op-case.js';
 
 const kinds: readonly GeluKind[] = ['tanh', 'erf'];
-// F with a multiple of 8, which epilogues of libraries require, and without: the latter take two steps
+// F that is a multiple of 8, as the epilogues of libraries require, and F that is not, which takes two steps
 const sizes = [
   { rows: [2, 5], hidden: 16, feedForward: 64 },
   { rows: [9], hidden: 33, feedForward: 21 },

@@ -9,7 +9,9 @@ interface Variant {
   readonly batch?: number;
   readonly heads: number;
   readonly headSize: number;
-  /** Positions of the whole sequence before and after the merged positions, in both statistics. */
+  /**
+   * The numbers of positions before and after the merged positions in the whole sequence, in both statistics.
+   */
   readonly around?: readonly [before: number, after: number];
 }
 
@@ -24,7 +26,7 @@ const variants: Variant[] = [
   { name: 'no rows', positions: 0, batch: 2, heads: 1, headSize: 8 },
 ];
 
-/** Statistics far apart and close together, beyond the overflow of e^x, and of no keys. */
+/** Statistics of two parts: far apart and close together, so large that e^x overflows, and without keys. */
 const whole = [0.3, 200, -200, -1e30, -1e30, 5, 88, 1e4, -3];
 const part = [0.1, -200, 200, -1e30, 7, -1e30, 90, 1e4 + 1, -700, 2];
 

@@ -3,7 +3,7 @@ import { benchmarkSizes } from './benchmark-sizes.js';
 import type { OpCase } from './op-case.js';
 
 const float32 = 'float32' as const;
-// one element, no multiple of a vector, and enough for several threads
+// one element, a number that is no multiple of a vector, and enough elements for several threads
 const sizes = [1, 37, 20011];
 const scalarsOf = (updates: boolean) =>
   ({ shape: [5], dtype: float32, values: [0.01, 1, 1, 0.5, updates ? 1 : 0] }) as const;

@@ -3,22 +3,22 @@ import type { DType, Tensor } from '../../src/index.js';
 /** A tensor of a case, and how its values are made; `compute` is the dtype that the case runs in. */
 export interface TensorSpec {
   readonly shape: readonly number[];
-  /** Default: the compute dtype. */
+  /** The dtype of the tensor. Default: the compute dtype. */
   readonly dtype?: DType;
   /**
    * `normal` (default): N(0, scale); `uniform`: [0, 1); an array: these values; a function of the flat index.
    */
   readonly values?: 'normal' | 'uniform' | readonly number[] | ((index: number) => number);
   readonly scale?: number;
-  /** Written by the op; starts as NaN unless it is `accumulated`. */
+  /** True for a tensor that the op writes; it starts as NaN unless it is `accumulated`. */
   readonly output?: boolean;
-  /** An output that the op adds to: it starts with values. */
+  /** True for an output to which the op adds: it starts with values. */
   readonly accumulated?: boolean;
 }
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
-/** |actual - expected| <= absolute + relative * |expected| */
+/** The bound of a difference: |actual - expected| <= absolute + relative * |expected|. */
 export interface Tolerance {
   readonly absolute: number;
   readonly relative: number;
@@ -42,7 +42,7 @@ export interface OpCase {
   readonly operation: string;
   readonly tensors: Readonly<Record<string, TensorSpec>>;
   run(tensors: Tensors): void;
-  /** Default: float32, bfloat16, float16. */
+  /** The dtypes in which the case runs. Default: float32, bfloat16, float16. */
   readonly dtypes?: readonly DType[];
   /** Overrides of the defaults in tolerances.ts; `reason` is required. */
   readonly tolerance?: Partial<Record<DType, Tolerance>> & { readonly reason: string };
@@ -63,7 +63,10 @@ export interface GradientCase {
   readonly differentiable: readonly string[];
   readonly outputShape: readonly number[];
   forward(tensors: Tensors, output: Tensor): void;
-  /** Fills gradients[name], zero at the start, of the shape of tensors[name]. */
+  /**
+   * Writes the gradient of each tensor to gradients[name], which has the shape of tensors[name] and starts as
+   * zeros.
+   */
   backward(tensors: Tensors, outputGradient: Tensor, gradients: Tensors): void;
 }
 

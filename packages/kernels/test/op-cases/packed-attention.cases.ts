@@ -9,13 +9,16 @@ interface Variant extends AttentionVariant {
   readonly headSize: number;
   readonly causal?: boolean;
   readonly windowSize?: number;
-  /** Rows at the end that belong to no sample. */
+  /** The number of rows at the end that belong to no sample. */
   readonly rest?: number;
   readonly dropout?: number;
   readonly scale?: number;
 }
 
-/** Samples of several tiles at widths of Hopper's kernels, whose rings wrap around in the longest sample. */
+/**
+ * Samples of several tiles, at head sizes of Hopper's kernels, whose rings of tiles wrap around in the
+ * longest sample.
+ */
 const variantsOfManyTiles: Variant[] = [
   { name: 'many tiles', lengths: [1, 322, 64], heads: 1, headSize: 64, rest: 7, dtypes: ['float16'] },
   {
@@ -119,7 +122,7 @@ function shapesOf(variant: Variant): AttentionShapes {
   };
 }
 
-/** bert-base: 128 and 512 positions, most samples full. */
+/** Sizes of bert-base: 128 and 512 positions, most samples full. */
 const benchmarkVariants: Variant[] = [
   { name: 'bert', lengths: [128, 128, 64, 128, 128, 128, 110, 128], heads: 12, headSize: 64 },
   { name: 'bert', lengths: [512, 470, 512, 330], heads: 12, headSize: 64 },

@@ -6,9 +6,9 @@ import { attentionTolerances } from './tolerances.js';
 /** Some queries of every packed sample with some of its keys. */
 interface Part {
   readonly name: string;
-  /** Keys of each sample. */
+  /** The number of keys of each sample. */
   readonly lengths: readonly number[];
-  /** Positions of the queries of each sample [first, end). */
+  /** The positions [first, end) of the queries of each sample. */
   readonly queries: ReadonlyArray<readonly [first: number, end: number]>;
   /** The position of each sample's first key. Default: 0. */
   readonly firstKeys?: readonly number[];
@@ -102,7 +102,7 @@ const parts: Part[] = [
     dtypes: ['bfloat16'],
   },
   {
-    // the fourth's queries come before its keys
+    // the queries of the fourth sample come before its keys
     name: 'documents of a sequence',
     lengths: [70, 12, 40, 9],
     queries: [

@@ -22,7 +22,7 @@ const small: OpCase[] = parts.map(({ shape, globalColumns, rowOffset, columnOffs
     }),
 }));
 
-// Made once a run, in double: reported, not tuned.
+// Weights are made once in a training run, in double: the time is reported, but the kernel is not tuned.
 const benchmark: OpCase = {
   name: 'philox_normal gpt2-124m [768, 3072]',
   operation: 'philox_normal',

@@ -26,7 +26,8 @@ const rowSums: OpCase[] = shapes.flatMap((shape) =>
   })),
 );
 
-// more partial sums of a column than a block of device cuda reads at a time, each of more rows than it does
+// more partial sums of a column than a block of device cuda reads at a time, each of more rows than a block
+// reads
 const manyRows: OpCase = {
   name: 'sum_rows [16500, 16] accumulate',
   operation: 'sum_rows',

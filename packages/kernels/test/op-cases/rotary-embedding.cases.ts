@@ -7,7 +7,7 @@ const numPositions = 50;
 interface Sizes {
   /** [S, B, ..., D] or [T, ..., D] */
   readonly shape: readonly number[];
-  /** The number of first dimensions that positions have. */
+  /** The number of dimensions of the positions: the first dimensions of `shape`. */
   readonly of: 1 | 2;
   readonly rotarySize: number;
   readonly interleaved: boolean;

@@ -31,7 +31,7 @@ const tolerance = {
 
 interface Options {
   readonly hasWeights?: boolean;
-  /** Gradients that backward has; default: both. */
+  /** The one gradient that backward gets; default: both. */
   readonly of?: 'scores' | 'squares';
 }
 
@@ -135,7 +135,7 @@ export const cases: readonly OpCase[] = [
 ];
 
 const [rows, experts, sequences] = [6, 5, 2];
-/** The outputs of forward that a gradient case does not compare. */
+/** Calls `body` with the outputs of forward that a gradient case does not compare. */
 function withOthers(body: (others: Record<'counts' | 'sums' | 'vector' | 'entropy', Tensor>) => void): void {
   const make = (shape: readonly number[]): Tensor =>
     Tensor.empty({ shape, dtype: 'float64', device: 'reference' });

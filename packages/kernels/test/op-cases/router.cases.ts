@@ -104,7 +104,7 @@ const grouped: OpCase[] = [
   { scoreFunction: 'sqrtsoftplus', numGroups: 32, groupTopK: 8 } as const,
 ].flatMap((routing) => [
   forward(groupSize, routing),
-  // biases that are below 0 and larger than scores: a group that is not kept is no group of scores 0
+  // biases below 0 and larger than scores: groups that are not kept must not count as groups with scores of 0
   forward(groupSize, routing, { bias: { shape: [32], values: (index) => -1 - ((index * 7) % 32) / 64 } }),
 ]);
 

@@ -19,7 +19,7 @@ const backward = (shape: readonly number[], name = `[${shape}]`): OpCase => ({
     tanhBackward({ inputGradient: inputGradient!, outputGradient: outputGradient!, output: output! }),
 });
 
-// one vector a sample: the pooler's
+// one vector for each sample, as in the pooler
 const benchmarks = benchmarkSizes.flatMap(({ preset, batch, feedForward }): OpCase[] => {
   const shape = [batch, feedForward / 4];
   const name = `${preset} [${shape}]`;

@@ -51,7 +51,7 @@ export const expertReplays = {
     const y = expertActivationForward(operands);
     const dp = Tensor.empty(p!);
     const dx = expertActivationBackward({ probabilitiesGradient: dp, outputGradient: dy!, ...operands });
-    // the bias gradient is rounded as its terms are: the input's gradient in its dtype
+    // the terms of the bias gradient are rounded: they are the input's gradient in its dtype
     return { y, dx, dp, dbias: groupedSumRows({ input: dx, offsets: offsets! }) };
   },
   permutation: ({ x, experts, dy }: Inputs, { attributes }: Attributes): Record<string, Tensor> => {

@@ -11,7 +11,7 @@ import {
 } from '../../src/index.js';
 import { refuseInGraph } from '../../src/internal/index.js';
 
-/** `graph` has been recorded before. */
+/** Code of a test; `graph` has been recorded before. */
 type Body = (tensor: Tensor, graph: DeviceGraph) => unknown;
 type Refusal = readonly [title: string, body: Body, message: string];
 
@@ -43,7 +43,7 @@ export function graphRules(device: Device): void {
         message: `${message} cannot be part of a graph, and one is being recorded`,
       }),
     );
-    // the next one is recorded, and nothing is refused afterwards
+    // the next graph is recorded, and nothing is refused afterwards
     using next = memory.capture(() => double(tensor));
     next.launch();
     tensor.write(new Float32Array(4));
