@@ -10,18 +10,18 @@ const folder = join(build, 'emulated');
 /** Targets that `build-native.mjs --target` builds in @mtl/kernels. */
 export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
 
-/** The files of these targets. */
+/** Paths of the libraries that the emulated targets build. */
 export const emulatedFiles = [library, cublasLt];
 
 /**
- * Returns the environment variables with which processes open the emulation as device `cuda`; undefined if it
- * is not built. MTL_CUDA_LIBS is also a folder for files of the tests.
+ * Returns the environment variables with which a process opens the emulation as device `cuda`; undefined if
+ * the emulation is not built. Tests may also write their own files to the folder MTL_CUDA_LIBS.
  */
 export function emulatedLibraries() {
   if (!existsSync(library) || !existsSync(cublasLt)) return undefined;
   mkdirSync(folder, { recursive: true });
   const named = join(folder, 'libcublasLt.so.13'); // the name that the loader looks for
-  rmSync(named, { force: true }); // a process that has it open keeps its own
+  rmSync(named, { force: true }); // a process that has the old file open keeps it
   copyFileSync(cublasLt, named);
   return { MTL_CUDA_LIBRARY: library, MTL_CUDA_LIBS: folder };
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** In the order of emulation/counts.h. */
+/** Names of the counts, in the order of emulation/counts.h. */
 const names = [
   'kernels',
   'synchronizations',
@@ -19,7 +19,7 @@ const names = [
  * @property {number} synchronizations calls that may wait for the device
  * @property {number} copiesToDevice
  * @property {number} copiesToHost
- * @property {number} memoryCalls calls for memory from the driver, and back to it: these wait, too
+ * @property {number} memoryCalls calls that allocate memory from the driver or release it: these wait, too
  * @property {number} enqueued calls that enqueue something: kernels, matmuls, copies, graphs
  * @property {number} graphLaunches
  */

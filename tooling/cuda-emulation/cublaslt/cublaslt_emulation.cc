@@ -1,6 +1,6 @@
-// cuBLASLt in plain loops, as far as this project uses it. Parameters and conventions follow NVIDIA's
-// documentation, so that layouts, transpositions, strides, epilogues and attributes are tested without the
-// library. Rejects what the library would reject.
+// An emulation of cuBLASLt with plain loops: only the functions that this project calls. Parameters and
+// conventions follow NVIDIA's documentation, so that layouts, transpositions, strides, epilogues and
+// attributes can be tested without the library. Calls that the library would reject are rejected.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -56,7 +56,8 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
-// An operand of a matmul as tensor cores read it: for float32 in TF32 the first 10 bits of the mantissa.
+// Returns an element of an operand as tensor cores read it: float32 in TF32 mode keeps only the first 10 bits
+// of its mantissa.
 double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
   const double value = get(data, type, index);
   if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
@@ -72,7 +73,8 @@ int read(T* to, const void* value, size_t bytes) {
   return kSuccess;
 }
 
-// From the documentation: rows of the auxiliary matrix are a multiple of 8 elements, and 16-byte aligned.
+// Checks the documentation's conditions for the auxiliary matrix: its row stride is a multiple of 8 elements,
+// and it is 16-byte aligned.
 bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
   return d.batch_count == 1 && description.auxiliary_stride % 8 == 0 &&
          description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
@@ -81,7 +83,7 @@ bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d
 
 const double kSqrt2OverPi = std::sqrt(2.0 / std::acos(-1.0));
 
-// The library's GELU is the tanh approximation.
+// cuBLASLt's GELU is the tanh approximation.
 double gelu(double z) { return 0.5 * z * (1.0 + std::tanh(kSqrt2OverPi * (z + 0.044715 * z * z * z))); }
 
 double gelu_derivative(double z) {
@@ -89,7 +91,7 @@ double gelu_derivative(double z) {
   return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
 }
 
-// The types that the documentation's table lists for sums in float32.
+// Tells whether the documentation's table of types for sums in float32 lists this combination.
 bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
                   const LayoutOpaque& d) {
   if (description.scale_type != kReal32 || a.type != b.type) return false;
@@ -202,8 +204,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// For tests: milliseconds that the candidates for a matmul take, in the library's order, as a list with
-// commas. Without it there is one candidate.
+// Returns the milliseconds that each candidate for a matmul takes, in the library's order. Tests set them as
+// a list with commas in MTL_EMULATION_MATMUL_MS; if it is not set, there is one candidate.
 static const std::vector<double>& times_of_candidates() {
   static const std::vector<double>* const all = [] {
     auto* times = new std::vector<double>();
@@ -215,11 +217,11 @@ static const std::vector<double>& times_of_candidates() {
   return *all;
 }
 
-// The content of an algorithm: the alignments that it was selected for, so that cublasLtMatmul can check the
-// caller's pointers, and which candidate it is.
+// The index of the candidate's number in an algorithm's data. The data before it are the alignments that the
+// algorithm was selected for, so that cublasLtMatmul can check the caller's pointers.
 constexpr int kCandidate = 4;
-// The candidate with number n sums in n + 1 parts, whose partial sums need workspace: other bits, as on a
-// GPU.
+// Candidate n splits each sum into n + 1 parts, which need workspace: its results differ in the last bits, as
+// on a GPU.
 static uint64_t parts_of(const Algorithm& algorithm) { return algorithm.data[kCandidate] + 1; }
 static size_t workspace_of(uint64_t candidate) { return candidate << 20; }
 
@@ -227,7 +229,7 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
   *num_found = 0;
-  // for tests: the status of a library without any epilogue
+  // a test can set the status that every matmul with an epilogue gets, as in a library that supports none
   static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
   if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
   if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
@@ -258,7 +260,7 @@ static double finished(const DescriptionOpaque& description, int32_t output_type
   return value;
 }
 
-// Overwrites the bias's memory with the sums of B over K, one for each column of D.
+// Overwrites the bias gradient's memory with the sums of B over K, one for each column of D.
 static void write_bias_gradient(const DescriptionOpaque& description, const LayoutOpaque& b, const void* values) {
   const bool transposed = description.transpose_b == kTranspose;
   const int64_t columns = static_cast<int64_t>(transposed ? b.rows : b.columns);
@@ -272,18 +274,19 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// A matmul as it is enqueued; the caller may change the descriptions before it runs.
+// A matmul that was enqueued: a copy of its descriptions, because the caller may change them before it runs.
 struct Matmul {
   DescriptionOpaque description;
   LayoutOpaque layout_a, layout_b, layout_c, layout_d;
   const void *a, *b, *c;
   void* d;
   float scale, keep;
-  int64_t num_parts;  // that sums over the inner dimension are split into
+  int64_t num_parts;  // parts that each sum over the inner dimension is split into
 };
 
-// A sum as computed by a kernel without matrix units (float32: a sequence of fused multiply-adds), or by
-// those units: the terms of a step exactly, every step rounded by toward_zero.
+// The running sum of one element of a matmul. Without matrix units (float32) it is a sequence of fused
+// multiply-adds. With matrix units the terms of one step are added exactly, and toward_zero rounds the sum
+// after every step.
 class RunningSum {
  public:
   explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
@@ -355,11 +358,11 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   const uint64_t candidate = algorithm->data[kCandidate];
   if (candidate >= times_of_candidates().size() || workspace_bytes < workspace_of(candidate)) return kInvalidValue;
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
-  // Preferences have no attribute for it, but kernels access it 16 bytes at a time: on a GPU a misaligned
-  // address makes the device unusable for this process.
+  // Preferences have no attribute for the bias's alignment, but kernels read the bias 16 bytes at a time: on
+  // a GPU a misaligned address makes the device unusable for this process.
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
-  // the heuristic's result is not final: rejected here for one epilogue and type, to test that callers handle
-  // it
+  // cuBLASLt may still reject an algorithm that its heuristic returned. One epilogue with one type is
+  // rejected here, to test that callers handle this.
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
                          *static_cast<const float*>(alpha), *static_cast<const float*>(beta),

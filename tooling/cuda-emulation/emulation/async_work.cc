@@ -11,19 +11,19 @@ namespace {
 
 constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
-constexpr unsigned char kUnwritten = 0xff;  // of shared memory: NaN, as block.cc starts it
+constexpr unsigned char kUnwritten = 0xff;  // initial value of every byte of shared memory (block.cc): NaN
 
 // The 64 bits of an mbarrier, in a layout of our own: PTX does not document the real one.
 struct BarrierState {
   uint32_t phase, expected, pending;
-  int bytes;  // pending
+  int bytes;  // bytes of copies that the phase still waits for
 };
-constexpr int kCountBits = 20;  // the most arrivals that PTX allows, and a signed byte count of that size
+constexpr int kCountBits = 20;  // of a count: enough for the most arrivals that PTX allows, and for a signed byte count
 constexpr uint64_t kCountMask = (1u << kCountBits) - 1, kSetUp = 1;
 
 uint64_t pack(const BarrierState& state) {
   const auto bytes = static_cast<uint64_t>(state.bytes + (1 << (kCountBits - 1)));
-  // all bits set, the initial value of shared memory, is no barrier
+  // all bits set, the initial value of shared memory, is not a valid barrier
   return state.phase | uint64_t{state.expected} << 1 | uint64_t{state.pending} << (1 + kCountBits) |
          bytes << (1 + 2 * kCountBits) | kSetUp << 62;
 }
@@ -55,10 +55,10 @@ struct Warp {
   int group = 0;
   bool is_fenced = false;
   size_t num_started = 0;
-  int registers = 0;  // per thread; 0: the same as at launch
+  int registers = 0;  // per thread; 0: the number at launch
 };
 
-// Values that must be equal in the four warps of a group.
+// The values of a started matmul that must be equal in the four warps of a group.
 struct Signature {
   uint64_t a_matrix, b_matrix;
   int columns;
@@ -71,8 +71,8 @@ struct Signature {
 
 struct AsyncWork {
   std::vector<BoxCopy> copies;
-  std::vector<std::pair<const uint64_t*, int>> unpublished;  // and the thread that initialized it
-  std::vector<unsigned char> visible;  // shared memory as asynchronous work sees it; empty: still as at the block's start
+  std::vector<std::pair<const uint64_t*, int>> unpublished;  // barriers, and the threads that initialized them
+  std::vector<unsigned char> visible;  // shared memory as asynchronous work sees it; empty: as at the block's start
   Warp warps[kMaxWarps];
   std::vector<Signature> started[kMaxWarps / kWarpsOfGroup];
 };
@@ -102,8 +102,9 @@ void settle(uint64_t* barrier, BarrierState state) {
 
 // --- addresses
 
-// The swizzle of tensor maps and of matrix descriptors is a function of a shared memory address: the index of
-// the 16-byte unit within `bytes` (128, 64, 32) is XORed with the same number of address bits, from bit 7 on.
+// Returns the swizzled form of a shared memory address, for tensor maps and for matrix descriptors: the index
+// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with the same number of address bits, from bit 7
+// on.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
@@ -114,10 +115,11 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
-// Asynchronous work reads shared memory through another proxy than threads, and sees the stores of threads
-// only after their fence. The visible bytes are kept next to the memory, and compared when asynchronous work
-// reads. A fence here shows the stores of all threads, so a missing fence of one thread is found in the order
-// in which that thread stores last.
+// Returns shared memory as asynchronous work sees it. Asynchronous work reads through another proxy than
+// threads do, and sees a thread's stores only after that thread's fence. So a second copy of the memory holds
+// the visible bytes; the two are compared when asynchronous work reads. The emulated fence makes the stores
+// of all threads visible: if one thread lacks its fence, this is detected only in an order in which that
+// thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
@@ -133,7 +135,8 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
-// A store that no fence has ordered may reach memory after the bytes of a copy started later.
+// Fails if shared memory has stores without a fence: on a GPU they may reach memory after the bytes of a copy
+// that was started later.
 void check_overwritten(const void* shared, size_t bytes, Site site) {
   const auto* const stored = static_cast<const unsigned char*>(shared);
   const unsigned char* const visible = visible_at(shared);
@@ -169,13 +172,13 @@ void perform(const BoxCopy& copy) {
 
 // --- matmuls
 
-// Fields of a matrix descriptor, in bytes: PTX ISA, "Matrix descriptor format" of wgmma.
+// The fields of a matrix descriptor, in bytes: see the PTX ISA, "Matrix descriptor format" of wgmma.
 struct Matrix {
   uint32_t start, leading, stride, swizzle;
 };
 
-// A base offset of 0 states that the tile starts where the swizzle pattern does: every 8 rows of `swizzle`
-// bytes. K-major, a matmul may take later columns and then starts inside the first row.
+// Checks that a tile starts at the start of its swizzle pattern, every 8 rows of `swizzle` bytes, as a base
+// offset of 0 states. If it is K-major, a matmul may start at later columns, inside the pattern's first row.
 void check_pattern(const Matrix& matrix, bool is_k_major, Site site) {
   const uint32_t pattern = 8 * matrix.swizzle, inside = matrix.start % pattern;
   if (inside >= (is_k_major ? matrix.swizzle : 1)) {
@@ -198,10 +201,10 @@ Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
   return matrix;
 }
 
-// The position of element (row, k): `row` of the remaining M or N, k of 16. In the canonical layouts of the
-// PTX ISA, rows along k (K-major) are `swizzle` bytes long and form groups of 8, `stride` bytes apart. Along
-// M or N (MN-major) a row has swizzle / 2 elements, the next ones are `leading` bytes further, and groups of
-// 8 in k are `stride` bytes apart.
+// Returns the position of element (row, k): `row` in dimension M or N, k below 16. In the canonical layouts
+// of the PTX ISA, rows along k (K-major) are `swizzle` bytes long and form groups of 8, `stride` bytes apart.
+// Along M or N (MN-major) a row has swizzle / 2 elements, the next ones are `leading` bytes further, and
+// groups of 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
@@ -215,7 +218,7 @@ float widened(uint16_t bits, Operand type) {
 
 constexpr Site kWgmma = {"wgmma", "", 0};
 
-// Shared memory as a matmul reads it.
+// Shared memory as a matmul reads it: reading a byte that was stored without a fence is an error.
 struct SharedView {
   const unsigned char* stored = shared_at(0);
   const unsigned char* visible = visible_at(stored);
@@ -267,13 +270,14 @@ void read_operands(PendingMatmul& matmul, int warp) {
   }
 }
 
-// Adds a times `count` values of b. Without sanitizers, which would check every value.
+// Adds a times `count` values of b to the sums. Compiled without sanitizers, which would check every value.
 [[gnu::no_sanitize("address", "undefined")]]
 void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];
 }
 
-// Products and their sum are exact; the addition to the accumulator is rounded by toward_zero.
+// Computes one warp's part of a matmul. Products and their sum are exact; toward_zero rounds the addition to
+// the accumulator.
 void finish(PendingMatmul& matmul, int warp) {
   if (!matmul.has_read) read_operands(matmul, warp);
   const int columns = matmul.what.columns;
@@ -332,7 +336,7 @@ void change_for_warp(Payloads payloads, uint32_t) {
   warp.registers = change.count;
 }
 
-// The data of one lane, and where its warp keeps operations in flight.
+// The arguments of a matmul that one lane starts, and its position in the source.
 struct Started {
   WarpGroupMatmul matmul;
   Site site;
@@ -357,7 +361,7 @@ void start_for_warp(Payloads payloads, uint32_t) {
     pending.d[lane] = mine.d;
     pending.a[lane] = mine.a;
   }
-  warp.matmuls.push_back(std::move(pending));  // first: a failure below then owns nothing
+  warp.matmuls.push_back(std::move(pending));  // first, so that a failure below leaks no memory
   if (happens_now()) read_operands(warp.matmuls.back(), number);
 }
 
@@ -405,7 +409,7 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   if (copy.from.magic != TensorMapFacts::kMagic) fail(site, "this is no tensor map");
   if (reinterpret_cast<uintptr_t>(map) % 64 != 0) fail(site, "a tensor map that is not aligned to 64 bytes");
   state_of(barrier, site);
-  // alignment at which the swizzle pattern repeats: a descriptor without base offset assumes it
+  // the swizzle pattern repeats at this alignment, which a descriptor without base offset assumes
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
   check_dynamic(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);

@@ -19,9 +19,9 @@
 namespace mtl::emulation {
 namespace {
 
-constexpr size_t kStaticBytes = 48 << 10;   // per block on an H100
-constexpr size_t kDynamicAlignment = 1024;  // of MTL_DYNAMIC_SHARED
-constexpr size_t kRedZone = 64;             // after every array
+constexpr size_t kStaticBytes = 48 << 10;   // without a request: the limit of a block on an H100
+constexpr size_t kDynamicAlignment = 1024;  // of memory declared with MTL_DYNAMIC_SHARED
+constexpr size_t kRedZone = 64;             // bytes after every array
 constexpr unsigned char kPoison = 0xff;     // NaN in every floating type
 constexpr unsigned char kGuard = 0xa5;
 
@@ -177,8 +177,8 @@ void begin_block() {
   }
 }
 
-// Runs the threads of one warp until all wait for other warps, then the next warp; when shuffled, sometimes
-// earlier. Until no thread of the block can continue.
+// Runs the threads of one warp until all wait for other warps, then the next warp; in shuffled order, it
+// sometimes changes to another warp earlier. Returns when no thread of the block can continue.
 void run_threads() {
   Machine& m = machine();
   const int num_warps = (block().num_threads + 31) / 32;
@@ -199,7 +199,7 @@ void run_threads() {
   block().current = -1;
 }
 
-// Lets threads that have let other blocks run first continue.
+// Wakes the threads that waited until other blocks had run.
 void wake_after_other_blocks() {
   for (const auto& thread : block().threads) {
     if (thread->wait == Wait::kOtherBlocks) thread->wait = Wait::kNothing;
@@ -268,7 +268,8 @@ Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left
   return order == Order::kAscending ? able.front() : order == Order::kDescending ? able.back() : able[draw(static_cast<uint32_t>(able.size()))];
 }
 
-// Runs all blocks of a grid, in this order. A block runs until it has ended, unless it lets others run first.
+// Runs all blocks of a grid, in the given order. A block runs until it has ended, unless it lets others run
+// first.
 void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
   Machine& m = machine();
   std::vector<Resident*> residents;
@@ -290,7 +291,8 @@ void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
 
 }  // namespace
 
-// The messages own no memory, because an abandoned fiber is not unwound.
+// Returns the name of a position for messages. Messages allocate no memory, because an abandoned fiber never
+// frees it.
 [[gnu::cold]] const char* name_of(Site site) {
   static char name[128];
   std::snprintf(name, sizeof name, "%s", describe(site).c_str());
@@ -374,8 +376,8 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   b.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (b.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", b.static_bytes, kStaticBytes);
-  // dynamic memory follows static memory, aligned; up to 48 KB of both need no request, and launch() decides
-  // by the dynamic bytes alone
+  // dynamic memory follows static memory, aligned; up to 48 KB of both together need no request, but launch()
+  // makes the request by the dynamic bytes alone
   const size_t all = (b.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + b.dynamic_bytes;
   const size_t limit = b.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
   if (b.dynamic_bytes > 0 && all > limit) {

@@ -10,7 +10,7 @@ enum Count {
   kSynchronizations,  // calls that may wait for the device
   kCopiesToDevice,
   kCopiesToHost,
-  kMemoryCalls,  // of memory from the driver, and back to it: these wait, too
+  kMemoryCalls,  // allocations from the driver and releases: these wait, too
   kEnqueued,     // calls that enqueue work: kernels, matmuls, copies, graphs
   kGraphLaunches,
   kNumCounts,

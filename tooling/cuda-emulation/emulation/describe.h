@@ -1,4 +1,4 @@
-// Places in messages.
+// Descriptions of positions, for messages.
 #pragma once
 
 #include <cstring>

@@ -13,9 +13,10 @@
 namespace mtl::emulation {
 namespace {
 
-// Addresses of device memory, each used only once: accesses after release are detected, too.
+// The size of the address space for device memory. Each address is used only once, so that accesses after
+// release are detected, too.
 constexpr size_t kSpaceBytes = size_t{1} << 42;
-constexpr size_t kGranularity = size_t{2} << 20;  // of a GPU's driver
+constexpr size_t kGranularity = size_t{2} << 20;  // granularity of a GPU driver's allocations
 constexpr size_t kPinnedAlignment = 512;
 
 struct Allocation {
@@ -26,7 +27,7 @@ struct Allocation {
 struct Memory {
   std::mutex mutex;
   std::map<const char*, Allocation> allocations;
-  char* space = nullptr;  // of kSpaceBytes, reserved at first use
+  char* space = nullptr;  // kSpaceBytes of addresses, reserved at first use
   size_t used = 0;
   bool is_kept = false;
   int num_in_reach = 0;
@@ -41,7 +42,7 @@ struct sigaction action_before;
 
 void on_fault(int signal, siginfo_t* information, void*) {
   const char* const at = static_cast<char*>(information->si_addr);
-  // no lock: this thread may own it, and the process ends anyway
+  // no lock: this thread may already own it, and the process ends anyway
   if (memory().space != nullptr && at >= memory().space && at < memory().space + kSpaceBytes) {
     static const char text[] =
         "emulation: the host has touched memory of the device, or the device memory that was given back\n";

@@ -6,8 +6,8 @@
 
 namespace mtl::emulation {
 
-// 0, or CUDA_ERROR_INVALID_VALUE (1). Sizes and boxes with the innermost dimension first; strides in bytes,
-// without the innermost.
+// Returns 0, or CUDA_ERROR_INVALID_VALUE (1). Sizes and boxes have the innermost dimension first; strides are
+// in bytes and leave out the innermost dimension.
 int encode_tiled(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
                  const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle, int promotion,
                  int outside);

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// MTL_PORTABLE_FIBERS: to test here the code that runs on other CPUs.
+// MTL_PORTABLE_FIBERS selects the code for other CPUs, so that it can be tested on x86-64.
 #if defined(__x86_64__) && !defined(MTL_PORTABLE_FIBERS)
 #define MTL_FAST_FIBERS 1
 #else
@@ -22,21 +22,21 @@
 namespace mtl::emulation {
 namespace {
 
-// Kernels keep their registers here: at most 255 of 4 bytes on a GPU, several times that in a build without
-// optimisation.
+// A fiber's stack also holds what a kernel has in registers on a GPU: at most 255 registers of 4 bytes there,
+// several times that in a build without optimisation.
 constexpr size_t kStackBytes = 256 << 10;
 // Stacks begin at different lines of a page: otherwise the stacks of a warp, each used only briefly, would
 // evict each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
-// The state of a fiber or its resumer while the other one runs.
+// The saved state of a fiber, or of the thread that resumed it, while the other one runs.
 struct Context {
 #if defined(MTL_FAST_FIBERS)
   void* stack_pointer = nullptr;
 #else
   ucontext_t context;
 #endif
-  void* fake_stack = nullptr;  // AddressSanitizer's
+  void* fake_stack = nullptr;  // for AddressSanitizer
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ struct FiberState {
   unsigned char* stack;
   size_t stack_bytes;
   Context own, resumer;
-  const void* resumer_stack = nullptr;  // as reported by AddressSanitizer
+  const void* resumer_stack = nullptr;  // reported by AddressSanitizer
   size_t resumer_stack_bytes = 0;
   void (*body)(void*);
   void* argument;
@@ -55,8 +55,8 @@ struct FiberState {
 }  // namespace mtl::emulation
 
 #if defined(MTL_FAST_FIBERS)
-// Saves the registers that a called function must preserve, switches stacks, restores. System V ABI, without
-// the floating-point control words: no kernel changes them.
+// Saves the registers that a called function must preserve, switches stacks, and restores the registers.
+// System V ABI; does not save the floating-point control words, because no kernel changes them.
 extern "C" void mtl_exchange_stacks(void** save, void* load);
 asm(R"(
 .text
@@ -88,7 +88,7 @@ namespace {
 
 FiberState* running = nullptr;
 
-// Switches from `from` to `to`, whose stack is given; `save` is null when `from` will never run again.
+// Switches from `from` to `to`, whose stack is given. `save` is null if `from` will never run again.
 void exchange(Context& from, Context& to, void** save, const void* stack, size_t stack_bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(save, stack, stack_bytes);
@@ -125,7 +125,8 @@ void run_fiber() {
 Fiber::Fiber() : state_(new FiberState()) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // below the stack: a kernel that needs more crashes at once instead of writing into a neighbour
+  // a page without access below the stack: a kernel that needs more stack crashes at once instead of
+  // overwriting other memory
   if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
     std::fprintf(stderr, "emulation: no memory for a stack of %zu bytes\n", kStackBytes);
     std::abort();
@@ -146,13 +147,13 @@ void Fiber::start(void (*body)(void*), void* argument) {
   state_->argument = argument;
   state_->own.fake_stack = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  // an abandoned body leaves its red zones in place
+  // an abandoned body leaves AddressSanitizer's red zones on the stack
   if (state_->is_abandoned) __asan_unpoison_memory_region(state_->stack, state_->stack_bytes);
 #endif
   state_->is_abandoned = true;
 #if defined(MTL_FAST_FIBERS)
   auto* top = reinterpret_cast<uint64_t*>(state_->stack + state_->stack_bytes);
-  *--top = 0;  // run_fiber's return address; also gives the alignment that a called function expects
+  *--top = 0;  // return address of run_fiber; also aligns the stack as a called function expects
   *--top = reinterpret_cast<uint64_t>(&run_fiber);
   for (int preserved = 0; preserved < 6; ++preserved) *--top = 0;
   state_->own.stack_pointer = top;

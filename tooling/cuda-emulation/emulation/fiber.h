@@ -1,6 +1,6 @@
-// One thread of an emulated block: only a separate stack. On supported CPUs switching takes a few
-// instructions (a block of 256 threads reaches a barrier tens of thousands of times in a small test),
-// elsewhere it uses ucontext.
+// One thread of an emulated block: a separate stack, without a thread of the operating system. On supported
+// CPUs switching takes a few instructions (a block of 256 threads reaches a barrier tens of thousands of
+// times in a small test); on others it uses ucontext.
 #pragma once
 
 #include <cstddef>

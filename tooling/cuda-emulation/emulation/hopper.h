@@ -1,5 +1,5 @@
-// The functions of backends/cuda/instructions/hopper.h of @mtl/kernels, without a GPU (async_work.h).
-// Included only by that header.
+// Emulates the functions of backends/cuda/instructions/hopper.h of @mtl/kernels without a GPU (async_work.h).
+// Only that header includes this one.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
 // CUDA C++'s additions to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics,
-// fast arithmetic. Same names and meanings; on undefined behaviour the emulation fails instead of guessing.
+// fast arithmetic. Names and meanings are CUDA's; undefined behaviour is reported as an error.
 #pragma once
 
 #include <cmath>
@@ -66,7 +66,8 @@ struct Vote {
   unsigned value, result;
 };
 
-// Every lane gets `reduce` of the values of all lanes in the mask, as computed by the first one.
+// Gives every lane the result of `reduce` over the values of all lanes in the mask, combined in the order of
+// the lanes.
 template <unsigned (*reduce)(unsigned sum, unsigned value, int lane)>
 unsigned vote(unsigned mask, unsigned first, unsigned value, Site site) {
   Vote mine = {value, first};
@@ -193,7 +194,7 @@ inline float __fsqrt_rn(float value) { return std::sqrt(value); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __saturatef(float value) { return !(value > 0.0f) ? 0.0f : value > 1.0f ? 1.0f : value; }
-// volatile: never contracted with a neighbour into a fused multiply-add
+// volatile: the compiler must not contract the operation with a neighbouring one into a fused multiply-add
 inline float __fadd_rn(float a, float b) { const volatile float sum = a + b; return sum; }
 inline float __fmul_rn(float a, float b) { const volatile float product = a * b; return product; }
 

@@ -1,5 +1,5 @@
-// The declarations of backends/cuda/launch.h of @mtl/kernels, without a GPU: a launch runs the kernel's
-// threads one after the other (block.h). Included only by that header.
+// Emulates backends/cuda/launch.h of @mtl/kernels without a GPU: a launch runs the kernel's threads one after
+// the other (block.h). Only that header includes this one.
 #pragma once
 
 #include <cstdlib>
@@ -41,13 +41,13 @@ cudaError_t launch(const char* name, const ListedKernel&, void (*kernel)(Paramet
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
   if (emulation::is_left_out(reinterpret_cast<const void*>(kernel))) return cudaErrorInvalidDeviceFunction;
   emulation::count(emulation::kKernels);
-  // Arguments are copied: a captured kernel runs later, and possibly often. Each thread gets a copy, as on a
-  // GPU.
+  // Arguments are copied, because a captured kernel runs later, and possibly several times. Each thread gets
+  // its own copy, as on a GPU.
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
-  // an error of an earlier call is returned as the launch's own, as on a GPU
+  // as on a GPU, the launch returns an error that an earlier call left behind as its own
   const cudaError_t left = cudaGetLastError();
   return error == cudaSuccess ? left : error;
 }

@@ -1,11 +1,12 @@
-// The kernels that the program has loaded (cudaFuncGetAttributes). A GPU loads the others at their first
-// launch, which may wait for the device; here that launch is an error once there are loaded ones.
+// The kernels that the program has loaded (cudaFuncGetAttributes). A GPU loads any other kernel at its first
+// launch, which may wait for the device; in the emulation that launch is an error once any kernel has been
+// loaded.
 #pragma once
 
 namespace mtl::emulation {
 
 void load(const void* kernel);
-// Tells whether kernels are loaded, and this one is not.
+// Tells whether some kernels are loaded, but this one is not.
 bool is_left_out(const void* kernel);
 
 }  // namespace mtl::emulation

@@ -41,7 +41,8 @@ struct Barrier {
   Site site;
 };
 
-// The lanes of the mask that have arrived. Before the first arrival the other fields are meaningless.
+// The lanes of a mask that have arrived at a shuffle, vote or matrix instruction. Before the first arrival
+// the other fields are meaningless.
 struct Meeting {
   uint32_t mask = 0;
   int arrived = 0, expected = 0;
@@ -62,11 +63,11 @@ struct Resident {
   int num_threads = 0, current = -1;
   Index index;
   Barrier barriers[kNumBarriers];
-  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that it has used
-  alignas(1024) unsigned char shared[2 * kSharedBytes];  // space for the red zones
+  std::vector<Meeting> meetings[kMaxThreads / 32];  // of each warp, one for every mask that the warp has used
+  alignas(1024) unsigned char shared[2 * kSharedBytes];  // twice the size, as space for the red zones
   size_t shared_end = 0, static_bytes = 0, dynamic_bytes = 0;
   std::vector<Array> arrays;
-  int slot = 0;  // among the residents
+  int slot = 0;  // index among the residents
 };
 
 struct Machine {
@@ -81,12 +82,12 @@ struct Machine {
 
 inline Machine the_machine;
 
-// Called at every step of every thread, like the following functions: inline.
+// The following functions are inline, because they are called at every step of every thread.
 inline Machine& machine() { return the_machine; }
 inline Resident& block() { return *the_machine.running; }
 inline Thread& current() { return *block().threads[block().current]; }
 
-// For messages of threads that end there.
+// Returns the name of a position, for messages of threads that end.
 const char* name_of(Site site);
 
 // Suspends the running thread until another one resets its state.

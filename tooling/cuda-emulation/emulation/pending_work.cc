@@ -47,8 +47,8 @@ struct Pending {
   cudaError_t failure = cudaSuccess;
 };
 
-// Locked while work is executed: one kernel at a time. Recursive, because a waiting thread executes the work
-// of others.
+// The lock that is held while work is executed, so that one kernel runs at a time. Recursive, because a
+// thread that waits for work executes the work of other streams.
 std::recursive_mutex& mutex() {
   static auto* one = new std::recursive_mutex();
   return *one;
@@ -85,7 +85,8 @@ Queue& queue_of(cudaStream_t stream) {
 
 void advance(Queue& queue);
 
-// Executes the work before the mark in its stream, and the work that it waits for.
+// Executes the work before the mark in the mark's stream, and the work of other streams that this work waits
+// for.
 void reach(const Mark& mark) {
   while (!mark.is_done) advance(queue_of(mark.stream));
 }
@@ -192,7 +193,8 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return cudaSuccess;
 }
 
-// A caller that polls must see it complete eventually.
+// Reports that an event is not complete at the first query only: a caller that polls must see it complete
+// eventually.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());
   if (event->last == nullptr || event->last->is_done) return pending().failure;

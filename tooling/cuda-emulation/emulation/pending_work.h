@@ -1,14 +1,15 @@
-// The times at which streams execute their work. A GPU executes work some time after the host has continued,
-// each stream in its own order, streams concurrently except for the events that order them. The emulation by
-// default executes it immediately, which hides errors of a host that reads, writes or releases memory too
-// early and of streams that do not wait for each other. The variable changes that:
+// Decides when streams execute their work. A GPU executes work some time after the host has continued, each
+// stream in its own order, streams concurrently except for the events that order them. The emulation by
+// default executes work immediately, which hides two kinds of errors: a host that reads, writes or releases
+// memory too early, and streams that do not wait for each other. An environment variable changes when work is
+// executed:
 //
 //   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and only the awaited work;
 //                                 the host cannot access device memory except for executed work
 //                         drawn   at random times, streams in any order that events allow (a fixed seed)
 //
-// In both, the first query of an event reports that it is not complete, and an error of a kernel is returned
-// by the next call that enqueues or waits.
+// In both modes, the first query of an event reports that it is not complete, and an error of a kernel is
+// returned by the next call that enqueues or waits.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +21,15 @@
 namespace mtl::emulation {
 
 enum class Pace { kAtOnce, kLate, kDrawn };
-// The variable's mode unless a test sets another one; all pending work is executed first.
+// The mode of MTL_EMULATION_STREAMS unless a test sets another one. Setting a mode executes all pending work
+// first.
 Pace pace();
 void set_pace(Pace pace, uint32_t seed = 0);
 
 // --- streams
 
 cudaError_t put_off(cudaStream_t stream, std::function<cudaError_t()> work);
-// Until all work of a stream is done; null: of all streams.
+// Executes all pending work of a stream, or of all streams if it is null.
 cudaError_t finish(cudaStream_t stream);
 
 // --- events
@@ -38,8 +40,8 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// The time that the work between two events of a stream declares to take on a device; without a declaration,
-// the time between the events here.
+// Returns the time between two events of a stream: the time that the work between them declares to take on a
+// device or, if none is declared, the time between the events in the emulation.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

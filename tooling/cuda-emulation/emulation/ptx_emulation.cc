@@ -6,7 +6,7 @@ namespace {
 float element(uint16_t bits, __nv_bfloat16) { return __bfloat162float({bits}); }
 float element(uint16_t bits, __half) { return __half2float({bits}); }
 
-// Element `half` (0: the lower bits) of a register that holds two.
+// Returns one element (half 0: the lower bits) of a register that holds two.
 template <typename T>
 float element_of(uint32_t pair, int half) {
   return element(static_cast<uint16_t>(pair >> (16 * half)), T{});
@@ -18,7 +18,8 @@ struct MmaRegisters {
   const uint32_t* b;
 };
 
-// Without sanitizers, which would check every element: the types fix the bounds of all loops.
+// Computes the matmul of a and b. Compiled without sanitizers, which would check every element: the types fix
+// the bounds of all loops.
 [[gnu::no_sanitize("address", "undefined")]]
 void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&products)[16][8]) {
   for (int row = 0; row < 16; ++row) {
@@ -30,7 +31,8 @@ void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&produc
   }
 }
 
-// Products and their sum are exact; the addition to the accumulator is rounded by toward_zero.
+// Computes a matmul when all lanes have arrived. Products and their sum are exact; toward_zero rounds the
+// addition to the accumulator.
 template <typename T>
 void complete_mma(Payloads payloads, uint32_t) {
   float a[16][16], b[16][8];

@@ -5,11 +5,11 @@
 
 namespace mtl::emulation {
 
-// `d` += `a` `b`, where each lane has its registers; T: __nv_bfloat16, __half.
+// Adds the matmul of `a` and `b` to `d`. Each lane passes its own registers. T: __nv_bfloat16 or __half.
 template <typename T>
 void mma(float* d, const uint32_t* a, const uint32_t* b, Site site);
 
-// Four matrices of 8 x 8 elements of 16 bits; `row`: the lane's address in shared memory.
+// Loads four matrices of 8 x 8 elements of 16 bits. `row`: the address in shared memory that the lane gives.
 template <bool transposed>
 void load_matrices(uint32_t (&r)[4], const void* row, Site site);
 

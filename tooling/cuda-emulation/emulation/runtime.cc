@@ -17,7 +17,7 @@
 #include "emulation/stream.h"
 
 struct CUgraphExec_st {
-  std::shared_ptr<const CUgraph_st> graph;  // pending launches have it, too
+  std::shared_ptr<const CUgraph_st> graph;  // shared with pending launches
 };
 
 namespace {
@@ -33,14 +33,15 @@ int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 thread_local char mark_of_thread;  // its address identifies the thread
 
-// For each stream: the thread that captures it, or null, and the threads that the capture affects.
+// For each stream: the thread that captures it, or null, and the capture's mode, which decides which threads
+// the capture restricts.
 struct Capture {
   std::atomic<const void*> thread{nullptr};
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 };
 Capture captures[kMaxStreams];
 
-// Tells whether the stream, or any (null), is being captured; invalidates the capture.
+// Tells whether the stream (null: any stream) is being captured, and invalidates the capture.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -50,9 +51,10 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Calls that may wait for the device or change data that a graph uses: not while this thread captures, or
-// another thread whose mode forbids them, unless this thread permits them
-// (cudaThreadExchangeStreamCaptureMode). They invalidate these captures.
+// Tells whether this thread must not make a call that may wait for the device or change data that a graph
+// uses. Such calls are forbidden while this thread captures, or while another thread captures in a mode that
+// forbids them, unless this thread permits them (cudaThreadExchangeStreamCaptureMode). Invalidates the
+// captures that forbid the call.
 bool is_unsafe() {
   if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
   bool found = false;
@@ -78,8 +80,8 @@ bool is_idle() {
   return is_set;
 }
 
-// The result of this thread's next cudaGetLastError: every failed call sets it, even if its status was read,
-// and the next kernel launch would return it as its own error.
+// The error that this thread's next cudaGetLastError returns. Every failed call sets it, even if the caller
+// has read the call's status; the next kernel launch would return it as its own error.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -93,7 +95,7 @@ cudaError_t allocate(void** data, size_t bytes, void* (*take)(size_t bytes, bool
   return noted(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Like a GPU's driver, which waits for pending work first.
+// Releases memory after waiting for pending work, like a GPU's driver.
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
   if (is_unsafe()) return noted(cudaErrorStreamCaptureUnsupported);
@@ -102,7 +104,7 @@ cudaError_t give_back(void* data) {
   return noted(is_known ? error : cudaErrorInvalidValue);
 }
 
-// Null: all streams.
+// Waits for a stream, or for all streams if it is null.
 cudaError_t synchronize(cudaStream_t stream = nullptr) {
   count(mtl::emulation::kSynchronizations);
   return noted(breaks_capture(stream) ? cudaErrorStreamCaptureUnsupported : mtl::emulation::finish(stream));
@@ -152,7 +154,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::snprintf(properties->name, sizeof properties->name, "emulation on the host");
   properties->totalGlobalMem = size_t{1} << 30;
   properties->major = 9;
-  properties->multiProcessorCount = 3;  // few: kernels whose blocks share rows use several each
+  properties->multiProcessorCount = 3;  // few, so that kernels whose blocks share rows give each block several rows
   return cudaSuccess;
 }
 
@@ -191,11 +193,11 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Tells whether the driver accepts a copy of this kind between these.
+// Tells whether the driver accepts a copy of this kind between these addresses.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
-  if (to < from + bytes && from < to + bytes) return false;  // undefined on a GPU; always an error
+  if (to < from + bytes && from < to + bytes) return false;  // overlap is undefined on a GPU; here always an error
   switch (kind) {
     case cudaMemcpyHostToDevice:
       return to_device && !from_device;
@@ -219,13 +221,13 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const bool from_pageable = owner_of(source, bytes) == Owner::kPageable;
   const bool to_pageable = owner_of(destination, bytes) == Owner::kPageable;
   if (!from_pageable && !to_pageable) return noted(enqueue(stream, copy));
-  // a graph would read or write the host memory's contents at launch
+  // with pageable memory a graph would use the memory's contents at launch, not at this call
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureUnsupported);
   if (to_pageable) {
     const cudaError_t error = enqueue(stream, copy);
     return noted(error == cudaSuccess ? mtl::emulation::finish(stream) : error);
   }
-  // the driver copies it to its own memory before it returns
+  // the driver copies pageable memory to its own memory before the call returns
   const auto* const first = static_cast<const char*>(source);
   return noted(enqueue(stream, [destination, taken = std::vector<char>(first, first + bytes)] {
     return std::memcpy(destination, taken.data(), taken.size()), cudaSuccess;
@@ -242,7 +244,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
-  // events complete outside of the graph here: events across streams in one capture are not emulated
+  // events complete outside of the graph in the emulation: it does not support events across streams in one
+  // capture
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;
 }

@@ -1,7 +1,8 @@
-// The few names of the CUDA runtime that launchers and the library's host code need where CUDA is missing.
-// One device (or MTL_EMULATED_DEVICES devices, for tests of their assignment) with the host's memory. Work is
-// executed immediately or later (pending_work.h) or, while its stream is captured, when the graph is launched
-// (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing: only the host's own time remains.
+// The few names of the CUDA runtime that launchers and the library's host code need, for machines without
+// CUDA. Provides one device (or MTL_EMULATED_DEVICES devices, for tests of how devices are assigned) that
+// uses the host's memory. Work is executed immediately or later (pending_work.h) or, while its stream is
+// captured, when the graph is launched (stream.h). With MTL_EMULATION_IDLE=1 kernels and matmuls do nothing,
+// so that only the host's own time is measured.
 #pragma once
 
 #include <cstddef>
@@ -64,11 +65,11 @@ struct cudaDeviceProp {
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
 };
-// Loads the kernel; its attributes are not known here.
+// Loads the kernel. The attributes are not set.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 const char* cudaGetErrorName(cudaError_t error);
-// With the emulation's findings if a kernel failed.
+// Returns the error's text, with the emulation's findings if a kernel failed.
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
@@ -100,7 +101,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-// The time between the events here, or the declared time of the work between them (pending_work.h).
+// Returns the time between the events in the emulation, or the declared time of the work between them
+// (pending_work.h).
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 // Calls that a GPU's driver rejects while a stream is captured fail here too, and invalidate the capture.

@@ -13,11 +13,11 @@ struct CUgraph_st {
 };
 
 struct CUstream_st {
-  CUgraph_st* captured = nullptr;   // destination of work that is not executed
-  bool is_invalid = false;          // the capture: by a call that is not allowed in one
-  void (*on_enqueue)() = nullptr;   // counts
-  double declared_ms = 0.0;         // of its executed work: time that it is to take on a device
-  // put_off of pending_work.h, for other libraries, which do not link it
+  CUgraph_st* captured = nullptr;   // the graph that receives work instead of its execution
+  bool is_invalid = false;          // the capture: invalidated by a call that it forbids
+  void (*on_enqueue)() = nullptr;   // counts the calls that enqueue
+  double declared_ms = 0.0;         // total that executed work declares to take on a device
+  // put_off of pending_work.h, as a pointer for other libraries, which do not link pending_work.cc
   cudaError_t (*put_off)(cudaStream_t stream, std::function<cudaError_t()> work) = nullptr;
 };
 

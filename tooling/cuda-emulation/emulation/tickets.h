@@ -1,5 +1,5 @@
-// The function of backends/cuda/instructions/tickets.h of @mtl/kernels, without a GPU. Included only by that
-// header.
+// Emulates the function of backends/cuda/instructions/tickets.h of @mtl/kernels without a GPU. Only that
+// header includes this one.
 #pragma once
 
 #include "backends/cuda/instructions/tickets.h"

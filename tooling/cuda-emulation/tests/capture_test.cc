@@ -1,5 +1,5 @@
-// Emulated capture: work enqueued in a captured stream is executed by its graph, and calls that a GPU's
-// driver rejects meanwhile are rejected.
+// Tests of emulated capture: work that is enqueued in a captured stream is executed when its graph is
+// launched, and calls that a GPU's driver rejects during a capture are rejected.
 #include <thread>
 
 #include <functional>
@@ -42,9 +42,9 @@ MTL_TEST(a_captured_stream_does_nothing_until_its_graph_is_launched) {
   int &value = numbers.data[0] = 1, &copy = numbers.data[1] = 0, &outside = numbers.data[2] = 0, what = 5;
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaErrorIllegalState);
-  EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // otherwise the next launch would return it
+  EXPECT(cudaGetLastError() == cudaErrorIllegalState);  // the next launch would return an error that was not taken
   EXPECT(MTL_LAUNCH(add_to, in(stream), &value, what) == cudaSuccess);
-  what = 1000;  // by value
+  what = 1000;  // no effect: the argument was passed by value
   EXPECT(cudaMemcpyAsync(&copy, &value, sizeof value, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
   EXPECT(cudaMemsetAsync(&value, 0, sizeof value, stream) == cudaSuccess);
   EXPECT(MTL_LAUNCH(add_to, in(other), &outside, 1) == cudaSuccess);
@@ -86,7 +86,8 @@ MTL_TEST(what_waits_or_takes_memory_spoils_a_capture) {
   EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }
 
-// The driver's thread-local capture mode; engines of ranks make such calls while passes are recorded.
+// The driver's thread-local capture mode: the engines of ranks make such calls while a pass of the training
+// step is recorded.
 MTL_TEST(what_other_threads_do_spoils_only_a_capture_that_concerns_them) {
   cudaEvent_t event = nullptr;
   EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);

@@ -1,4 +1,4 @@
-// Tests of the emulation with which CUDA kernels are tested without a GPU: it computes as the PTX ISA and the
+// Tests of the emulation that replaces a GPU in tests of CUDA kernels: it computes as the PTX ISA and the
 // programming guide specify, and detects each kind of error that it claims to detect.
 #include <cmath>
 #include <cstring>
@@ -88,7 +88,7 @@ __global__ void two_barriers() {
   }
 }
 
-// The second warp waits for the first, which does not wait.
+// The second warp waits for the first warp, which arrives at the barrier but does not wait there.
 __global__ void announce_to_another_warp(bool announces, int* out) {
   MTL_SHARED(int, value, [1]);
   if (threadIdx.x < 32) {
@@ -153,7 +153,8 @@ T from_float(float value) {
 float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 float to_float(__half value) { return __half2float(value); }
 
-// c [16, 8] += a [16, 16] b [16, 8]: a by ldmatrix, b (row-major in memory) transposed.
+// c [16, 8] += a [16, 16] b [16, 8]. a is loaded with ldmatrix; b, which is row-major in memory, with its
+// transposed form.
 template <typename T>
 __global__ void multiply(const T* a, const T* b, float* c) {
   MTL_SHARED(T, a_tile, [16 * 16]);
@@ -188,7 +189,7 @@ void check_multiply() {
     }
   }
   EXPECT(ran(MTL_LAUNCH(multiply<T>, (Launch{1, 32}), a.data(), b.data(), c.data())));
-  // one rounding to float on either side, of sums that may differ in the last place of a double
+  // each side rounds to float once; the sums may differ in the last place of a double
   for (int i = 0; i < 128; ++i) EXPECT(std::fabs(c[i] - expected[i]) <= 1e-6f);
 }
 
@@ -212,7 +213,7 @@ MTL_TEST(cuda_emulation_keeps_barriers_and_shows_missing_ones) {
     EXPECT(is_reversed(true));
     num_wrong += !is_reversed(false);
   }
-  EXPECT(num_wrong == 3);  // in any order, some warp reads values that a later one writes
+  EXPECT(num_wrong == 3);  // in any order, some warp reads values that a later warp writes
   emulation::set_order(Order::kAscending);
 }
 
@@ -240,7 +241,7 @@ MTL_TEST(cuda_emulation_reports_threads_that_never_come) {
   EXPECT(rejected(MTL_LAUNCH(two_barriers, (Launch{1, 128})), "another barrier"));
   float out[32];
   EXPECT(rejected(MTL_LAUNCH(shuffle_with_a_lane_gone, (Launch{1, 32}), out), "31 at __shfl_sync"));
-  EXPECT(is_reversed(true));  // and continues
+  EXPECT(is_reversed(true));  // the emulation still works after the error
 }
 
 MTL_TEST(cuda_emulation_counts_threads_that_do_not_wait_at_a_barrier) {
@@ -259,9 +260,9 @@ MTL_TEST(cuda_emulation_poisons_shared_memory) {
     std::vector<float> out(32, 0.0f);
     EXPECT(ran(MTL_LAUNCH(read_unwritten, (Launch{1, 32, 256}), out.data())));
     for (const float value : out) EXPECT(std::isnan(value));
-    EXPECT(is_reversed(true));  // leaves numbers where the second round must find NaN
+    EXPECT(is_reversed(true));  // leaves numbers in shared memory, where the second round must find NaN
   }
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the process
+#if !defined(__SANITIZE_ADDRESS__)  // AddressSanitizer ends the process
   EXPECT(rejected(MTL_LAUNCH(write_beyond, (Launch{1, 32})), "beyond its end, at byte 128"));
 #endif
 }

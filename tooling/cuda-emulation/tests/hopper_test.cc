@@ -37,9 +37,10 @@ bool rejected(cudaError_t status, const char* text) {
 
 constexpr int bytes_of(Swizzle swizzle) { return swizzle == Swizzle::k128 ? 128 : swizzle == Swizzle::k64 ? 64 : 32; }
 
-// The position of 16-bit element `column` of row `row` in a panel whose rows are as long as its swizzle: with
-// 128 bytes, unit i of row r is at i XOR r mod 8; with 64, two rows share one line of 128 bytes and the
-// pattern has four lines; with 32, four rows and two lines.
+// Returns the position of 16-bit element `column` of row `row` in a panel whose rows are as long as its
+// swizzle. With 128 bytes, unit i of row r is at i XOR r mod 8. With 64 bytes, two rows share one line of 128
+// bytes, and the pattern has four lines; with 32 bytes, four rows share a line, and the pattern has two
+// lines.
 int place_in_panel(Swizzle swizzle, int row, int column) {
   const int bytes = bytes_of(swizzle), rows_of_line = 128 / bytes, units = bytes / 16;
   const int unit = column / 8 ^ row / rows_of_line % units;
@@ -51,7 +52,8 @@ constexpr int kTileBytes = 16384, kSharedBytes = kTileBytes + static_cast<int>(s
 
 __device__ uint64_t* barrier_behind(unsigned char* tile) { return reinterpret_cast<uint64_t*>(tile + kTileBytes); }
 
-// Starts to copy a box to the tile, from `row` on, and announces the given number of bytes. By one thread.
+// Starts to copy a box to the tile, from row `row` on, and announces the given number of bytes to the
+// barrier. Called by one thread.
 __device__ void bring_box(unsigned char* tile, const TensorMap& map, int column, int vector, int row, int announced) {
   cuda::arrive_expecting(barrier_behind(tile), announced);
   cuda::copy_box(tile, map, column, vector, row, barrier_behind(tile));
@@ -94,12 +96,12 @@ std::vector<uint16_t> numbered_tensor() {
 
 // --- matmuls
 
-// B [k, n] of 16 x kColumns: in K-major panels (rows n, columns k) or MN-major ones (rows k, columns n),
-// `depth` deep in total.
+// Operand B [k, n], 16 x kColumns, in K-major panels (rows n, columns k) or MN-major panels (rows k, columns
+// n) with a total of `depth` steps along k.
 struct MatmulCase {
   Swizzle swizzle;
   bool a_in_registers;
-  int start;  // of 16 in k, if the panel is deeper
+  int start;  // first of the 16 steps along k, if the panel is deeper
 };
 
 constexpr int kDepth = 32;
@@ -111,7 +113,7 @@ __global__ void multiply(const T* a, const T* b, const float* c, float* d, Matmu
   auto* b_tile = reinterpret_cast<T*>(bytes + 16384);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int row_bytes = bytes_of(how.swizzle), width = row_bytes / 2;
-  // A, K-major: rows of 64, the whole depth in one panel or, if rows are short, in several
+  // A is K-major: 64 rows, with the whole depth in one panel or, if rows of a panel are short, in several
   for (int i = thread; i < 64 * kDepth; i += 128) {
     const int row = i / kDepth, k = i % kDepth;
     a_tile[k / width * 64 * width + place_in_panel(how.swizzle, row, k % width)] = a[i];
@@ -162,7 +164,7 @@ void check_matmul(DType dtype, MatmulCase how, bool accumulate) {
   a.fill(1, 1.0);
   b.fill(2, 1.0);
   c.fill(3, 1.0);
-  // one rounding to float, of sums of 17 terms of at most 1
+  // sums of 17 terms of at most 1, rounded to float once
   const double tolerance = std::ldexp(17.0, -24);
   EXPECT(ran(MTL_LAUNCH((multiply<T, kN>), (Launch{1, 128, 32768}), a.data<const T>(), b.data<const T>(),
                         c.data<const float>(), d.data<float>(), how, accumulate)));
@@ -236,7 +238,8 @@ __device__ void bring_ones(unsigned char* bytes, const TensorMap& map) {
 
 using Sums = float[2][4];
 
-// 64 x 16 x 16: A is all ones, too, so that every sum is 16. It is read until the matmul is waited for.
+// A matmul of 64 x 16 x 16 with all ones in A and B, so that every sum is 16. A is read until the matmul is
+// waited for.
 constexpr uint32_t kOnes[4] = {0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u};
 
 __device__ void start_matmul_of_ones(Sums& sums, uint32_t b, uint32_t stride = 1024) {
@@ -259,7 +262,7 @@ __global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) 
   const uint32_t b = tile + (fault == MatmulFault::kOtherDescriptor && warp == 2 ? 1024 : fault == MatmulFault::kInsidePattern ? 128 : 0);
   if (fault != MatmulFault::kNoFence) cuda::fence_wgmma();
   if (fault == MatmulFault::kByRowsInsidePattern) {
-    // 32 columns on is a later part of the same rows, 4 rows on is not
+    // 32 columns further on is a later part of the same rows and allowed; 4 rows further on is not
     const uint64_t later = cuda::matrix_descriptor(tile + 64, 16, 1024, Swizzle::k128);
     cuda::WarpGroupMatmul<__nv_bfloat16, 16>::by_rows(sums, later, cuda::matrix_descriptor(tile + 512, 16, 1024, Swizzle::k128), true);
   } else if (fault != MatmulFault::kOneWarpLess || warp != 3) {
@@ -273,7 +276,7 @@ __global__ void use_matmuls(const TensorMap map, MatmulFault fault, float* out) 
 
 enum class Stored { kFencedByAll, kFencedByOne, kNotFenced };
 
-// Threads overwrite a tile that the copy engine has brought by twos.
+// A copy brings a tile of ones, and threads overwrite it with twos before a matmul reads it.
 __global__ void multiply_what_threads_store(const TensorMap map, Stored how, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
@@ -289,7 +292,7 @@ __global__ void multiply_what_threads_store(const TensorMap map, Stored how, flo
   write_sums(sums, out);
 }
 
-// Threads overwrite a tile that the copy engine has brought, and it brings the next one over it.
+// A copy brings a tile of ones, threads overwrite it with twos, and the next copy overwrites the twos.
 __global__ void refill_what_threads_store(const TensorMap map, Stored how) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
@@ -301,7 +304,8 @@ __global__ void refill_what_threads_store(const TensorMap map, Stored how) {
   cuda::wait_for_phase(barrier_behind(bytes), 1, 0);
 }
 
-// A tile is used, released and filled again while the matmul of the first filling may still read it.
+// A slot's tile is used and released, and the slot is filled again while the matmul may still read the first
+// tile.
 __global__ void refill_during_a_matmul(const TensorMap map, bool waits, float* out) {
   MTL_DYNAMIC_SHARED(bytes);
   bring_ones(bytes, map);
@@ -388,7 +392,8 @@ MTL_TEST(cuda_hopper_emulation_notices_wrong_barriers) {
     EXPECT(rejected(use(Fault::kTooManyBytes), "never come"));
     EXPECT(rejected(use(Fault::kNotAligned), "not aligned to 1024"));
   });
-  // while the bytes are in flight: later, the third arrival would belong to the next phase
+  // in this order the bytes are still in flight at the third arrival; if they had arrived, it would belong to
+  // the next phase
   emulation::set_order(Order::kDescending);
   EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kTooManyArrivals), "more arrivals"));
   EXPECT(rejected(MTL_LAUNCH(use_barrier, how, map, Fault::kCopyUnderWay), "still under way"));
@@ -412,7 +417,8 @@ MTL_TEST(cuda_hopper_emulation_detects_wrong_matmuls) {
     EXPECT(rejected(use(MatmulFault::kByRowsInsidePattern), "starts at byte 512 of the swizzle pattern"));
     EXPECT(rejected(use(MatmulFault::kStrideInsidePattern), "are 1040 bytes apart"));
   });
-  // premature reads may succeed by chance on a GPU: each fault shows in one of the two extremes
+  // on a GPU a read that is too early may succeed by chance: in the emulation each fault shows in one of the
+  // two extreme orders
   emulation::set_order(Order::kDescending);
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, true, out.data())) && all_sixteen(out));
   EXPECT(ran(MTL_LAUNCH(refill_during_a_matmul, how, map, false, out.data())) && !all_sixteen(out));
@@ -458,8 +464,8 @@ MTL_TEST(cuda_hopper_emulation_detects_registers_that_are_not_released) {
   });
 }
 
-// A matmul is started before its tile has arrived: either the copy is late and the matmul reads at once, or
-// it reads too late to notice. Drawn, both are combined now and then.
+// A matmul is started before its tile has arrived. The fault shows only if the copy is later than the read of
+// the matmul, which happens for some seeds of the shuffled order.
 MTL_TEST(cuda_hopper_emulation_shows_a_tile_that_is_not_there_yet) {
   const std::vector<uint16_t> ones(kPositions * kVectors * kColumns, 0x3f80);
   const TensorMap map = map_of(ones, Swizzle::k128);
@@ -485,15 +491,15 @@ MTL_TEST(cuda_hopper_tensor_maps_are_refused_as_by_the_driver) {
     return cuda::make_tensor_map(&map, shape) == cudaErrorInvalidValue;
   };
   EXPECT(!refused([](auto&) {}));
-  EXPECT(refused([](auto& shape) { shape.vector_distance = 70; }));  // of 140 bytes
+  EXPECT(refused([](auto& shape) { shape.vector_distance = 70; }));  // 140 bytes
   EXPECT(refused([](auto& shape) { shape.data = static_cast<const char*>(shape.data) + 2; }));
   EXPECT(refused([](auto& shape) { shape.box_rows = 257; }));
   EXPECT(refused([](auto& shape) { shape.positions = 0; }));
-  EXPECT(refused([](auto& shape) { shape.swizzle = Swizzle::k64; }));  // rows of the box longer than that
+  EXPECT(refused([](auto& shape) { shape.swizzle = Swizzle::k64; }));  // the box has longer rows
 }
 
-// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: only the first is caused by a
-// shape.
+// CUDA_ERROR_INVALID_VALUE, NOT_INITIALIZED, INVALID_CONTEXT and OUT_OF_MEMORY: only INVALID_VALUE is caused
+// by a shape.
 MTL_TEST(cuda_hopper_tensor_maps_tell_what_the_driver_said) {
   EXPECT(cuda::status_of_driver(0) == cudaSuccess);
   EXPECT(cuda::status_of_driver(1) == cudaErrorInvalidValue);

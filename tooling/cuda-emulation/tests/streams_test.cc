@@ -1,5 +1,5 @@
-// Emulated streams with deferred work: code that does not wait for a stream, an event or another stream sees
-// old data, and calls and accesses that a GPU would reject are rejected.
+// Tests of emulated streams with deferred work: code that does not wait for a stream, an event or another
+// stream sees old data, and calls and accesses that a GPU would reject are rejected.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ namespace {
 using cuda::Launch;
 using emulation::Pace;
 
-// Everything below runs in this mode; at the end the default mode is restored, with host access to device
-// memory.
+// While it exists, streams execute work at the given pace. At its end the default pace is restored, in which
+// the host may access device memory.
 struct AtPace {
   explicit AtPace(Pace pace, uint32_t seed = 0) { emulation::set_pace(pace, seed); }
   ~AtPace() { emulation::set_pace(Pace::kAtOnce); }
@@ -103,7 +103,7 @@ MTL_TEST(work_that_declares_its_time_takes_it_by_events) {
   EXPECT(cudaStreamSynchronize(stream.stream) == cudaSuccess);
   float milliseconds = 0.0f;
   EXPECT(cudaEventElapsedTime(&milliseconds, first, second) == cudaSuccess && milliseconds == 1500.0f);
-  // without work that declares one, it is the time here
+  // if no work declares a time, it is the time between the events in the emulation
   EXPECT(cudaEventElapsedTime(&milliseconds, second, third) == cudaSuccess && milliseconds > 0.0f && milliseconds < 1000.0f);
   for (const cudaEvent_t event : {first, second, third}) EXPECT(cudaEventDestroy(event) == cudaSuccess);
 }
@@ -127,11 +127,11 @@ MTL_TEST(deferred_work_is_done_when_a_thread_waits_for_it) {
   EXPECT(*host.data == 3.0f && cudaStreamSynchronize(stream.stream) == cudaSuccess && *host.data == 4.0f);
 }
 
-// Reads the values that one stream sees of another stream without waiting for it, in both orders that a GPU
-// may choose.
+// Returns the value that one stream reads while another stream writes it, without or with a wait. A GPU may
+// execute the two in either order.
 float read_by_other(bool waits, uint32_t seed) {
   const AtPace drawn(Pace::kDrawn, seed);
-  static const Stream writer, reader;  // the emulation has few, and does not reuse them
+  static const Stream writer, reader;  // reused by all calls: the emulation has few streams, and never frees one
   const Number value(false), host(true);
   const Event written;
   EXPECT(cudaMemsetAsync(value.data, 0, sizeof(float), writer.stream) == cudaSuccess);
@@ -209,7 +209,7 @@ MTL_TEST(pageable_memory_is_read_before_a_copy_returns_and_written_before_it_doe
   EXPECT(copies(&result, value.data, cudaMemcpyDeviceToHost, stream) && result == 7.0f);
 }
 
-// Tells whether a separate process succeeds.
+// Tells whether `body`, run in a separate process, ends without an error.
 template <typename Body>
 bool ends_well(const Body& body) {
   std::fflush(nullptr);
@@ -227,7 +227,7 @@ bool ends_well(const Body& body) {
 MTL_TEST(the_host_cannot_touch_memory_of_the_device_or_memory_that_was_given_back) {
   const Number value(false);
   volatile float* const touched = value.data;
-  EXPECT(ends_well([&] { *touched = 1.0f; }));  // immediately, as in tests of kernels
+  EXPECT(ends_well([&] { *touched = 1.0f; }));  // work is executed immediately, as in tests of kernels
   const AtPace late(Pace::kLate);
   EXPECT(ends_well([] {}));
   EXPECT(!ends_well([&] { *touched = 1.0f; }));
@@ -279,8 +279,8 @@ MTL_TEST(accesses_and_shared_memory_that_a_gpu_refuses_are_refused) {
   EXPECT(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values) == cudaSuccess);
   EXPECT(is_refused(MTL_LAUNCH(read_wide, (Launch{1, 1}), &result, values + 1), "16 bytes at an address that is not aligned"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 32 << 10}), &result) == cudaSuccess);
-  // 16 KB plus 33 KB: more than a block gets without a request, and launch() makes one only for more than 48
-  // KB of dynamic memory
+  // 16 KB of static and 33 KB of dynamic memory are more than a block gets without a request, and launch()
+  // makes a request only for more than 48 KB of dynamic memory
   EXPECT(is_refused(MTL_LAUNCH(much_shared, (Launch{1, 1, 33 << 10}), &result), "static and dynamic shared memory"));
   EXPECT(MTL_LAUNCH(much_shared, (Launch{1, 1, 49 << 10}), &result) == cudaSuccess);
 }

@@ -1,5 +1,5 @@
-// Blocks that take tickets (instructions/tickets.h of @mtl/kernels) under emulation: each ticket is taken
-// once, and blocks alternate there, so that several blocks have work.
+// Tests of blocks that take tickets (instructions/tickets.h of @mtl/kernels) under emulation: each ticket is
+// taken once, and blocks alternate when they take tickets, so that several blocks get work.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -38,7 +38,7 @@ size_t num_takers(Order order, uint32_t seed) {
   emulation::set_order(order, seed);
   EXPECT(ran(MTL_LAUNCH(take_tickets, (Launch{kBlocks, 64}), &counter, takers.data(), times.data())));
   emulation::set_order(Order::kAscending);
-  EXPECT(counter == kTickets + kBlocks);  // each block takes one that it has no work for
+  EXPECT(counter == kTickets + kBlocks);  // each block takes one ticket without work
   EXPECT(std::count(times.begin(), times.end(), 1u) == kTickets);
   return std::set<uint32_t>(takers.begin(), takers.end()).size();
 }
@@ -47,7 +47,7 @@ size_t num_takers(Order order, uint32_t seed) {
 
 MTL_TEST(cuda_emulation_blocks_alternate_where_they_take_tickets) {
   EXPECT(num_takers(Order::kAscending, 0) == 1);
-  EXPECT(num_takers(Order::kDescending, 0) == 4);  // the number of resident blocks
+  EXPECT(num_takers(Order::kDescending, 0) == 4);  // number of resident blocks
   size_t most = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) most = std::max(most, num_takers(Order::kShuffled, seed));
   EXPECT(most > 1);

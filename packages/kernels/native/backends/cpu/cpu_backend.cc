@@ -36,7 +36,7 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// The kernel for the active instruction set, or for the best lower one that has a kernel.
+// Returns the op's kernel for the active instruction set, or for the best lower one that has a kernel.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};

@@ -1,5 +1,5 @@
-// The two backends on host memory: `cpu` (the best instruction set of the machine) and `reference` (the
-// oracle).
+// The two backends on host memory: `cpu` uses the best instruction set of the machine; `reference` is the
+// oracle that tests compare with.
 #pragma once
 
 #include "core/backend.h"
@@ -10,18 +10,20 @@ namespace mtl {
 const Backend* cpu_backend();
 const Backend* reference_backend();
 
-// The scratch memory that an op's CPU kernel declares; null where it takes none.
+// Returns the function with which an op's CPU kernel declares its scratch memory; null if the kernel takes
+// none.
 ScratchFunction cpu_scratch_of(const char* op);
 
-// The best instruction set that this machine supports.
+// Returns the best instruction set that this machine supports.
 InstructionSet detected_instruction_set();
-// The processor has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system lets this
-// process use them.
+// Tells whether the processor has tiles of Intel's Advanced Matrix Extensions for bfloat16, and the system
+// lets this process use them.
 bool has_amx();
 // Tells whether kernels were compiled for an instruction set (MTL_INSTRUCTION_SETS of CMakeLists.txt).
 bool contains_instruction_set(InstructionSet level);
-// The instruction set that kernels are selected for: the best that the machine supports and the build
-// contains, unless it was lowered. Plain if there is none; the addon must not be used then.
+// Returns the instruction set that kernels are selected for: the best that the machine supports and the build
+// contains, unless set_instruction_set has lowered it. Plain if no set is both supported and contained; the
+// addon must not be used then.
 InstructionSet active_instruction_set();
 // Lowers or restores the selected instruction set; rejects a set that the machine or the build does not have.
 Status set_instruction_set(InstructionSet level);

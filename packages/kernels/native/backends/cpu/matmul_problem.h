@@ -19,7 +19,7 @@ struct MatmulProblem {
   DType input_dtype, output_dtype, bias_dtype;
   int64_t left_row_length, right_row_length, output_row_length;  // from one stored row to the next, in elements
 
-  // Without space between rows.
+  // Returns the same problem without gaps between rows.
   MatmulProblem contiguous() const {
     MatmulProblem problem = *this;
     problem.left_row_length = transpose_left ? rows : inner;

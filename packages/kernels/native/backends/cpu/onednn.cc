@@ -31,7 +31,8 @@ struct CachedPrimitive {
   MatmulScratch scratch;
 };
 
-// Code and scratchpad depend on the number of threads.
+// Identifies a cached matmul. Contains the number of threads, because generated code and scratchpad depend on
+// it.
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
 Key key_of(const MatmulProblem& p) {
@@ -57,7 +58,7 @@ struct Library {
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
   std::map<Key, CachedPrimitive> primitives;
-  std::map<Key, MatmulScratch> scratch;  // of matmuls that were described but not created
+  std::map<Key, MatmulScratch> scratch;  // of matmuls that are described but not created yet
 };
 
 // Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks);
@@ -93,7 +94,7 @@ bool packs_right(const MatmulProblem& p) {
          p.right_row_length % kCrowdedRowLength == 0 && p.inner * p.columns >= kFewestElementsToPack;
 }
 
-// The columns and the inner dimension of a part, or of several.
+// The number of columns and the length of the inner dimension of each part; the last part may be smaller.
 struct PartSize {
   int64_t columns, inner;
 };
@@ -103,8 +104,9 @@ int64_t length_of_parts(int64_t length, int64_t num_parts) {
   return std::min(length, (shortest + kPartMultiple - 1) / kPartMultiple * kPartMultiple);
 }
 
-// Parts over columns read the left operand again, parts over the inner dimension read and write the output
-// again; the latter must be float32, which such sums would have been computed in anyway.
+// Returns the size of the parts. Parts over columns read the left operand again; parts over the inner
+// dimension read and write the output again. Only a float32 output is split over the inner dimension: its
+// sums would be in float32 without the split, too.
 PartSize size_of_parts(const MatmulProblem& p) {
   if (!packs_right(p)) return {p.columns, p.inner};
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));
@@ -115,7 +117,7 @@ PartSize size_of_parts(const MatmulProblem& p) {
   return {length_of_parts(p.columns, num_parts), p.inner};
 }
 
-// [batch, rows, columns] where the last two may be stored transposed.
+// Returns the layout of matrices [batch, rows, columns], whose last two dimensions may be stored transposed.
 MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row_length, bool transposed) {
   MatrixLayout layout{{batch, rows, columns}, {rows * row_length, row_length, 1}, 3};
   if (transposed) layout = MatrixLayout{{batch, rows, columns}, {columns * row_length, 1, row_length}, 3};
@@ -125,8 +127,8 @@ MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row
   return layout;
 }
 
-// The attributes of a matmul: everything but its operands. Freed at the end of the scope, also when the
-// library reports an error.
+// The attributes of a matmul: everything except its operands. Frees them at the end of the scope, also when
+// the library reports an error.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;
@@ -146,7 +148,7 @@ struct Attributes {
   }
 };
 
-// A matmul before its code is generated: oneDNN already knows its layouts and its scratchpad size.
+// A matmul before oneDNN generates its code: the layouts and the size of the scratchpad are already known.
 struct Description {
   MatmulDescriptors operands;
   MatrixDescriptor stored_right;
@@ -265,8 +267,8 @@ const void* element(const void* data, int64_t index, DType dtype) {
   return static_cast<const char*>(data) + index * static_cast<int64_t>(size_of(dtype));
 }
 
-// The part that begins at a column and an index of the inner dimension. Later parts of the inner dimension
-// add to the output of the first one, which contains the bias.
+// Returns the part that begins at a column and an index of the inner dimension. The first part of the inner
+// dimension includes the bias; later parts add to its output.
 MatmulProblem part_of(const MatmulProblem& p, const PartSize& size, int64_t column, int64_t inner) {
   MatmulProblem part = p;
   part.columns = std::min(size.columns, p.columns - column);

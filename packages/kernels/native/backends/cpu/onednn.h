@@ -1,5 +1,6 @@
-// The only interface to oneDNN: one matmul, through the C API, for versions 2 and 3. Primitives are cached by
-// shape. Callable from any thread, one matmul at a time (each calling thread gets its own OpenMP team).
+// The only interface to oneDNN: computes one matmul through the C API of version 2 or 3. Primitives are
+// cached by shape. Any thread may call it, but one matmul runs at a time (each calling thread gets its own
+// OpenMP team).
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -7,16 +8,17 @@
 
 namespace mtl {
 
-// False in builds without it (onednn_absent.cc), in which no other function but onednn_version is called.
+// Tells whether the build contains oneDNN. If not (onednn_absent.cc), onednn_version is the only other
+// function that may be called.
 bool onednn_is_built();
 
 Status onednn_matmul(const MatmulProblem& problem);
 
-// The most blocks of scratch memory that `onednn_matmul` allocates. The values of the operands do not matter,
-// only whether there is a bias.
+// Adds the scratch memory that `onednn_matmul` allocates at most. Does not read the operands' values; depends
+// on whether there is a bias.
 Status add_onednn_scratch(const MatmulProblem& problem, ScratchBlocks* blocks);
 
-// The version that was loaded, such as "2.6.3"; "none" in builds without it.
+// Returns the version of the loaded library, such as "2.6.3"; "none" in builds without oneDNN.
 const char* onednn_version();
 
 }  // namespace mtl

@@ -35,9 +35,9 @@ class MatrixDescriptor {
   MatrixDescriptor& operator=(const MatrixDescriptor&) = delete;
 
   Status describe(const MatrixLayout& layout, dnnl_data_type_t type);
-  // The same dimensions in the layout that the library chooses for the primitive.
+  // Describes a matrix with these dimensions, in the layout that the library chooses for the primitive.
   Status leave_layout_open(const MatrixLayout& layout, dnnl_data_type_t type);
-  // Null before it is described.
+  // Returns null before the matrix is described.
   Handle get() const;
 
  private:
@@ -55,11 +55,12 @@ Status describe_matmul(dnnl_engine_t engine, const MatmulDescriptors& descriptor
 // Makes the matmul add its result to the output.
 Status append_sum(dnnl_post_ops_t post_ops);
 
-// A primitive that copies a matrix from one layout to another.
+// Creates a primitive that copies a matrix from one layout to another.
 Status create_reorder(dnnl_engine_t engine, MatrixDescriptor::Handle from, MatrixDescriptor::Handle to,
                       dnnl_primitive_t* reorder);
 
-// The layout that a primitive reads or writes; valid as long as the primitive's description.
+// Returns the layout in which a primitive reads or writes an operand; valid as long as the primitive's
+// description.
 MatrixDescriptor::Handle layout_in(const_dnnl_primitive_desc_t description, dnnl_query_t query);
 
 }  // namespace mtl

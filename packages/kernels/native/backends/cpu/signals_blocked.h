@@ -8,17 +8,17 @@
 
 namespace mtl {
 
-// While it exists, it blocks signals that would be handled in this thread or in a thread of its pool. Kernels
+// While an object exists, signals with handlers are blocked in its thread and in its pool's threads. Kernels
 // that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a signal
 // handler that runs meanwhile writes its frame to the memory that the register points to, and damages the
-// heap. Faults of the code itself are not blocked.
+// heap. Signals for faults of the code itself are not blocked.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     block(&previous_);
     const int threads = num_threads();
     if (threads == num_blocked_) return;
-    // Threads that exist already and need no signals; new threads inherit the signal mask of this one.
+    // Blocks signals in threads that exist already; new threads inherit this thread's signal mask.
     on_threads(threads, [](int thread) {
       if (thread > 0) block(nullptr);
     });
@@ -37,7 +37,7 @@ class SignalsBlocked {
   }
 
   sigset_t previous_;
-  static inline thread_local int num_blocked_ = 1;  // threads of this one's pool, itself included
+  static inline thread_local int num_blocked_ = 1;  // threads of this thread's pool, itself included
 };
 
 }  // namespace mtl

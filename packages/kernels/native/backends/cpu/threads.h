@@ -8,9 +8,9 @@
 
 namespace mtl {
 
-// How many threads a kernel of the calling thread may use, itself included.
+// Returns the number of threads that a kernel of the calling thread may use, itself included.
 int num_threads();
-// Sets that number, of oneDNN's too. With `pin`, thread i > 0 stays on the i-th core that the process may
+// Sets that number, also for oneDNN. With `pin`, thread i > 0 stays on the i-th core that the process may
 // use.
 Status set_num_threads(int num_threads, bool pin);
 
@@ -19,10 +19,11 @@ Status set_num_threads(int num_threads, bool pin);
 // may ask for one thread only.
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
 
-// Below this number of elements one thread is faster: about the cost of waking the others.
+// The number of elements below which one thread is faster, because waking the other threads takes longer than
+// the work.
 constexpr int64_t kParallelElements = 16384;
 
-// As vectors (simd.h), once for each instruction set.
+// In an anonymous namespace, like the vectors of simd.h, so that each instruction set has its own copy.
 namespace {
 
 #define MTL_INLINE static inline __attribute__((always_inline))
@@ -36,15 +37,16 @@ MTL_INLINE void on_threads(int count, const Body& body) {
 
 MTL_INLINE int threads_for(int64_t elements) { return elements >= kParallelElements ? num_threads() : 1; }
 
-// Calls body(first, last) for equal ranges of 0 to `count`, one in each thread; `elements` is the work of
-// all.
+// Calls body(first, last) for equal ranges of 0 to `count`, one in each thread. `elements` is the total work,
+// which decides how many threads run.
 template <typename Body>
 MTL_INLINE void for_ranges(int64_t count, int64_t elements, const Body& body) {
   const int threads = threads_for(elements);
   on_threads(threads, [&](int thread) { body(count * thread / threads, count * (thread + 1) / threads); });
 }
 
-// Calls body(i) for i from 0 to `count` - 1.
+// Calls body(i) for i from 0 to `count` - 1, on several threads if `elements`, the total work, is large
+// enough.
 template <typename Body>
 MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
   for_ranges(count, elements, [&](int64_t first, int64_t last) {
@@ -52,10 +54,10 @@ MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
   });
 }
 
-// Numbers from 0, each handed out once: threads take the next piece of work when they are ready.
+// Hands out the numbers from 0 on, each once: threads take the next piece of work when they are ready.
 class TaskCounter {
  public:
-  // The first of `chunk` numbers.
+  // Takes `chunk` numbers and returns the first.
   int64_t take(int64_t chunk = 1) { return __atomic_fetch_add(&next_, chunk, __ATOMIC_RELAXED); }
 
  private:

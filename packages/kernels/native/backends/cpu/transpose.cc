@@ -7,7 +7,8 @@
 namespace mtl {
 namespace {
 
-// Rows of a tile: of 32-bit values a cache line, so that whole lines of both matrices are read and written.
+// The rows and columns of a tile: 16 values of 32 bits fill a cache line, so that whole lines of both
+// matrices are read and written.
 constexpr int64_t kTile = 16;
 
 template <typename Element>

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
- * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason next
- * to it): spilled values go through memory, in the innermost loop. So does an array with an index that is
- * unknown at compile time: a stack frame without spills fails, too. Fails also when the compiler reports that
- * it has put waits between the matmuls of warp groups (wgmma), or that it ignores a change of their registers
- * (setmaxnreg).
+ * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, followed by the
+ * reason): spilled values go through memory, in the innermost loop. Fails also when a kernel has a stack frame
+ * without spills: an array with an index that is unknown at compile time goes through memory, too. Fails also
+ * when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it
+ * ignores a change of the number of registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -31,14 +31,14 @@ function parseResources(text) {
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
-  // printed before or after the kernels' own lines, with the name
+  // printed before or after the kernels' own lines, with the kernel's name
   for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
   }
   return kernels;
 }
 
-/** Tells whether the compiler ignores a setmaxnreg (C7504, C7508): it does not name the kernel. */
+/** Tells whether the compiler ignores a setmaxnreg (C7504, C7508); its message does not name the kernel. */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
 /** Returns the bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */

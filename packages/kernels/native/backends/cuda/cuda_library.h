@@ -1,8 +1,8 @@
-// The C ABI between the addon and the CUDA library (libmtl_cuda.so), which is opened only when device `cuda`
-// is requested: without a driver, or in a build without nvcc, everything else works. The library exports one
-// function, mtl_cuda_library(), which returns a table of plain functions. A change of a struct here, in
-// core/backend.h, core/op_call.h, core/tensor_view.h or include/mtl/device_api.h, or of the tensors or
-// attributes of an op, raises kCudaLibraryAbiVersion.
+// The C ABI between the addon and the CUDA library (libmtl_cuda.so). The library is opened only when device
+// `cuda` is requested, so that everything else works without a driver, or in a build without nvcc. It exports
+// one function, mtl_cuda_library(), which returns a table of plain functions. Raise kCudaLibraryAbiVersion
+// after a change of a struct here, in core/backend.h, core/op_call.h, core/tensor_view.h or
+// include/mtl/device_api.h, or of the tensors or attributes of an op.
 #pragma once
 
 #include "core/backend.h"
@@ -20,9 +20,9 @@ struct CudaDeviceProperties {
   uint64_t memory_bytes;
 };
 
-// The available driver and library, found without using a device.
+// The versions of driver and library and the GPUs, found without using a device.
 struct CudaProbe {
-  int32_t driver_version;   // newest CUDA version the driver supports: 13000 for 13.0; 0 without a driver
+  int32_t driver_version;   // newest CUDA version that the driver supports: 13000 for 13.0; 0 without a driver
   int32_t runtime_version;  // the CUDA version that the library was built with
   int32_t num_devices;
   CudaDeviceProperties devices[kMaxCudaDevices];
@@ -35,7 +35,7 @@ struct CudaOptions {
   bool allow_tf32;  // float32 matmuls in TF32: faster, with 10 bits of mantissa
 };
 
-// The device and libraries that were opened.
+// The device and the libraries that were opened.
 struct CudaLibraryInformation {
   CudaProbe probe;
   int32_t device_index;
@@ -44,7 +44,7 @@ struct CudaLibraryInformation {
 };
 
 struct CudaLibrary {
-  int32_t abi_version;  // first and checked first: the rest may differ in another version
+  int32_t abi_version;  // the first field, checked before the others, which may differ in another version
   int32_t backend_abi_version;
   // Fills `probe`, whose driver_version and num_devices show what is missing; fails when the driver fails.
   Status (*probe)(CudaProbe* probe);
@@ -52,7 +52,7 @@ struct CudaLibrary {
   // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);
-  // As cublaslt.h describes them; the device is open.
+  // Set and return the choices of algorithms (see cublaslt.h); the device must be open.
   Status (*set_matmul_choices)(const char* lines, bool times_others);
   const char* (*matmul_choices)();
 };

@@ -14,7 +14,7 @@ struct IndexCheck {
   int64_t first = 0;
 
   __device__ __forceinline__ bool is_valid(int64_t value) const { return value >= first && value < end; }
-  // By one thread for each invalid index; only the first one is kept.
+  // Called by one thread for each invalid index; only the first invalid index is reported.
   __device__ __forceinline__ void refuse(int64_t at, int64_t value) const {
     if (report == nullptr || atomicExch(&report->is_taken, 1) != 0) return;
     report->wrong = {op, tensor, at, value, end, first};

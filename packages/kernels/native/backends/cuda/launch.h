@@ -1,5 +1,5 @@
-// Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel; with nvcc it
-// becomes <<<>>>, with a host compiler the threads run one after the other (emulation, block.h).
+// Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel. With nvcc the
+// launch becomes <<<>>>; with a host compiler the threads run one after the other (block.h of the emulation).
 //
 //   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel by its name, with commas in parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation

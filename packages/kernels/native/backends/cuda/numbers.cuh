@@ -1,5 +1,5 @@
-// The floating-point types of kernels: conversion from and to float, and packing of two 16-bit values into a
-// register of a matrix instruction.
+// The floating-point types of kernels: conversions from and to float, and packing of two 16-bit values into
+// one register of a matrix instruction.
 #pragma once
 
 #include <cstring>

@@ -12,8 +12,8 @@
 namespace mtl {
 namespace {
 
-// Addresses without memory: distinct, so that views and overlaps of tensors can be distinguished; never read
-// or written.
+// Returns addresses without memory. They are never read or written, but distinct, so that views and overlaps
+// of tensors can be distinguished.
 void* reserve_addresses(size_t bytes) {
   static std::atomic<uint64_t> next{uint64_t{1} << 62};
   return reinterpret_cast<void*>(next.fetch_add(bytes));
@@ -21,7 +21,7 @@ void* reserve_addresses(size_t bytes) {
 
 CachingAllocator& meta_allocator() {
   static constexpr BlockSource addresses = {reserve_addresses, [](void*) {}, false};
-  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, like the host's
+  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, like the CPU's allocator
   return *allocator;
 }
 
@@ -44,7 +44,8 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_meta_kernel(const char* op);
 
-// Operations that the CPU runs as parts are run as parts here too: each allocates its own scratch memory.
+// Runs the parts of an operation that the CPU runs as parts, because each part allocates its own scratch
+// memory.
 struct InParts {
   const char* op;
   KernelFunction run;
@@ -58,7 +59,7 @@ constexpr InParts kInParts[] = {
     {"cross_entropy_forward_backward", [](const OpCall& call) { return cross_entropy_in_parts(call, find_meta_kernel); }},
 };
 
-// An operation without a CPU kernel is not supported here either.
+// Returns null for an operation without a CPU kernel: meta does not support it either.
 KernelFunction find_meta_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   for (const InParts& each : kInParts) {

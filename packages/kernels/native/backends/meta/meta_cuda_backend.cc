@@ -13,8 +13,8 @@
 namespace mtl {
 namespace {
 
-// Segments without memory. Their addresses are aligned like the driver's, because kernels are selected by
-// alignment.
+// Returns segments of addresses without memory. The addresses are aligned like the driver's, because kernels
+// are selected by alignment.
 Status reserve_addresses(size_t bytes, void** data) {
   static std::atomic<uint64_t> next{uint64_t{1} << 61};
   *data = reinterpret_cast<void*>(next.fetch_add(bytes));
@@ -27,7 +27,7 @@ DeviceMemory& memory() {
     source.reserve = reserve_addresses;
     source.give_back = [](void*) {};
     source.is_memory = false;
-    return new DeviceMemory(std::move(source));  // never destroyed, like the device's
+    return new DeviceMemory(std::move(source));  // never destroyed, like the CUDA device's memory
   }();
   return *all;
 }
@@ -51,13 +51,13 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_kernel(const char* op);
 
-// Assumes that cuBLASLt supports the requested fusions: only the library knows.
+// Assumes that cuBLASLt supports the requested fusion, because only cuBLASLt itself could tell.
 Status weight_gradient(const OpCall& call) {
   if (cuda::fuses_bias_gradient(call, cuda_gpu_properties())) return count_scratch(call);
   return linear_weight_gradient_in_parts(call, find_kernel);
 }
 
-// Every operation that the CPU has, CUDA has too.
+// Assumes that CUDA has a kernel for every operation that the CPU has a kernel for.
 KernelFunction find_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   return std::strcmp(op, "linear_weight_gradient") == 0 ? weight_gradient : count_scratch;
@@ -82,7 +82,7 @@ Status begin_capture() {
   return ok_status();
 }
 
-// Graphs have no content: their operations compute nothing.
+// Returns null as the graph, because its operations would compute nothing.
 Status end_capture(void** graph) {
   if (!is_capturing) return no_capture();
   is_capturing = false;

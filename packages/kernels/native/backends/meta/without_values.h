@@ -1,11 +1,11 @@
-// Parts that backends without values have in common.
+// Code that the backends without values share.
 #pragma once
 
 #include "core/backend.h"
 
 namespace mtl {
 
-// The parts that differ between them.
+// The parts in which the backends differ.
 struct CountingDevice {
   DeviceKind kind;
   const char* name;
@@ -18,11 +18,11 @@ struct CountingDevice {
   KernelFunction (*find_kernel)(const char* op);
 };
 
-// MTL_META: there is nothing to read.
+// Returns MTL_META, because there are no values to read.
 Status refuse_read(const char* device);
 
-// Device meta: writes have no effect, reads fail, and waiting returns at once. Device meta-cuda replaces the
-// calls that CUDA refuses while a graph is recorded.
+// Returns the backend of device meta: writes have no effect, reads fail, and waiting returns at once. Device
+// meta-cuda replaces the calls that CUDA refuses while a graph is recorded.
 Backend backend_without_values(const CountingDevice& device);
 
 }  // namespace mtl

@@ -50,7 +50,7 @@ struct Head {
     }
     return problem.scale * sum;
   }
-  // The factor that dropout applies to a probability.
+  // Returns the factor that dropout applies to a probability.
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
@@ -123,7 +123,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   }
 }
 
-// The heads of one group; their gradients of keys and values are summed.
+// Computes the heads of one group; their gradients of keys and values are summed.
 void backward_group(const AttentionProblem& problem, int64_t batch, int64_t first_head, double* gradients) {
   const int64_t size = problem.head_size;
   double *const queries = gradients, *const keys = queries + problem.num_queries * size,

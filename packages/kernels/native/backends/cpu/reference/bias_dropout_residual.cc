@@ -5,8 +5,9 @@
 namespace mtl::reference {
 namespace {
 
-// The dropout factor of element `index` of an [S, B, H] tensor: 0, or 1 / (1 - probability). `samples` is the
-// index of a tensor; the tensor of all rows' positions follows it.
+// Returns the dropout factor of element `index` of an [S, B, H] tensor: 0, or 1 / (1 - probability).
+// `samples` is the argument number of the samples tensor; the tensor with every row's position is the next
+// argument.
 double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);

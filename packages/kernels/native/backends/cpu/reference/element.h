@@ -1,5 +1,5 @@
-// Element access of the reference kernels: one element at a time, any dtype, computed in double. Not
-// optimised, by design.
+// Element access for the reference kernels: one element at a time, of any dtype, computed in double. Not
+// optimised, on purpose.
 #pragma once
 
 #include <cstring>

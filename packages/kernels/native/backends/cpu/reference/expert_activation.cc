@@ -8,7 +8,7 @@
 namespace mtl::reference {
 namespace {
 
-// A function's value and its derivative.
+// The value and the derivative of an activation function.
 struct Value {
   double value, derivative;
 };
@@ -49,7 +49,8 @@ Value activate(ExpertActivation kind, double x) {
   }
 }
 
-// An element of the output before its row's probability, and its derivatives by both operands.
+// An element of the output before it is multiplied by its row's probability, and its derivatives by both
+// operands.
 struct Element {
   double value, by_gate, by_value;
 };
@@ -84,7 +85,7 @@ double probability(const OpCall& call, int probabilities, int64_t row) {
   return call.has(probabilities) ? get(call.tensor(probabilities), row) : 1.0;
 }
 
-// The group of each row from the first on; `groups` for rows of none.
+// Returns the group of a row, or the number of groups for a row after the last group.
 int64_t group_of(const OpCall& call, int offsets, int64_t row) {
   int64_t group = 0;
   while (group + 1 < call.tensor(offsets).size() && call.data<int32_t>(offsets)[group + 1] <= row) ++group;

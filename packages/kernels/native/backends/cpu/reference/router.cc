@@ -24,7 +24,7 @@ Values selection_scores(const OpCall& call, const Values& logits) {
   return scores;
 }
 
-// Experts of groups that are not kept become -infinity.
+// Replaces the scores of experts in groups that are not kept by -infinity.
 void keep_groups(const OpCall& call, Values* scores, int64_t slots) {
   using Op = RouterForward;
   const int64_t groups = call.integer(Op::kNumGroups), kept = call.integer(Op::kGroupTopK);
@@ -46,7 +46,7 @@ void keep_groups(const OpCall& call, Values* scores, int64_t slots) {
   }
 }
 
-// The weights of the experts of a row, before the scaling factor.
+// Returns the weights of a row's experts, before the scaling factor.
 template <typename Op>
 Values weights(const OpCall& call, const Values& logits, const std::vector<size_t>& experts) {
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));
@@ -91,7 +91,7 @@ Status forward(const OpCall& call) {
   return ok_status();
 }
 
-// The gradients of all logits of a row, from `gradient`, the gradient of its weights.
+// Returns the gradients of all logits of a row. `gradient` is the gradient of the row's weights.
 Values logit_gradients(const OpCall& call, const Values& logits, const std::vector<size_t>& experts, const Values& gradient) {
   using Op = RouterBackward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));

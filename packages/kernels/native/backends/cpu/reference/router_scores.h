@@ -10,7 +10,7 @@
 
 namespace mtl::reference {
 
-constexpr double kSmallestSum = 1e-20;  // is added to sums of scores
+constexpr double kSmallestSum = 1e-20;  // added to sums of scores
 
 using Values = std::vector<double>;
 
@@ -39,23 +39,23 @@ inline Values softmax(const Values& logits) {
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// The score of a logit by sigmoid or sqrt(softplus).
+// Returns the score of a logit by sigmoid or sqrt(softplus).
 inline double score(ScoreFunction function, double logit) {
   return function == ScoreFunction::kSigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
 }
 
-// The derivative of a score by its logit.
+// Returns the derivative of a score by its logit.
 inline double slope(ScoreFunction function, double logit) {
   const double s = score(function, logit);
   if (function == ScoreFunction::kSigmoid) return s * (1.0 - s);
   return s == 0.0 ? 0.0 : sigmoid(logit) / (2.0 * s);
 }
 
-// NaN counts as the largest.
+// Returns the value that scores are ordered by: NaN counts as the largest.
 inline double ordered(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
-// The positions of the `count` largest values in descending order; among equal values the lower position is
-// first.
+// Returns the positions of the `count` largest values in descending order; among equal values the lower
+// position is first.
 inline std::vector<size_t> largest(const Values& values, int64_t count) {
   std::vector<size_t> result;
   std::vector<bool> is_taken(values.size());

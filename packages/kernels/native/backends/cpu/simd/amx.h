@@ -13,11 +13,11 @@ namespace mtl {
 namespace {
 
 constexpr int kAmxRows = 16;
-constexpr int kAmxBytes = 64;  // of a row
+constexpr int kAmxBytes = 64;  // bytes of a tile's row
 
 #ifndef MTL_EMULATE_AMX
 
-// The calling thread gets eight tiles of full size.
+// Gives the calling thread eight tiles of full size.
 MTL_INLINE void begin_amx() {
   struct {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -32,13 +32,13 @@ MTL_INLINE void begin_amx() {
 }
 MTL_INLINE void end_amx() { __asm__ volatile("tilerelease"); }
 
-// Tiles have numbers that are known when the instruction is assembled. Each operation touches memory as a
-// barrier would: the compiler does not know which bytes.
+// Tile numbers are template parameters, because the assembler must know them. Each operation is a compiler
+// barrier for memory: the compiler does not know which bytes the operation accesses.
 template <int kTile>
 MTL_INLINE void zero_tile() {
   __asm__ volatile("tilezero %%tmm%c0" ::"i"(kTile));
 }
-// Rows begin `stride` bytes apart.
+// Loads a tile whose rows begin `stride` bytes apart in memory.
 template <int kTile>
 MTL_INLINE void load_tile(const void* source, int64_t stride) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(source), "r"(stride), "i"(kTile) : "memory");
@@ -64,7 +64,7 @@ thread_local bool amx_began = false;
 MTL_INLINE void begin_amx() { amx_began = true; }
 MTL_INLINE void end_amx() { amx_began = false; }
 
-// Without begin_amx the processor raises an error.
+// Returns a tile. Fails without begin_amx, as the processor does.
 template <int kTile>
 MTL_INLINE AmxTile& emulated_tile() {
   if (!amx_began) __builtin_trap();

@@ -1,8 +1,8 @@
 // The matmuls of attention on tiles of AMX (bfloat16 factors, float32 sums): 32 rows and 32 columns at a
-// time. Left operands are read a row at a time, so that sums along the queries, for the gradients of keys and
-// values, are computed transposed: their left operands (queries and output gradients) are transposed once,
-// when they are packed, and not for each tile of keys. No processor with AMX has run this yet; tests compute
-// its instructions (tests/amx_traps.h).
+// time. Left operands are read a row at a time. Sums along the queries, for the gradients of keys and values,
+// are therefore computed transposed: their left operands (queries and output gradients) are transposed once,
+// when they are packed, and not for each tile of keys. These kernels have not run on a processor with AMX
+// yet; tests emulate the instructions (tests/amx_traps.h).
 #pragma once
 
 #include "backends/cpu/cpu_backend.h"
@@ -60,7 +60,7 @@ MTL_INLINE void multiply_amx_rows(float* sum, int64_t sum_stride, const Word* le
   if constexpr (kColumnTiles == 2) store_tile<3>(second_rows + kLanes, sum_stride * kBytes);
 }
 
-// `left_step` must be 1.
+// Requires that `left_step` is 1.
 template <>
 __attribute__((noinline)) void multiply_rows<AmxGemm>(float* sum, int64_t sum_stride, const Word* left,
                                                       int64_t left_row, int64_t, const Word* right,
@@ -81,8 +81,8 @@ __attribute__((noinline)) void multiply_rows<AmxGemm>(float* sum, int64_t sum_st
   if (vectors == 1) multiply_amx_rows<1>(sum, sum_stride, left, left_row, right, right_stride, steps, add);
 }
 
-// packed[column][kTile / kDepth]: columns become rows, and sums run along the rows. Zero-filled up to kTile
-// rows and whole groups of columns.
+// Packs columns as rows, packed[column][kTile / kDepth]: sums run along these rows. Fills up to kTile rows
+// and whole groups of columns with zeros.
 template <typename T>
 void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
   constexpr int64_t kStride = kTile / AmxGemm::kDepth;
@@ -102,8 +102,8 @@ void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
 
 #endif
 
-// Calls `body` with null pointers of the arithmetic, which is the fastest one of the processor, and of the
-// C++ type of `dtype`.
+// Calls `body` with two null pointers whose types are the processor's fastest arithmetic and the C++ type of
+// `dtype`.
 template <typename Body>
 MTL_INLINE Status for_gemm(DType dtype, const Body& body) {
 #ifdef MTL_HAS_AMX_KERNELS

@@ -2,8 +2,8 @@
 // queries:
 //   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, the row sums of dO * O
-// The gradients of a tile's keys and values are complete after its pass; the gradients of queries are summed
-// over the passes.
+// The gradients of a tile's keys and values are complete after the loop over the queries; the gradients of
+// queries are summed over all tiles of keys.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -16,7 +16,7 @@ template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, output_gradients;
   Results<T> query_gradients, key_gradients, value_gradients;
-  bool accumulate;  // gradients are added to
+  bool accumulate;  // adds to the old gradients
   const float *log_sum_exp, *row_sums;
   Visibility visibility;
   Dropout dropout;
@@ -36,11 +36,12 @@ struct BackwardScratch {
   float *scores, *probability_gradients, *key_gradients, *value_gradients;             // one tile
   int32_t* seen;                                                                       // one tile
   float *log_sum_exp, *delta;                                                          // whole heads; base 2
-  TileState* states;                                                                   // of tiles of their queries
-  TileRow* tile_rows;                                                                  // of every head
+  TileState* states;                                                                   // for tiles of these heads
+  TileRow* tile_rows;                                                                  // for every head
 };
 
-// The columns of operands and sums of size head_size, with room for the extra columns that a matmul computes.
+// Returns the columns of operands and sums of size head_size, with room for the extra columns that a matmul
+// computes.
 template <typename Gemm>
 MTL_INLINE int64_t padded_columns(int64_t head_size) {
   return round_up(head_size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
@@ -50,7 +51,7 @@ template <typename Gemm>
 BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members, int64_t head_size) {
   constexpr bool kShared = Gemm::kDepth == 1;
   const int64_t columns = padded_columns<Gemm>(head_size);
-  const int64_t padded = members * round_up(sequence, kTile);  // queries of all heads of a group
+  const int64_t padded = members * round_up(sequence, kTile);  // positions of the queries of all heads in a group
   BackwardScratch scratch;
   scratch.query_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
   scratch.output_gradient_rows = carve<Word>(carver, padded * row_words<Gemm>(head_size));
@@ -76,7 +77,7 @@ BackwardScratch carve_backward(Carver* carver, int64_t sequence, int64_t members
   return scratch;
 }
 
-// The memory of head `member` of a group whose heads have at most `sequence` queries each.
+// Returns the memory of head `member` of a group whose heads have at most `sequence` queries each.
 template <typename Gemm>
 BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t sequence, int64_t head_size) {
   const int64_t first = member * round_up(sequence, kTile), columns = padded_columns<Gemm>(head_size);
@@ -90,7 +91,7 @@ BackwardScratch of_member(BackwardScratch scratch, int64_t member, int64_t seque
   return scratch;
 }
 
-// Packs a tile of queries and output gradients, and takes its statistics.
+// Packs a tile of queries and output gradients, and copies its statistics.
 template <typename Gemm, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                      int64_t first) {
@@ -109,7 +110,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(scratch.output_gradient_columns + column_offset, output_gradients);
   }
   for (int64_t row = first; row < first + kTile; ++row) {
-    // Rows past the end get probability e^(0 - huge) = 0.
+    // Rows past the last query get probability e^(0 - huge) = 0.
     const bool real = row < sequence;
     scratch.log_sum_exp[row] = (real ? head.log_sum_exp[row] : -kNoMaximum) * kLog2E;
     scratch.delta[row] = real ? head.row_sums[row] : 0.0f;
@@ -118,14 +119,16 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.states[first / kTile] = TileState::kPrepared;
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of this one; no rows where nothing is needed.
+// Rows to prefetch: the inputs of the next tiles and the output of the current one. Matrices without rows
+// need no prefetch.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, output_gradients, keys, values;
   Results<T> query_gradients, key_gradients, value_gradients;
 };
 
-// Rows to prefetch while tile `tile` of queries is computed with the tile of keys before `next_key_tile`.
+// Returns the rows to prefetch while tile `tile` of queries is computed with the tile of keys before
+// `next_key_tile`.
 template <typename T>
 BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
                             const BackwardScratch& scratch, int64_t tile, int64_t next_key_tile) {
@@ -150,8 +153,8 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
   return ahead;
 }
 
-// Stores a vector of probabilities and a vector of score gradients: one row or, for pairs along the sequence,
-// two.
+// Stores a vector of probabilities and a vector of score gradients: vectors of one row or, if words are pairs
+// along the sequence, of two rows.
 template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
@@ -172,7 +175,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
   }
 }
 
-// One row (bfloat16: two rows, which make pairs) of gradient_tile.
+// Computes one row of gradient_tile, or two rows, which form pairs, in bfloat16.
 template <typename Gemm, bool kDropout>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, float scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
@@ -215,7 +218,7 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   }
 }
 
-// dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+// Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
 template <typename Gemm>
 void add_key_gradients(const Visibility& visibility, const BackwardScratch& scratch, const TileRow& row,
                        int64_t first_key, int64_t num_rows, int64_t head_size) {
@@ -300,20 +303,20 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// How gradients are written: as factor * sums, or added to the old values.
+// Says how gradients are written: as factor * sums, added to the old values if `accumulate`.
 struct Writing {
   float factor;
   bool accumulate;
 };
 
-// Writes one vector of a row; `count` columns of the row are left.
+// Writes one vector of a row; `count` is the number of columns left in the row.
 template <typename T>
 MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
   const VFloat value = sums * how.factor;
   store_up_to(destination, how.accumulate ? load_up_to(destination, count) + value : value, count);
 }
 
-// gradients[row, column] by sums[row, column]
+// Writes gradients[row, column] from sums[row, column].
 template <typename T>
 void write_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   with_matrix(results, [&](const auto& gradients) {
@@ -327,7 +330,7 @@ void write_gradients(const Results<T>& results, const float* sums, const Writing
   });
 }
 
-// The same for the sums of a tile of keys.
+// Writes the gradients of a tile of keys, whose sums AMX computes transposed.
 template <typename Gemm, typename T>
 void write_key_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   if constexpr (!Gemm::kOnTiles) {
@@ -349,7 +352,7 @@ void write_key_gradients(const Results<T>& results, const float* sums, const Wri
   }
 }
 
-// The heads of one group of one sample: the problem, and the group's index.
+// The heads of one group of one sample. `number` is the index of the group, counted over all samples.
 struct BackwardGroup {
   const AttentionProblem& problem;
   int64_t number;
@@ -423,9 +426,9 @@ MTL_INLINE bool is_seen(const Visibility& visibility, const TileRow* rows, int64
   return false;
 }
 
-// Key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and values to
-// the outputs. Writes the gradients of queries too if this is the only part; otherwise leaves them in
-// query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
+// Processes key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and
+// values to the outputs. Writes the gradients of queries too if this is the only part; otherwise leaves them
+// in query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
 template <typename Gemm, typename T>
 void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                     float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
@@ -456,7 +459,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
     write_key_gradients<Gemm>(rows_of(first.value_gradients, first_key), scratch.value_gradients,
                               {first.dropout.inverse_keep, first.accumulate});
   }
-  for (int64_t index = 0; index < members * tiles; ++index) {  // queries without keys here, or in the last tile
+  for (int64_t index = 0; index < members * tiles; ++index) {  // queries without keys in this part, or in the last tile
     const int64_t member = index / tiles, tile = index % tiles;
     const TileState state = scratch.states[member * scratch_tiles + tile];
     if (state == TileState::kWritten) continue;
@@ -468,7 +471,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
 }
 
 // Sums the query gradients of all parts for a tile of queries, always in the same order, and writes the sum.
-// Parts are `stride` apart.
+// The gradients of consecutive parts are `stride` floats apart.
 template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
                            int64_t first_query) {
@@ -483,15 +486,15 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
   write_gradients(rows_of(head.query_gradients, first_query), total, {head.scale, head.accumulate});
 }
 
-// How backward_all partitions its work and its scratch memory.
+// The partition of backward_all's work and scratch memory.
 struct BackwardPlan {
   int threads;
   int64_t groups, members, tiles;  // tiles of queries
-  int64_t parts;            // of a group
-  int64_t bytes_of_thread;  // for tiles
-  // Query gradients: of the current part where a thread computes whole groups, of all parts otherwise.
+  int64_t parts;            // parts per group
+  int64_t bytes_of_thread;  // scratch memory for tiles
+  // Query gradients: of the current part if a thread computes whole groups, of all parts otherwise.
   int64_t member_size, part_size;
-  int64_t bytes;  // of all
+  int64_t bytes;  // total
 };
 
 template <typename Gemm>
@@ -528,8 +531,8 @@ Status backward_all(const AttentionProblem& problem) {
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
-  // Each thread takes several consecutive groups: they are neighbours in memory, and the next one is known
-  // for prefetching.
+  // Each thread takes several consecutive groups: they are neighbours in memory, and the thread knows the
+  // next group and can prefetch it.
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
   for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {base + bytes_of_thread * thread, 0};

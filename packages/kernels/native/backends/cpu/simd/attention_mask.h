@@ -17,17 +17,17 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-// The masks of one sample.
+// The parameters of one sample's masks.
 struct Visibility {
   int64_t num_queries, num_keys;
   int64_t first_position;    // of query 0 among the keys, or below 0
   int64_t first_key;         // the position of key 0; key_start counts from there
   bool causal;
-  int64_t window;            // keys before a query's own that it attends to; causal only
+  int64_t window;            // number of keys before a query's own key that it attends to; causal only
   const int32_t* key_start;  // [num_queries], or null
   const uint8_t* key_mask;   // [num_keys], or null
 
-  // A range without keys may end before it begins, and before key 0.
+  // Returns the keys that a query may attend to. An empty range may end before it begins, and before key 0.
   MTL_INLINE KeyRange keys_of(const Visibility& v, int64_t query) {
     if (query >= v.num_queries) return {0, 0};
     const int64_t position = v.first_position + query;
@@ -36,7 +36,7 @@ struct Visibility {
   }
 };
 
-// Facts that the queries of a tile row share.
+// Facts that all queries of a tile row share.
 struct TileRow {
   int64_t first_query, num_queries;
   KeyRange any;  // no query attends to keys outside
@@ -47,7 +47,7 @@ MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
   const int64_t first = index * kTile;
   const int64_t num_queries = smaller(kTile, visibility.num_queries - first);
   TileRow row = {first, num_queries, {visibility.num_keys, 0}, {0, visibility.num_keys}};
-  if (visibility.key_start == nullptr) {  // ranges only grow: the first and the last query decide
+  if (visibility.key_start == nullptr) {  // ranges move only forward: the first and the last query decide
     const KeyRange of_first = Visibility::keys_of(visibility, first);
     const KeyRange of_last = Visibility::keys_of(visibility, first + row.num_queries - 1);
     row.any = {of_first.begin, of_last.end};
@@ -65,7 +65,7 @@ MTL_INLINE TileRow tile_row(const Visibility& visibility, int64_t index) {
 
 enum class TileKind { kSkipped, kMasked, kWhole };
 
-// `key_kind`: how the key mask alone classifies the keys (key_tile_kind).
+// Returns the kind of a tile. `key_kind` is the kind by the key mask alone (key_tile_kind).
 MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
   if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
     return TileKind::kSkipped;
@@ -82,7 +82,7 @@ MTL_INLINE TileKind key_tile_kind(const Visibility& visibility, int64_t first_ke
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// All ones for keys that exist and that the key mask does not hide.
+// Sets `seen` to all ones for keys that exist and that the key mask does not hide, and to 0 for other keys.
 MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
     const bool real = first_key + key < visibility.num_keys;
@@ -90,8 +90,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const Visibility& visibility, int64_t f
   }
 }
 
-// The number of keys of the tile that the matmul of `count` rows from first_row on must cover: no row attends
-// to a later key.
+// Returns the number of keys of the tile that the matmul of `count` rows from first_row on must cover: no row
+// attends to a later key.
 MTL_INLINE int64_t keys_of_rows(const Visibility& visibility, const TileRow& row, int64_t first_row, int64_t count,
                                 int64_t first_key) {
   if (!visibility.causal) return smaller(kTile, larger(0, row.any.end - first_key));
@@ -124,13 +124,13 @@ struct Dropout {
   int64_t first_query, first_key;  // positions of query 0 and key 0
 };
 
-// 0 for dropped elements.
+// Returns 0 for dropped elements, otherwise the value.
 MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_bits(value) & (VUint)mask); }
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}, 0, 0}; }
 
-// Facts that the keep masks of a tile of keys share. A tile may begin between two groups of columns: it has
-// the end of one and the beginning of the next.
+// Facts that the keep masks of a tile of keys share. A tile may begin inside a group of columns: it then has
+// the end of that group and the beginning of the next.
 struct DroppedColumns {
   PhiloxColumns groups[2];
   int64_t offset;  // of the tile's first key in the first group
@@ -143,7 +143,7 @@ MTL_INLINE void set_dropped_columns(DroppedColumns* columns, const Dropout& drop
   if (columns->offset != 0) columns->groups[1] = philox_columns(dropout.site, column / kTile + 1);
 }
 
-// The masks of a tile between two groups.
+// Computes the masks of a tile that has columns of two groups.
 __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dropout, const DroppedColumns& columns,
                                                   uint32_t row) {
   VInt both[2 * kTileVectors];
@@ -155,7 +155,7 @@ __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dr
   }
 }
 
-// The keep masks of a query's probabilities: all ones where one is kept.
+// Computes the keep masks of a query's probabilities: all ones where a probability is kept.
 MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedColumns& columns, int64_t query) {
   const uint32_t row = static_cast<uint32_t>(dropout.first_query + query);
   if (columns.offset != 0) {
@@ -165,7 +165,8 @@ MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedCol
   }
 }
 
-// The rows of one head in an operand; `padded`: the number of positions when samples are not packed.
+// Returns the rows of one head in an operand. `padded` is the number of positions when samples are not
+// packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
                                int64_t head, int64_t padded) {
@@ -202,7 +203,8 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           first_key_of(problem, batch)};
 }
 
-// Splits each head's work into parts if there are too few heads for all threads. Depends only on sizes.
+// Returns the number of parts that each head's work is split into, more than 1 if there are too few heads for
+// all threads. Depends only on sizes.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;
   return larger(1, smaller(most, (2 * threads + heads - 1) / heads));

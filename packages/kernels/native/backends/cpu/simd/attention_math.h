@@ -9,13 +9,13 @@ namespace {
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.69314718055994531f;
 
-// 2^x for x <= 127; 0 below about -126; NaN stays NaN, so that an earlier overflow is not hidden. x is split
-// into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial for the
-// relative error (Remez): 7.5e-8 for float32, or 2.6e-6 where the result is rounded to bfloat16.
+// Returns 2^x for x <= 127; 0 below about -126; NaN stays NaN, so that an earlier overflow is not hidden. x
+// is split into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial
+// (Remez) with a relative error of 7.5e-8 for float32, or 2.6e-6 if the result is rounded to bfloat16.
 template <bool kToBfloat16>
 MTL_INLINE VFloat power_of_two(VFloat x) {
 #if MTL_ISA_LEVEL == 2
-  // 2^-160 rounds to 0; keeps -infinity out of the subtraction, but propagates NaN.
+  // 2^-160 rounds to 0. The limit keeps -infinity out of the subtraction, but propagates NaN.
   const VFloat limited = select(x < -160.0f, splat(-160.0f), x);
   const VFloat integer = (VFloat)_mm512_roundscale_ps((__m512)limited, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
@@ -49,8 +49,8 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
 #endif
 }
 
-// ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m -
-// 1) / (m + 1)). Five terms of the series are accurate to 1e-9 there.
+// Returns ln x for normal positive x (NaN stays NaN): x = 2^n m with m in [sqrt(1/2), sqrt(2)), ln m = 2
+// artanh((m - 1) / (m + 1)). Five terms of the series of artanh are accurate to 1e-9 in this range.
 MTL_INLINE VFloat natural_logarithm(VFloat x) {
   const VUint offset = float_to_bits(x) - 0x3f3504f3u;  // the bits of sqrt(1/2)
   const VFloat exponent = __builtin_convertvector((VInt)offset >> 23, VFloat);

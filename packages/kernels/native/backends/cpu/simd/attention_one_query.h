@@ -1,5 +1,5 @@
 // Attention of a single query of one head: one generation step. Every key and value is used only once, so
-// nothing is packed into tiles: they are read sequentially, at memory bandwidth.
+// they are read sequentially, at memory bandwidth, instead of being packed into tiles.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -26,7 +26,7 @@ MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, int64_t head_size) {
   return {carve<float>(carver, columns), carve<float>(carver, columns), carve<float>(carver, kTile)};
 }
 
-// `query` is padded with zeros to a whole vector.
+// Returns the dot product of the query and a key. `query` is padded with zeros to a whole vector.
 template <typename T>
 MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   VFloat products = {};
@@ -36,7 +36,8 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   return total_of(products);
 }
 
-// sums = factor * sums + weights^T values, for `kVectors` vectors of columns, which stay in registers.
+// Computes sums = factor * sums + weights^T values for `kVectors` vectors of columns, which stay in
+// registers.
 template <int kVectors, typename T>
 MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t stride,
                            int64_t num_keys, int64_t head_size, int64_t column) {
@@ -110,13 +111,13 @@ inline int64_t one_query_bytes_of_thread(const AttentionProblem& problem) {
   return counter.used;
 }
 
-// Scratch memory of `attend_one_query_all`.
+// Returns the bytes of scratch memory that `attend_one_query_all` needs.
 inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// Tells whether `attend_one_query_all` computes a problem: one query that attends to a range of one key or
-// more, without statistics and dropout.
+// Tells whether `attend_one_query_all` can compute a problem: one query that attends to a range of at least
+// one key, without statistics and dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
   const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
@@ -124,8 +125,8 @@ inline bool has_one_query(const AttentionProblem& problem) {
          problem.dropout_probability == 0.0;
 }
 
-// Computes all heads of such a problem, in parallel if there is enough to read. Results do not depend on the
-// number of threads.
+// Computes all heads of a problem for which has_one_query is true, in parallel if there is enough to read.
+// Results do not depend on the number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys, head_size = problem.head_size;

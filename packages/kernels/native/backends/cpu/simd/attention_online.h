@@ -24,8 +24,8 @@ struct ForwardHead {
   float scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and kept for all tiles of queries; a single
-// tile of queries needs only one slot.
+// Per-thread memory. Keys and values are packed once per head and kept for all tiles of queries; if there is
+// a single tile of queries, one slot is enough.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
   float *scores, *output, *denominators, *maxima, *factors, *statistics;
@@ -34,7 +34,7 @@ struct ForwardScratch {
   int64_t slots;
 };
 
-// Allocates 64-byte aligned parts of a block of memory; with a null base it only counts.
+// Allocates 64-byte aligned parts of a block of memory; with a null base it only counts the bytes.
 struct Carver {
   char* base;
   int64_t used;
@@ -82,13 +82,14 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   }
 }
 
-// The number of vectors that cover `keys` scores, in multiples of the vectors that store_probabilities takes.
+// Returns the number of vectors that cover `keys` scores, a multiple of the number that store_probabilities
+// takes.
 template <typename Gemm>
 MTL_INLINE int64_t vectors_of(int64_t keys) {
   return round_up((keys + kLanes - 1) / kLanes, Gemm::kDepth);
 }
 
-// One row of softmax_tile, `vectors` vectors long: probabilities and their sum.
+// Computes one row of softmax_tile, `vectors` vectors long: writes the probabilities and returns their sum.
 template <typename Gemm, bool kDropout>
 MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
                               int64_t vectors) {
@@ -116,7 +117,7 @@ MTL_INLINE float highest_score(const float* scores, int64_t vectors) {
 
 // Converts the scores of a tile to 2^(score - running maximum), applies dropout, and updates maximum and
 // denominator; `scale` converts scores to base 2. scratch.factors receives the factors for the earlier sums
-// of each row. vectors[row group]: the length of the rows; kTileVectors in a whole tile.
+// of each row. vectors[row group] is the length of the group's rows in vectors; kTileVectors in a whole tile.
 template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -129,7 +130,7 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
   for (int64_t row = 0; row < num_rows; row += kLanes) {
     const VFloat exponent = load(scratch.factors + row);
-    // exactly 1 where the maximum stays: a tile without visible keys changes no bit of a row
+    // exactly 1 if the maximum does not change: a tile without visible keys changes no bit of a row
     store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
   }
   DroppedColumns dropped;
@@ -146,15 +147,15 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of this tile row; no rows where nothing is
-// needed.
+// Rows to prefetch: the inputs of the next tiles and the output of the current tile row. Matrices without
+// rows need no prefetch.
 template <typename T>
 struct ForwardAhead {
   Matrix<const T> queries, keys, values;
   Results<T> outputs;
 };
 
-// One tile of scores: matmul, masks, softmax, and the matmul with the values.
+// Processes one tile of scores: matmul, masks, softmax, and the matmul with the values.
 template <typename Gemm, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
                   TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
@@ -236,8 +237,8 @@ MTL_INLINE void fill_zero(float* values, int64_t count) {
   for (int64_t index = 0; index < count; index += kLanes) store(values + index, VFloat{});
 }
 
-// Rows to prefetch while tile (query_tile, key_tile) is computed and `next_key_tile` follows (none:
-// key_tiles).
+// Returns the rows to prefetch while tile (query_tile, key_tile) is computed. `next_key_tile` is the tile of
+// keys that follows; key_tiles if no tile follows.
 template <typename T>
 ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                            const TileRow& row, int64_t next_query_tile, int64_t next_key_tile) {
@@ -252,7 +253,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   ahead.outputs = rows_of(head.outputs, row.first_query);
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
-    // Causal attention continues with the keys next to those queries.
+    // Causal attention continues with the keys at the same positions as those queries.
     if (!head.visibility.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
@@ -264,7 +265,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   return ahead;
 }
 
-// Query tiles part, part + num_parts, ... of one head.
+// Computes query tiles part, part + num_parts, ... of one head.
 template <typename Gemm, typename T>
 void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                   int64_t part, int64_t num_parts) {
@@ -332,13 +333,13 @@ int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
   return counter.used;
 }
 
-// Scratch memory of `forward_all`.
+// Returns the bytes of scratch memory that `forward_all` needs.
 template <typename Gemm>
 int64_t forward_bytes(const AttentionProblem& problem) {
   return forward_bytes_of_thread<Gemm>(problem) * num_threads();
 }
 
-// All heads, in parallel. Results do not depend on which thread computes which part.
+// Computes all heads, in parallel. Results do not depend on which thread computes which part.
 template <typename Gemm, typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
@@ -351,8 +352,8 @@ Status forward_all(const AttentionProblem& problem) {
                         static_cast<long long>(forward_bytes<Gemm>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-  // Each thread takes several consecutive heads: they are neighbours in memory, and the next one is known for
-  // prefetching.
+  // Each thread takes several consecutive heads: they are neighbours in memory, and the thread knows the next
+  // head and can prefetch it.
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
   for_tasks(num_heads * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};

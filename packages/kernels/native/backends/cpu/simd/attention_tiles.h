@@ -1,8 +1,8 @@
 // Small matmuls for attention on packed tiles that stay in a core's cache.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (AVX-512) it is two neighbours along the summed dimension, which one instruction multiplies and adds.
-// Strides let one matmul kernel serve both, and transposed left operands too:
+// (AVX-512) it is a pair of neighbours along the summed dimension, which one instruction multiplies and adds.
+// The strides are parameters, so that one matmul kernel serves both arithmetics and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -14,11 +14,11 @@ namespace mtl {
 namespace {
 
 constexpr int64_t kTile = 64;     // rows and keys of a tile; a multiple of the 64 columns of a Philox group
-constexpr int kVectorRows = 4;    // rows of a matmul that are in vector registers together
+constexpr int kVectorRows = 4;    // rows of a matmul that are in vector registers at the same time
 #if MTL_ISA_LEVEL == 2
-constexpr int kPanelVectors = 4;  // vectors of columns in registers together: 16 of 32 registers hold sums
+constexpr int kPanelVectors = 4;  // vectors of columns in registers at the same time: 16 of 32 registers hold sums
 #else
-constexpr int kPanelVectors = 2;  // 8 of 16
+constexpr int kPanelVectors = 2;  // 8 of 16 registers hold sums
 #endif
 constexpr int64_t kTileVectors = kTile / kLanes;
 
@@ -35,7 +35,7 @@ MTL_INLINE float largest(VFloat value) {
 #endif
 }
 
-// The sum of the lanes, in a fixed tree.
+// Returns the sum of the lanes, added in a fixed tree.
 MTL_INLINE float total_of(VFloat value) {
 #if MTL_ISA_LEVEL == 2
   return _mm512_reduce_add_ps((__m512)value);
@@ -44,8 +44,8 @@ MTL_INLINE float total_of(VFloat value) {
 #endif
 }
 
-// 32 numbers as bfloat16, two in a word: all numbers of `first`, then all of `second`; or (interleaved) one
-// of each per word.
+// Returns 32 numbers as bfloat16, two in a word: all numbers of `first`, then all of `second`; or
+// (interleaved) each word has one of each.
 #ifdef MTL_SIXTEEN_LANES
 MTL_INLINE VUint to_bfloat16_words(VFloat first, VFloat second) {
 #if MTL_ISA_LEVEL == 2
@@ -69,10 +69,10 @@ MTL_INLINE VUint interleave_halves(VUint words) {
 
 // ---- the arithmetics ----
 
-// The matmuls of one on vectors.
+// The common part of the arithmetics that compute matmuls with vectors.
 struct OnVectors {
   static constexpr int kRowGroup = kVectorRows;  // rows that are computed together
-  static constexpr int kStepMultiple = 1;        // of a sum: zeros are added to get there
+  static constexpr int kStepMultiple = 1;        // a sum is padded with zeros to a multiple of this number of steps
   static constexpr bool kOnTiles = false;
 
   // A thread calls these before and after its matmuls.
@@ -80,7 +80,7 @@ struct OnVectors {
   MTL_INLINE void end() {}
 };
 
-// float32 for any element type.
+// Multiplies and adds in float32, for any element type.
 struct FloatGemm : OnVectors {
   static constexpr int kDepth = 1;  // elements in a word
 
@@ -88,7 +88,7 @@ struct FloatGemm : OnVectors {
     const VUint lefts = left - VUint{};
     return (VFloat)lefts * (VFloat)right + sum;
   }
-  // The words of up to kLanes * kDepth elements; elements from `count` on are zero.
+  // Loads the words of up to kLanes * kDepth elements; elements from `count` on are zero.
   template <typename T>
   MTL_INLINE VUint load_words(const T* source, int64_t count) {
     return float_to_bits(load_up_to(source, count));
@@ -96,7 +96,7 @@ struct FloatGemm : OnVectors {
 };
 
 #ifdef MTL_SIXTEEN_LANES
-// bfloat16 factors, float32 sums.
+// Multiplies bfloat16 factors and adds in float32.
 struct Bfloat16Words {
   static constexpr int kDepth = 2;
 
@@ -170,12 +170,12 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
   }
 }
 
-// How multiply_rows treats existing sums.
+// Factors with which multiply_rows adds to the existing sums or (null) overwrites the sums.
 const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
-// Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right where
+// Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right if
 // factors is null.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
@@ -243,7 +243,8 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
-// Results of operands of type T: in this type, or in float32 over fewer bits. The other matrix has no rows.
+// Results for operands of type T, in one of two matrices: rounded to T, or in float32. The matrix that is not
+// used has no rows.
 template <typename T>
 struct Results {
   Matrix<T> rounded;
@@ -256,7 +257,7 @@ MTL_INLINE Results<T> rows_of(const Results<T>& results, int64_t first) {
   return {rows_of(results.rounded, first), {}};
 }
 
-// Calls `body` with the matrix of the results.
+// Calls `body` with the matrix that is used.
 template <typename T, typename Body>
 MTL_INLINE void with_matrix(const Results<T>& results, const Body& body) {
   if (results.exact.data != nullptr) {
@@ -283,20 +284,20 @@ MTL_INLINE void prefetch_rows(const Results<T>& results, int64_t first, int64_t 
   with_matrix(results, [&](const auto& matrix) { prefetch_rows<kWrite>(matrix, first, count); });
 }
 
-// Words along a row of `columns` elements, rounded up to whole vectors.
+// Returns the words of a row of `columns` elements, rounded up to whole vectors.
 template <typename Gemm>
 MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
-// The number of steps of a sum over `elements` elements.
+// Returns the number of steps of a sum over `elements` elements.
 template <typename Gemm>
 MTL_INLINE int64_t steps_of(int64_t elements) {
   return round_up(divide_up(elements, Gemm::kDepth), Gemm::kStepMultiple);
 }
 
-// packed[row][row_words(columns)]: sums run along the columns. Zero-filled up to a multiple of
-// Gemm::kRowGroup rows.
+// Packs rows for sums along the columns, packed[row][row_words(columns)]. Fills up to a multiple of
+// Gemm::kRowGroup rows with zeros.
 template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Gemm>(matrix.columns);
@@ -312,8 +313,8 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// packed[word of the column][kTile]: sums run along the columns, rows (kTile at most) become columns,
-// zero-filled.
+// Packs rows (kTile at most) as columns, packed[word of the column][kTile]: sums run along the columns of the
+// matrix. Fills up with zeros.
 template <typename Gemm, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
   const int64_t num_words = steps_of<Gemm>(matrix.columns);
@@ -337,8 +338,8 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// kLanes neighbouring words, from `row` and `column` on. Each word holds kDepth rows of one column; zeros
-// beyond the matrix.
+// Returns kLanes neighbouring words, from `row` and `column` on. Each word holds kDepth rows of one column,
+// and zeros beyond the matrix.
 template <typename Gemm, typename T>
 MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t column) {
   VUint words = {};
@@ -351,7 +352,8 @@ MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t col
   return words;
 }
 
-// packed[row / kDepth][columns rounded up to vectors]: sums run along the rows. Zero-filled up to kTile rows.
+// Packs columns for sums along the rows, packed[row / kDepth][columns rounded up to vectors]. Fills up to
+// kTile rows with zeros.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);

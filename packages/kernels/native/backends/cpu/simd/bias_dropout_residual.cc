@@ -14,7 +14,8 @@ struct Dropout {
   int64_t first_column;      // of the mask
 };
 
-// The mask of activations [S, B, H], tensor 1; `samples` and the positions after it are tensors too.
+// Returns the dropout of activations [S, B, H], which are tensor 1 of the call. `samples` is the argument
+// number of the samples tensor; the positions are the next argument.
 Dropout dropout_of(const OpCall& call, int samples) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);
@@ -25,7 +26,7 @@ Dropout dropout_of(const OpCall& call, int samples) {
           call.integer(Op::kFirstColumn)};
 }
 
-// The masks of 64 columns that are no group of the generator: one element at a time.
+// Computes the masks of 64 columns that do not begin at a group of the generator, one element at a time.
 MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t column, int64_t position, int64_t sample) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t random = philox_element(dropout.key, column + i, position, sample, /*head=*/0);

@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// out[row, f] = max(in + bias, 0)^2, or gradient[row, f] * 2 max(in + bias, 0) when `gradient` is given.
+// Computes out[row, f] = max(in + bias, 0)^2, or gradient[row, f] * 2 max(in + bias, 0) if kBackward.
 template <bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
   for_each(rows, rows * columns, [&](int64_t row) {

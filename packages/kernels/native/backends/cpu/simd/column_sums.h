@@ -1,6 +1,6 @@
-// Sums over rows with one result per column, threaded: every thread sums a contiguous range of rows into its
-// own buffer, and the buffers are added in thread order. The result depends on the number of threads but not
-// on timing.
+// Sums over rows with one result per column, on several threads: every thread sums a contiguous range of rows
+// into its own buffer, and the buffers are added in thread order. The result depends on the number of threads
+// but not on timing.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -13,7 +13,7 @@ inline int column_sums_threads(int64_t rows, int64_t num_sums) {
   return rows * num_sums >= kParallelElements ? num_threads() : 1;
 }
 
-// Scratch memory of `column_sums`.
+// Returns the bytes of scratch memory that `column_sums` needs.
 inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
   return static_cast<int64_t>(sizeof(float)) * num_sums * column_sums_threads(rows, num_sums);
 }

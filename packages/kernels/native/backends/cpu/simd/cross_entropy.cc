@@ -53,8 +53,8 @@ Status statistics_of(const OpCall& call) {
   return ok_status();
 }
 
-// gradient = weight * (exp(logit - maximum) / sum - onehot); all zero where the weight is zero, for any
-// logits
+// Writes scale * exp(logit - greatest), with scale = weight / sum, and zeros to padding columns; the caller
+// then corrects the label's column. If the scale is zero, the gradient is zero for any logits, NaN included.
 template <typename T>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale) {
@@ -82,7 +82,7 @@ Status backward_of(const OpCall& call) {
   float* const losses = call.data<float>(Op::kLoss);
   for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // subtract first: added to a large maximum, the logarithm would lose its digits
+    // subtracts first: if the logarithm were added to a large maximum, it would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;
@@ -109,7 +109,7 @@ Status backward(const OpCall& call) {
   return for_floating(call.tensor(Op::kLogits).dtype, [&](auto* type) { return backward_of<__typeof__(*type)>(call); });
 }
 
-// One value per token: too little work for threads.
+// Runs on one thread: one value per token is too little work for more.
 Status rescale(const OpCall& call) {
   using Op = CrossEntropyRescale;
   float* const output = call.data<float>(Op::kOutput);

@@ -8,16 +8,16 @@ namespace mtl {
 namespace {
 
 struct Limits {
-  float clamp, linear_offset;  // clamp 0: none
+  float clamp, linear_offset;  // clamp 0: no limit
 };
 
-// A function's value and its derivative.
+// The value and the derivative of an activation function.
 struct Value {
   VFloat value, derivative;
 };
 
-// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a
-// large gate does not make it a large product.
+// Returns x sigmoid(factor x) and its derivative. Where the sigmoid is less than float32's smallest normal
+// number, it becomes 0, so that its product with a large gate is not large.
 MTL_INLINE Value sigmoid_weighted(VFloat x, float factor) {
   const VFloat scaled = factor * x, e = exponential(-scaled);
   const VFloat s = select(scaled < -88.0f, splat(0.0f), 1.0f / (1.0f + e));
@@ -34,7 +34,8 @@ MTL_INLINE Value activate(VFloat x) {
   return {positive * positive, 2.0f * positive};
 }
 
-// Elements of the output before their row's probability, and their derivatives by both operands.
+// Elements of the output before they are multiplied by their row's probability, and their derivatives by both
+// operands.
 struct Elements {
   VFloat value, by_gate, by_value;
 };
@@ -42,7 +43,7 @@ struct Elements {
 // One row of the input, and the biases of its group.
 template <typename T>
 struct Columns {
-  const T *row, *bias;  // bias: null for none
+  const T *row, *bias;  // bias: null if absent
   int64_t width;        // F
 
   VFloat at(int64_t column, int64_t left) const {
@@ -144,7 +145,7 @@ void backward_of(const OpCall& call) {
   });
 }
 
-// Calls `body` with null pointers whose types have the activation as `kKind`, and of the elements.
+// Calls `body` with a null pointer whose type has the activation as `kKind`.
 template <ExpertActivation kOne>
 struct ActivationKind {
   static constexpr ExpertActivation kKind = kOne;

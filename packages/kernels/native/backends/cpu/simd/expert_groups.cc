@@ -7,8 +7,8 @@
 namespace mtl {
 namespace {
 
-// Sorts slots by expert, stably: `offsets` [E + 1], `sources` the slots of one expert after the other. Slots
-// that were dropped are left out.
+// Sorts slots by expert, stably: `offsets` [E + 1] receives the start of each expert's slots in `sources`,
+// which receives the slots. Leaves out slots that were dropped.
 void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int64_t num_experts, int32_t* sources) {
   for (int64_t e = 0; e <= num_experts; ++e) offsets[e] = 0;
   for (int64_t at = 0; at < slots; ++at) {
@@ -23,8 +23,8 @@ void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int
   offsets[0] = 0;
 }
 
-// One thread: a slot costs a nanosecond or two at most, and the next operation moves a whole row for each
-// slot.
+// Runs on one thread: a slot costs a nanosecond or two at most, and the next operation moves a whole row for
+// each slot.
 Status group_by_expert(const OpCall& call) {
   using Op = GroupByExpert;
   const int64_t slots = call.tensor(Op::kExperts).size(), num_experts = call.tensor(Op::kOffsets).size() - 1;
@@ -40,7 +40,7 @@ Status group_by_expert(const OpCall& call) {
   return ok_status();
 }
 
-// Tells whether a slot has priority over another one of its expert.
+// Compares slots of one expert: tells whether the left slot has priority over the right one.
 struct Precedence {
   const float* probabilities;
 
@@ -50,7 +50,7 @@ struct Precedence {
   }
 };
 
-// Moves slot `at` of a heap down. In the heap a parent has lower priority than its children.
+// Moves slot `at` of a heap down to its place. In the heap a parent has lower priority than its children.
 void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_before) {
   for (int64_t child = 2 * at + 1; child < size; child = 2 * at + 1) {
     if (child + 1 < size && is_before(heap[child], heap[child + 1])) ++child;
@@ -62,8 +62,8 @@ void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_bef
   }
 }
 
-// Rearranges the slots of an expert so that the `capacity` slots that are kept come first. They form a heap;
-// at its top is the slot to replace next.
+// Rearranges the slots of an expert so that the `capacity` slots to keep come first. The kept slots form a
+// heap; at its top is the slot to replace next.
 void select_kept(int32_t* slots, int64_t size, int64_t capacity, const Precedence& is_before) {
   for (int64_t at = capacity / 2; at >= 0; --at) sift_down(slots, capacity, at, is_before);
   for (int64_t at = capacity; at < size; ++at) {

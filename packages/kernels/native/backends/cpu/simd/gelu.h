@@ -11,7 +11,8 @@ constexpr float kCubic = 0.044715f;
 constexpr float kInverseSqrt2 = 0.7071067811865476f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 
-// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no cancellation in the tails.
+// Returns e^-2u, with which 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no cancellation in the
+// tails.
 MTL_INLINE VFloat negative_exponential(VFloat z) {
   return exponential(z * (-2.0f * kSqrt2OverPi - 2.0f * kSqrt2OverPi * kCubic * z * z));
 }
@@ -29,8 +30,8 @@ MTL_INLINE VFloat gelu_derivative(VFloat z) {
   }
   const VFloat e = negative_exponential(z);
   const VFloat s = 1.0f / (1.0f + e);
-  // s + z s (1 - s) 2u', with 1 - s = e s. Below -12, s is 0 in float32, and z^3 must not overflow it; NaN
-  // stays NaN.
+  // the derivative is s + z s (1 - s) 2u', with 1 - s = e s. Below -12, s is 0 in float32, and the limit
+  // keeps z^3 from overflowing. NaN stays NaN.
   const VFloat limited = maximum(splat(-12.0f), z);
   return s + s * (e * s) * (limited * (2.0f * kSqrt2OverPi + 6.0f * kSqrt2OverPi * kCubic * limited * limited));
 }

@@ -1,4 +1,4 @@
-// The groups of consecutive rows, by their offsets.
+// Finds the group of each row from the offsets of groups of consecutive rows.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -6,7 +6,7 @@
 namespace mtl {
 namespace {
 
-// Returns the group of each row of a thread, in ascending order.
+// Walks through the rows of a thread in ascending order and returns the group of each.
 class GroupWalk {
  public:
   GroupWalk(const int32_t* offsets, int64_t groups) : offsets_(offsets), groups_(groups) {}

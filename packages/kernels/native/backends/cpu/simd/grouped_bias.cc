@@ -6,16 +6,16 @@
 namespace mtl {
 namespace {
 
-constexpr int64_t kRowsTogether = 64;  // are summed first, then added to the total: fewer roundings of large sums
+constexpr int64_t kRowsTogether = 64;  // are summed before they are added to the total: fewer roundings of large sums
 
 template <typename T>
 struct SummedRows {
   const T* input;
-  const float* weights;  // null: 1
+  const float* weights;  // null: all 1
   int64_t width;
 };
 
-// The sum over rows of one vector of columns.
+// Returns the sum over rows of one vector of columns.
 template <typename T>
 MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t last, int64_t column) {
   VFloat total = {};
@@ -30,7 +30,8 @@ MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t la
   return total;
 }
 
-// A task is a group and a range of columns: one thread computes a sum.
+// Sums the rows of each group. A task is a group and a range of columns, so that one thread computes each
+// sum.
 template <typename T>
 Status sum_rows_of(const OpCall& call) {
   using Op = GroupedSumRows;

@@ -8,13 +8,15 @@
 namespace mtl {
 namespace {
 
-// A task is a block of the rows and columns of one group's matmul: one thread packs its operands and
-// multiplies them. The largest task's packed operands and sums fit the cache.
+// The limits of a task's size. A task is a block of the rows and columns of one group's matmul: one thread
+// packs the task's operands and multiplies them. The packed operands and sums of the largest task fit the
+// cache.
 constexpr int64_t kMostTaskRows = 512, kMostTaskColumns = 512;
 constexpr int64_t kFewestTaskRows = 128, kFewestTaskColumns = 64;
-constexpr int64_t kTasksOfThread = 8;  // so that threads end at about the same time
+constexpr int64_t kTasksOfThread = 8;  // wanted per thread, so that threads end at about the same time
 
-// The blocking of a task's matmul: one block of steps at a time is packed, for all its columns.
+// Returns the blocking of a task's matmul: one block of steps at a time is packed, for all columns of the
+// task.
 template <typename Lanes>
 Blocks blocks_of_task(const MatmulProblem& p) {
   Blocks b = {};
@@ -41,7 +43,7 @@ struct GroupedProblem {
   DType input_dtype, output_dtype;
 };
 
-// The most vectors of scratch memory that a task needs.
+// Returns the most vectors of scratch memory that a task needs.
 template <typename Lanes>
 int64_t vectors_of_task(const GroupedProblem& all) {
   MatmulProblem most = {};
@@ -50,22 +52,23 @@ int64_t vectors_of_task(const GroupedProblem& all) {
   most.output_dtype = all.output_dtype;
   most.inner = larger(1, all.most_inner);
   Blocks b = blocks_of_task<Lanes>(most);
-  // in a group with a shorter inner dimension, a block may have more steps
+  // a group with a shorter inner dimension may have more steps per block
   b.block_steps = smaller(round_up(b.steps, kLanes), kStepsOfBlock);
   b.panel_length = b.block_steps + 1;
   b.block_panels = smaller(b.row_panels, kRowsOfBlock / kLanes);
   return b.vectors();
 }
 
-// The size of tasks: the largest that leaves enough tasks for all threads.
+// The number of rows and columns of a task.
 struct TaskSize {
   int64_t rows, columns;
 
-  // The number of tasks of a matmul.
+  // Returns the number of tasks of a matmul.
   int64_t count(int64_t of_rows, int64_t of_columns) const { return divide_up(of_rows, rows) * divide_up(of_columns, columns); }
 };
 
-// `rows_of(group)`: the rows of its matmul.
+// Returns the largest task size that leaves enough tasks for all threads. `rows_of(group)` returns the rows
+// of a group's matmul.
 template <typename RowsOf>
 TaskSize task_size_of(const GroupedProblem& all, int threads, const RowsOf& rows_of) {
   TaskSize size = {kMostTaskRows, kMostTaskColumns};
@@ -88,7 +91,7 @@ const void* advanced(const void* data, DType dtype, int64_t elements) {
   return static_cast<const char*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
 
-// Some rows and columns of a matmul.
+// Returns the part of a matmul that begins at a row and a column and has the size of a task.
 MatmulProblem part_of(MatmulProblem p, int64_t row, int64_t column, const TaskSize& size) {
   p.left = advanced(p.left, p.input_dtype, p.transpose_left ? row : row * p.left_row_length);
   p.right = advanced(p.right, p.input_dtype, p.transpose_right ? column * p.right_row_length : column);
@@ -104,8 +107,8 @@ int threads_of(const GroupedSizes& sizes) {
   return threads_of(static_cast<double>(sizes.rows) * static_cast<double>(sizes.outputs) * static_cast<double>(sizes.inputs));
 }
 
-// Computes the matmuls of all groups. `product_of(group)` describes one, with all its columns; no inner
-// dimension is empty.
+// Computes the matmuls of all groups. `product_of(group)` describes a group's matmul, with all its columns;
+// no group has an empty inner dimension.
 template <typename Lanes, typename ProductOf>
 Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& product_of) {
   const int64_t vectors = vectors_of_task<Lanes>(all);
@@ -116,7 +119,7 @@ Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& 
   TaskCounter counter;
   TaskCounter* const next = &counter;
   on_threads(threads, [&](int thread) {
-    int64_t group = 0, first_task = 0;  // of the group
+    int64_t group = 0, first_task = 0;  // first_task: the group's first
     MatmulProblem product = all.groups > 0 ? product_of(0) : MatmulProblem{};
     for (int64_t task = next->take();; task = next->take()) {
       for (; group < all.groups; product = product_of(group)) {
@@ -145,7 +148,7 @@ GroupedProblem gradient_problem(const OpCall& call, const GroupedSizes& sizes) {
           call.tensor(GroupedWeightGradient::kInput).dtype, DType::kFloat32};
 }
 
-// Writes zeros, with more threads for more memory.
+// Writes zeros, with more threads if there is more memory.
 void clear(void* data, int64_t bytes) {
   constexpr int64_t kPart = int64_t{1} << 16;
   for_each(divide_up(bytes, kPart), bytes / 4, [&](int64_t part) {

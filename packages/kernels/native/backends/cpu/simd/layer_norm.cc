@@ -10,8 +10,8 @@ struct Moments {
   float mean, rstd;
 };
 
-// Two passes over a row; the second reads it from the cache. The sum of squared differences has no
-// cancellation.
+// Computes mean and rstd in two passes over a row; the second pass reads the row from the cache. Summing
+// squared differences avoids cancellation.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
   // four running sums, because each step depends on the previous one
@@ -60,7 +60,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// The arrays of one backward call; gradients that were not requested are null.
+// The arrays of one backward call; input_gradient is null if it was not requested.
 template <typename T>
 struct Backward {
   T* input_gradient;
@@ -69,7 +69,7 @@ struct Backward {
   int64_t hidden;
 };
 
-// dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight
+// Computes dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight.
 template <typename T>
 MTL_INLINE void input_gradient_of_row(const Backward<T>& b, int64_t row) {
   const int64_t start = row * b.hidden;
@@ -93,7 +93,7 @@ MTL_INLINE void input_gradient_of_row(const Backward<T>& b, int64_t row) {
   }
 }
 
-// sums[0, hidden) += dy * x_hat, sums[hidden, 2 hidden) += dy
+// Adds dy * x_hat to sums[0, hidden) and dy to sums[hidden, 2 hidden).
 template <typename T>
 MTL_INLINE void add_weight_gradients_of_row(const Backward<T>& b, int64_t row, float* sums) {
   const int64_t start = row * b.hidden;
@@ -124,7 +124,7 @@ Status backward_of(const OpCall& call) {
       rows, 2 * b.hidden,
       [&](int64_t first, int64_t last, float* sums) {
         for (int64_t row = first; row < last; ++row) {
-          // before the input gradient, which may overwrite the output gradient's memory
+          // precedes the input gradient, which may overwrite the output gradient's memory
           add_weight_gradients_of_row(b, row, sums);
           if (b.input_gradient != nullptr) input_gradient_of_row(b, row);
         }

@@ -6,10 +6,10 @@
 namespace mtl {
 namespace {
 
-// Tells whether oneDNN is faster, by measurements on Zen 4 and Zen 5 (docs/benchmarks): it is for small and
-// for narrow matrices, for weight gradients in float32, and for float32 without AVX-512. It is assumed to be
-// faster for bfloat16 on processors with AMX, where our kernels have not been measured. oneDNN never computes
-// float16, nor bfloat16 without AVX-512, even if it is the selected library.
+// Tells whether oneDNN is faster. By measurements on Zen 4 and Zen 5 (docs/benchmarks), it is faster for
+// small and for narrow matrices, for weight gradients in float32, and for float32 without AVX-512. It is
+// assumed to be faster for bfloat16 on processors with AMX, where our kernels have not been measured. oneDNN
+// never computes float16, nor bfloat16 without AVX-512, even if it is the selected library.
 bool onednn_is_chosen(const MatmulProblem& p) {
   constexpr int64_t kFewestRows = 128, kFewestColumns = 64, kFewestInner = 64, kFewestProducts = int64_t{1} << 28;
   const bool is_float32 = p.input_dtype == DType::kFloat32;
@@ -20,7 +20,7 @@ bool onednn_is_chosen(const MatmulProblem& p) {
          p.batch * p.rows * p.columns * p.inner < kFewestProducts;
 }
 
-// How a matmul is computed.
+// The code that computes a matmul.
 enum class Way { kReference, kFewRows, kOneDnn, kBlocks };
 
 Status choose_way(const MatmulProblem& p, Way* way) {

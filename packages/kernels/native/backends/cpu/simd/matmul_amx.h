@@ -9,8 +9,8 @@
 namespace mtl {
 namespace {
 
-// Tiles 0 to 3: sums; 4 and 5: rows of the left operand; 6 and 7: columns of the right one. A panel's 16
-// steps of 16 lanes are one tile.
+// Computes the matmul of one output tile. AMX tiles 0 to 3 hold sums, 4 and 5 rows of the left operand, 6 and
+// 7 columns of the right one. An AMX tile holds 16 steps of a panel's 16 lanes.
 template <int kRowTiles, int kColumnTiles>
 void multiply_amx_tiles(const TileProduct& p) {
   const int64_t stride = p.row_length * static_cast<int64_t>(sizeof(float));

@@ -1,7 +1,7 @@
-// Matmuls in the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015): the right operand is packed
-// by all threads together, a chunk of its columns at a time; then each thread takes blocks of rows, packs
-// them for a block of the inner dimension, and computes tile by tile. The order of a sum depends on the inner
-// dimension alone: the same bits for any number of threads, rows or columns.
+// Matmuls in the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015): all threads together pack
+// the right operand, a chunk of its columns at a time; then each thread takes blocks of rows, packs them for
+// a block of the inner dimension, and computes tile by tile. The order of a sum depends on the inner
+// dimension alone, so that any number of threads, rows or columns gives the same bits.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -13,38 +13,38 @@
 namespace mtl {
 namespace {
 
-// A block is a range of the inner dimension. Every block adds to sums in memory, which costs more than a
-// shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up to 15 % slower,
-// 1,536 no faster).
+// The steps of a block, which is a range of the inner dimension. Every block adds to sums in memory. This
+// costs more than a shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up
+// to 15 % slower, 1,536 no faster).
 constexpr int64_t kStepsOfBlock = 768;
 constexpr int64_t kRowsOfBlock = 128;               // 384 KiB of the left operand: a share of the L2 cache
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
                                                     // streams of output as possible
-constexpr int64_t kFewestColumns = 1024;            // of a chunk: the left operand is packed again for each
+constexpr int64_t kFewestColumns = 1024;            // of a chunk: the left operand is packed again for each chunk
 constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplications one thread is faster
 
-// The beginning of part `i` of `parts` nearly equal ones.
+// Returns the beginning of part `i` of `parts` nearly equal parts.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
 // The place where sums are kept in float32 until the next block of steps.
 enum class Sums {
-  kInOutput,    // which is float32
-  kNowhere,     // there is one block of steps
+  kInOutput,    // the output, which is float32
+  kNowhere,     // in no memory: there is only one block of steps
   kOfRowBlock,  // in memory of each thread, for the rows of a block and the columns of a chunk
-  kOfMatrix,    // in one matrix
+  kOfMatrix,    // in memory for one whole matrix
 };
 
 // The blocking of one matrix of the batch. A panel has kLanes rows or columns.
 struct Blocks {
   int64_t row_panels, column_panels, steps;
   int threads;
-  int64_t block_steps;               // of a block of the inner dimension, but the last
-  int64_t part_steps, chunk_panels;  // of the right operand, packed at once
+  int64_t block_steps;               // of each block of the inner dimension except the last
+  int64_t part_steps, chunk_panels;  // of the part of the right operand that is packed at once
   int64_t panel_length;  // of the packed right operand: one more than its steps, so that panels begin in different
                          // cache sets
-  int64_t row_blocks, block_panels;  // the number of blocks of rows; panels of the largest
-  int64_t column_parts;              // of a chunk, for several threads
+  int64_t row_blocks, block_panels;  // number of blocks of rows; panels of the largest block
+  int64_t column_parts;              // parts of a chunk, for several threads
   Sums sums;
 
   int64_t right_vectors() const { return chunk_panels * panel_length; }
@@ -62,7 +62,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
   constexpr int64_t kVectorBytes = sizeof(VUint);
   const int64_t most = kPackedBytes / kVectorBytes;  // vectors
   const bool is_float = output_dtype == DType::kFloat32;
-  // with the whole inner dimension
+  // first choice: parts with the whole inner dimension
   b->part_steps = b->steps;
   b->chunk_panels = smaller(b->column_panels, larger(most / (b->steps + 1), kFewestColumns / kLanes));
   b->sums = is_float ? Sums::kInOutput : b->steps > b->block_steps ? Sums::kOfRowBlock : Sums::kNowhere;
@@ -74,7 +74,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
     if (!is_float) b->sums = Sums::kOfMatrix;
   }
   b->panel_length = b->part_steps + 1;
-  // chunks of about the same size, of whole tiles
+  // makes chunks of about the same size, of whole tiles
   const int64_t chunks = divide_up(b->column_panels, b->chunk_panels);
   b->chunk_panels = smaller(b->column_panels, round_up(divide_up(b->column_panels, chunks), Lanes::kTileVectors));
 }
@@ -91,7 +91,7 @@ Blocks blocks_of(const MatmulProblem& p, int threads) {
   b.column_parts = 1;
   while (b.column_parts < b.threads && b.row_panels * b.column_parts < 4 * b.threads) b.column_parts *= 2;
   b.column_parts = smaller(b.column_parts, divide_up(b.chunk_panels, Lanes::kTileVectors));
-  const int64_t multiple = divide_up(b.threads, b.column_parts);  // every thread gets the same number
+  const int64_t multiple = divide_up(b.threads, b.column_parts);  // all threads get the same number
   b.row_blocks = smaller(b.row_panels, round_up(divide_up(b.row_panels, kRowsOfBlock / kLanes), multiple));
   b.block_panels = divide_up(b.row_panels, b.row_blocks);
   return b;
@@ -109,14 +109,14 @@ void store_float_as(DType dtype, void* data, int64_t index, VFloat value, int64_
   store_up_to(static_cast<float16*>(data) + index, value, count);
 }
 
-// A tile is a few rows and columns of the output.
+// A few rows and columns of the output, whose sums stay in registers.
 struct Tile {
   int64_t row, rows, column, columns;
 
   int vectors() const { return static_cast<int>(divide_up(columns, kLanes)); }
 };
 
-// Calls body(row, column, columns from there on) for each vector of a tile.
+// Calls body(row, column, number of columns from `column` on) for each vector of a tile.
 template <typename Body>
 MTL_INLINE void for_vectors(const Tile& tile, const Body& body) {
   for (int64_t row = 0; row < tile.rows; ++row) {
@@ -124,7 +124,7 @@ MTL_INLINE void for_vectors(const Tile& tile, const Body& body) {
   }
 }
 
-// The operands of one matrix of the batch.
+// The operands and the output of one matrix of the batch.
 template <typename T>
 struct Operands {
   StoredOperand<T> left, right;
@@ -141,22 +141,22 @@ struct Operands {
   }
 };
 
-// The part of the right operand that is packed.
+// The part of the right operand that is packed at the moment.
 struct PackedRight {
   int64_t first_panel, last_panel;
   int64_t first_step, last_step;
 };
 
-// Sums of the whole matrix, a block or a tile, in float32.
+// A view of float32 sums of the whole matrix, a block or a tile.
 struct SumsView {
-  float* data;  // null: none
+  float* data;  // null: sums are not kept in memory
   int64_t row_length;
   int64_t first_row, first_column;
 
   float* at(const Tile& tile) const { return data + (tile.row - first_row) * row_length + tile.column - first_column; }
 };
 
-// One matrix of the batch.
+// Computes one matrix of the batch.
 template <typename Lanes>
 struct Multiplication {
   using Element = typename Lanes::Element;
@@ -224,7 +224,7 @@ struct Multiplication {
     }
   }
 
-  // Rows of the panels `first_row` to `last_row`, columns of the panels `first` to `last`.
+  // Multiplies the rows of panels `first_row` to `last_row` by the columns of panels `first` to `last`.
   void multiply_block(const PackedRight& part, int64_t first_row, int64_t last_row, int64_t first, int64_t last,
                       int thread) const {
     VUint* const packed_left = of_threads + thread * blocks.thread_vectors();
@@ -280,19 +280,19 @@ struct Multiplication {
     }
   }
 
-  // A tile's sums of some steps from `step` on, and the output after the last ones.
+  // Computes a tile's sums of some steps, from `step` on; after the last steps it writes the output.
   void multiply_tile_of(const Tile& tile, TileProduct product, const SumsView& sums, int64_t step) const {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // memory of the output ends with the tile, other sums have room for elements that a kernel computes
-    // beyond it
+    // memory of the output ends with the tile; other memory of sums has room for elements that a kernel
+    // computes beyond the tile
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));
     product.sums = in_place ? sums.at(tile) : small;
     product.row_length = in_place ? sums.row_length : kTileVectors * kLanes;
-    // copies the values that the sums are added to, unless they are there already
+    // copies the values that the sums are added to, unless the sums already are in that memory
     const bool has_bias = is_first && problem.bias != nullptr,
                has_output = is_first ? problem.accumulate : in_output;
     if (has_bias || (has_output && !(in_output && in_place))) prepare(tile, product, has_bias, has_output);
@@ -301,7 +301,7 @@ struct Multiplication {
     if (!in_place || (is_last && !in_output)) write(tile, product);
   }
 
-  // The first element of a row of the tile, in the output.
+  // Returns the index in the output of the first element of a row of the tile.
   int64_t index_of(const Tile& tile, int64_t row) const {
     return (tile.row + row) * problem.output_row_length + tile.column;
   }
@@ -325,7 +325,8 @@ struct Multiplication {
   }
 };
 
-// Several matrices are computed at the same time, each by one thread, if there are enough for all.
+// The distribution of a batch: if there are enough matrices for all threads, several are computed at the same
+// time, each by one thread.
 struct Distribution {
   Blocks blocks;
   int at_once;

@@ -1,5 +1,6 @@
-// Matmuls of a few rows by a matrix stored [columns, inner], as in generation: memory is read once, and each
-// value is used too rarely for packing to pay. An element is the dot product of two rows in memory.
+// Matmuls of a few rows by a matrix stored [columns, inner], as in generation. The matrix is read once; each
+// value is used too rarely for packing to pay. An element of the output is the dot product of two rows in
+// memory.
 #pragma once
 
 #include "backends/cpu/simd/matmul_blocks.h"
@@ -8,15 +9,16 @@ namespace mtl {
 namespace {
 
 constexpr int64_t kFewRows = 32;
-constexpr int64_t kLongInner = 256;  // the sum over the lanes is a small part of an element's work
-constexpr int kDotRows = 4;  // at once
+constexpr int64_t kLongInner = 256;  // from here on, adding the lanes is a small part of an element's work
+constexpr int kDotRows = 4;  // rows computed at once
 
-// The number of columns that `rows` rows are multiplied with at once. The sums stay in registers, and there
-// are enough sums that multiplications need not wait for each other: one for each lane of a vector, where
-// possible.
+// Returns the number of columns that `rows` rows are multiplied with at once. The sums stay in registers, and
+// there are enough sums that multiplications need not wait for each other: one for each lane of a vector,
+// where possible.
 constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
 
-// With more rows packing the columns is faster, or oneDNN (measured on Zen 4, docs/benchmarks).
+// Returns the most rows for which this file's kernels are used: with more rows, packing the columns or oneDNN
+// is faster (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
   if (MTL_ISA_LEVEL == 2 && dtype != DType::kFloat16 && inner >= kLongInner) return kFewRows;
   return dtype == DType::kFloat32 ? 2 : kDotRows;
@@ -26,7 +28,8 @@ MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
   return p.rows <= most_rows(p.input_dtype, p.inner) && p.transpose_right && !p.transpose_left;
 }
 
-// Vector i of kHalf: the sums of lanes that are kHalf apart, of vectors i and i + kHalf by turns.
+// Replaces vector i < kHalf by sums of two lanes that are kHalf apart, alternately from vectors i and i +
+// kHalf.
 template <int kHalf>
 MTL_INLINE void add_halves(VFloat* vectors) {
   VInt upper, lower;
@@ -42,7 +45,7 @@ MTL_INLINE void add_halves(VFloat* vectors) {
   }
 }
 
-// Lane i: the sum of vector i of kLanes, in the order of `sum`.
+// Returns a vector whose lane i is the sum of vector i, added in the order of `sum`.
 MTL_INLINE VFloat sums_of(VFloat* vectors) {
   if constexpr (kLanes >= 16) add_halves<8>(vectors);
   if constexpr (kLanes >= 8) add_halves<4>(vectors);
@@ -51,7 +54,7 @@ MTL_INLINE VFloat sums_of(VFloat* vectors) {
   return vectors[0];
 }
 
-// sums[kRows, kColumns] of rows of `left` and, from `column` on, of `right`.
+// Computes sums[kRows, kColumns], the dot products of rows of `left` and rows of `right` from `column` on.
 template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left,
                               const StoredOperand<typename Lanes::Element>& right, int64_t column, float* sums) {
@@ -79,7 +82,8 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   }
 }
 
-// sums[kRows, kLanes] of rows of `left` and of `count` columns, kColumns columns at once.
+// Computes sums[kRows, kLanes], the dot products of rows of `left` and `count` columns, kColumns columns at
+// once.
 template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
                                  const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
@@ -99,7 +103,7 @@ MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& l
   }
 }
 
-// The same for any number of rows. Few columns are read at a time, so that memory is read once.
+// Does the same for any number of rows. Few columns are read at a time, so that memory is read once.
 template <typename Lanes>
 MTL_INLINE void multiply_row_groups(const StoredOperand<typename Lanes::Element>& left,
                                     const StoredOperand<typename Lanes::Element>& right, int64_t column,

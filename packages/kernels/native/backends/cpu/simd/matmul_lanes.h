@@ -1,4 +1,4 @@
-// How the elements of each dtype are multiplied.
+// Selects how the elements of each dtype are multiplied.
 #pragma once
 
 #include "backends/cpu/cpu_backend.h"
@@ -22,7 +22,8 @@ using BFloat16Lanes = PairLanes;
 using BFloat16Lanes = FloatLanes<bfloat16>;
 #endif
 
-// Calls `body` with a null pointer of the lanes that vectors multiply in float32, bfloat16 or float16.
+// Calls `body` with a null pointer to the type of lanes with which vectors multiply float32, bfloat16 or
+// float16.
 template <typename Body>
 MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
   switch (dtype) {
@@ -35,7 +36,7 @@ MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
   }
 }
 
-// The same with tiles of AMX where the processor has them.
+// Does the same, but selects tiles of AMX where the processor has AMX.
 template <typename Body>
 MTL_INLINE Status for_lanes(DType dtype, const Body& body) {
 #ifdef MTL_HAS_AMX_KERNELS

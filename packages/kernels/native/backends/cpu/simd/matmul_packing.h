@@ -1,10 +1,11 @@
 // The operands of a matmul in the order in which its innermost loop reads them.
 //
 // Both operands are divided along their outer dimension (rows of the left one, columns of the right one) into
-// panels of kLanes lanes. A panel holds, for one step of the inner dimension after the other, 32 bits of each
-// lane: a float32 number, or two neighbours of the inner dimension in bfloat16, which processors multiply and
-// add in pairs. Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at
-// a time (kLeftByRow), each kLanes steps of a panel are transposed: kLanes steps of one lane after the other.
+// panels of kLanes lanes. For each step of the inner dimension, a panel holds 32 bits of each lane: a float32
+// number, or two bfloat16 neighbours along the inner dimension, which processors multiply and add in pairs.
+// Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at a time
+// (kLeftByRow), each kLanes steps of a panel are transposed: kLanes steps of the first lane, then of the
+// next.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -12,18 +13,18 @@
 namespace mtl {
 namespace {
 
-// Converts elements to 32-bit lanes. `elements` of the inner dimension are left and `lanes` of the outer one;
-// lanes beyond them are zero.
+// Converts elements to 32-bit lanes. `elements` is the number of elements left along the inner dimension,
+// `lanes` the number left along the outer one; lanes beyond the end are zero.
 template <typename T>
 struct Singles {
   using Element = T;
-  static constexpr int kElements = 1;  // of the inner dimension in a step
+  static constexpr int kElements = 1;  // elements of the inner dimension per step
 
-  // One step of kLanes lanes, which are neighbours in memory.
+  // Returns one step of kLanes lanes, which are neighbours in memory.
   MTL_INLINE VUint lanes_of_step(const T* first, int64_t, int64_t lanes, int64_t) {
     return float_to_bits(load_up_to(first, lanes));
   }
-  // kLanes steps of one lane, which are neighbours in memory.
+  // Returns kLanes steps of one lane, which are neighbours in memory.
   MTL_INLINE VUint steps_of_lane(const T* first, int64_t elements) {
     return float_to_bits(load_up_to(first, elements));
   }
@@ -53,7 +54,7 @@ struct BFloat16Pairs {
   }
 };
 
-// Where the element of a lane and an index of the inner dimension is stored.
+// A matrix in memory: the address of the element at a lane and an index of the inner dimension.
 template <typename T>
 struct StoredOperand {
   const T* data;
@@ -63,7 +64,7 @@ struct StoredOperand {
   const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
 };
 
-// Tells whether memory holds the steps of a lane in the layout of panels: 32 bits for each.
+// Tells whether memory holds the steps of a lane in the layout of panels, 32 bits per step.
 template <typename Lanes, typename T>
 MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
   return sizeof(T) * Lanes::kElements == 4 && !Lanes::kLeftByRow && operand.inner_stride == 1 &&
@@ -100,18 +101,18 @@ MTL_INLINE void transpose(VUint rows[kLanes]) {
   exchange_halves<1>(rows);
 }
 
-// Some steps of some panels of an operand, and their destination.
+// Some steps of some panels of an operand, and the memory that they are packed into.
 template <typename T>
 struct PackedPart {
   const StoredOperand<T>& operand;
   int64_t first_panel, last_panel;
   int64_t first_step, last_step;
-  VUint* packed;         // the first step of the first panel
+  VUint* packed;         // destination of the first step of the first panel
   int64_t panel_length;  // from one panel to the next, in vectors
 };
 
-// kLanes steps of one panel, each of all lanes or (kByRow) each lane's, of operands whose steps are
-// neighbours in memory; `count` of the steps are written.
+// Packs kLanes steps of one panel: step by step for all lanes or, if kByRow, lane by lane. For operands whose
+// steps are neighbours in memory. Writes `count` of the steps.
 template <typename Lanes, bool kByRow, typename T>
 MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t panel, int64_t step, int64_t count,
                                         VUint* packed) {
@@ -131,15 +132,15 @@ MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t
   }
 }
 
-// The same for operands whose lanes are neighbours in memory.
+// Returns one step of a panel, for operands whose lanes are neighbours in memory.
 template <typename Lanes, typename T>
 MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, int64_t step) {
   const int64_t lane = panel * kLanes, inner = step * Lanes::kElements;
   return Lanes::lanes_of_step(operand.at(lane, inner), operand.inner_stride, operand.lanes - lane, operand.inner - inner);
 }
 
-// Panels are packed several at a time where their lanes are neighbours in memory: whole cache lines, and few
-// streams.
+// The number of panels that are packed together if their lanes are neighbours in memory: whole cache lines
+// are read, in few streams.
 constexpr int64_t kPanelsTogether = 4;
 
 template <typename Lanes, bool kByRow, typename T>

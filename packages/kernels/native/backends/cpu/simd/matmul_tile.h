@@ -6,31 +6,31 @@
 namespace mtl {
 namespace {
 
-// 32 bits of an operand, packed or where it is stored.
+// 32 bits of an operand, packed or in the stored matrix.
 typedef uint32_t Lane __attribute__((aligned(2), may_alias));
 
 // One tile of a matmul, over some steps of the inner dimension. Panels are described in matmul_packing.h.
 struct TileProduct {
-  const Lane* left;    // the tile's first row in its panel, or in the matrix, at the first step
+  const Lane* left;    // the tile's first row at the first step, in its panel or in the matrix
   const VUint* right;  // the tile's first panel, at the first step
-  int64_t rows;        // of the left operand that exist
-  int64_t left_row_length;                        // of the matrix, in steps; 0: `left` is packed
+  int64_t rows;        // rows of the left operand that exist
+  int64_t left_row_length;                        // of the matrix, in steps; 0 if `left` is packed
   int64_t left_panel_length, right_panel_length;  // from one panel to the next, in vectors
   int64_t steps;
   float* sums;  // written; rows begin `row_length` elements apart
   int64_t row_length;
-  bool add;  // to the old values of `sums`
+  bool add;  // add to the old values of `sums`
 };
 
 using MultiplyTile = void (*)(const TileProduct&);
 
 struct TileKernel {
-  int rows;  // that it computes, at least the requested number
+  int rows;  // rows that the kernel computes, at least the requested number
   MultiplyTile multiply;
 };
 
-// Products of numbers, or of two neighbours of the inner dimension in bfloat16; the latter products are
-// exact, and results below 2^-126 become zeros.
+// Adds products of numbers or, in bfloat16, products of pairs of neighbours along the inner dimension.
+// Products of bfloat16 are exact, and results below 2^-126 become zeros.
 struct FloatProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
     return sums + bits_to_float(left) * bits_to_float(right);
@@ -44,7 +44,7 @@ struct BFloat16PairProducts {
 };
 #endif
 
-// kInMatrix: the left operand is not packed.
+// Computes one tile. kInMatrix: the left operand is not packed.
 template <typename Products, int kRows, int kVectors, bool kInMatrix>
 void multiply_tile(const TileProduct& product) {
   const TileProduct p = product;  // a copy in registers: writes to memory cannot change it
@@ -90,7 +90,7 @@ template <typename Products>
 struct VectorTiles {
   static constexpr int kTileRows = MTL_ISA_LEVEL == 2 ? 8 : 4;
   static constexpr int kTileVectors = 3;
-  static constexpr int kStepMultiple = 1;  // of a panel
+  static constexpr int kStepMultiple = 1;  // of a panel's steps
   static constexpr bool kLeftByRow = false;
   static_assert(kLanes % kTileRows == 0, "a tile reads rows of one panel");
 

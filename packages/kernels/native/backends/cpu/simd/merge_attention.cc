@@ -20,7 +20,7 @@ Status run(const OpCall& call) {
   for_each(rows.count, rows.count * size, [&](int64_t row) {
     const MergedStatistics at = statistics_of_row(rows, row);
     const float whole = log_sum_exp[at.whole], part = part_log_sum_exp[at.part];
-    // 0 where e^(difference) overflows
+    // a factor is 0 where e^(difference) overflows
     const float taken = 1.0f / (1.0f + expf(whole - part)), kept = 1.0f / (1.0f + expf(part - whole));
     float* const to = output + row * size;
     for (int64_t d = 0; d < size; d += kLanes) {

@@ -47,7 +47,7 @@ Status sum_of_squares_scratch(const OpCall& call, ScratchBlocks* blocks) {
   return ok_status();
 }
 
-// Chunks of a fixed size are summed in float lanes, and the chunk sums in double, in order: the result does
+// Sums chunks of a fixed size in float lanes, and the chunk sums in double, in order, so that the result does
 // not depend on the number of threads.
 Status sum_of_squares(const OpCall& call) {
   using Op = SumOfSquares;
@@ -83,8 +83,8 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
-// Sequential: a micro-batch has only thousands of tokens, and its loss then depends on neither vectors nor
-// threads.
+// Adds one token after the other: a micro-batch has only thousands of tokens, and the loss then depends on
+// neither vectors nor threads.
 Status weighted_sum(const OpCall& call) {
   using Op = WeightedSum;
   if (call.tensor(Op::kValues).dtype != DType::kFloat32) {

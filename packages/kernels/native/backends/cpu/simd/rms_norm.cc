@@ -52,7 +52,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// A row of each tensor of a backward call; gradients that were not requested are null.
+// A row of each tensor of a backward call; input_gradient is null if it was not requested.
 template <typename T>
 struct BackwardRow {
   T* input_gradient;
@@ -60,7 +60,7 @@ struct BackwardRow {
   float rstd;
 };
 
-// sums += dy * x_hat (unless null); returns the sum of dy * weight * x
+// Adds dy * x_hat to `sums` unless it is null; returns the sum of dy * weight * x.
 template <typename T>
 MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_t hidden, float* sums) {
   VFloat products[2] = {};
@@ -78,11 +78,13 @@ MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_
   return sum(products[0] + products[1]);
 }
 
-// dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend, with the mean over `width` features
+// Computes dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend, with the mean over `width`
+// features.
 template <typename T>
 MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products,
                                      float width) {
-  // in this order: rstd * products is of the size of dy * weight, the cube of rstd may leave float32's range
+  // multiplied in this order: rstd * products is of the size of dy * weight, but rstd^3 may leave float32's
+  // range
   const float of_input = row.rstd * products / width * row.rstd * row.rstd;
   for (int64_t h = 0; h < hidden; h += kLanes) {
     const int64_t left = hidden - h;

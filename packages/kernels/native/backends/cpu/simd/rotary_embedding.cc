@@ -14,7 +14,7 @@ MTL_INLINE Pair rotated(const Pair& of, VFloat cosine, VFloat sine) {
   return {of.a * cosine - of.b * sine, of.a * sine + of.b * cosine};
 }
 
-// (e0 o0 e1 o1 ...), in two vectors, to (e0 e1 ...) and (o0 o1 ...)
+// Converts (e0 o0 e1 o1 ...), in two vectors, to (e0 e1 ...) and (o0 o1 ...).
 MTL_INLINE Pair deinterleaved(const Pair& of) {
   VInt even, odd;
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -24,7 +24,7 @@ MTL_INLINE Pair deinterleaved(const Pair& of) {
   return {__builtin_shuffle(of.a, of.b, even), __builtin_shuffle(of.a, of.b, odd)};
 }
 
-// The inverse of `deinterleaved`.
+// Inverts `deinterleaved`.
 MTL_INLINE Pair interleaved(const Pair& of) {
   VInt low, high;
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -34,14 +34,14 @@ MTL_INLINE Pair interleaved(const Pair& of) {
   return {__builtin_shuffle(of.a, of.b, low), __builtin_shuffle(of.a, of.b, high)};
 }
 
-// The angles of one position, and which pairs they rotate.
+// The angles of one position, the number of pairs that they rotate, and the direction.
 struct Rotation {
   const float *cosines, *sines;
   int64_t half;  // number of pairs
   float sign;    // of the angles
 };
 
-// One head: each pair is read before it is written, so that `to` may be `from`.
+// Rotates one head. Each pair is read before it is written, so that `to` may be `from`.
 template <bool kInterleaved, typename T>
 MTL_INLINE void rotate(T* to, const T* from, const Rotation& by, int64_t size) {
   int64_t i = 0;

@@ -7,10 +7,10 @@
 namespace mtl {
 namespace {
 
-// Rows of experts and of slots that a thread works with, in whole vectors.
+// The working memory of a thread: rows with one value per expert or per slot, in whole vectors.
 struct Buffers {
   float *logits, *scores, *selection;  // of all experts; `selection`: the scores that select experts
-  float *of_slots, *weights;           // logits or scores, and their weights
+  float *of_slots, *weights;           // of_slots: logits or scores of the slots' experts
 
   static int64_t floats(const RouterSizes& sizes) { return 3 * padded(sizes.experts) + 2 * padded(sizes.slots); }
   Buffers(float* memory, const RouterSizes& sizes)
@@ -64,7 +64,8 @@ struct Groups {
   int64_t count, kept;  // count 0: none
 };
 
-// Experts of groups that are not kept become -infinity. `sums` has room for one value of each group.
+// Replaces the scores of experts in groups that are not kept by -infinity. `sums` has room for one value of
+// each group.
 MTL_INLINE void keep_groups(float* selection, const RouterSizes& sizes, const Groups& groups, float* sums) {
   const int64_t length = sizes.experts / groups.count, largest_of_group = smaller(sizes.slots / groups.kept, length);
   for (int64_t group = 0; group < groups.count; ++group) {
@@ -111,7 +112,7 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
 }
 
 // Converts the scores of slots in `of_slots`, padded with zeros (with -infinity for a softmax), to `weights`.
-// Returns the sum that they were divided by, or 1 without a division.
+// Returns the sum by which the scores were divided, or 1 without a division.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {

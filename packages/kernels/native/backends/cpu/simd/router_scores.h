@@ -1,5 +1,5 @@
-// Scores of experts from the logits of one row, in rows that end with whole vectors: logits beyond the last
-// expert are -infinity, and their scores are 0.
+// Scores of experts from the logits of one row. Rows end with whole vectors: logits beyond the last expert
+// are -infinity, and their scores are 0.
 #pragma once
 
 #include "backends/cpu/simd/attention_math.h"
@@ -9,7 +9,7 @@
 namespace mtl {
 namespace {
 
-constexpr float kSmallestSum = 1e-20f;  // is added to sums of scores
+constexpr float kSmallestSum = 1e-20f;  // added to sums of scores
 
 MTL_INLINE int64_t padded(int64_t length) { return round_up(length, kLanes); }
 
@@ -22,11 +22,12 @@ MTL_INLINE void load_logits(float* to, const float* logits, int64_t experts) {
   }
 }
 
-// s(x) with e = exponential(-x), which is clamped: below -88 it is 0. NaN stays NaN.
+// Returns the sigmoid of x; e = exponential(-x) is clamped, so that below -88 the result is set to 0. NaN
+// stays NaN.
 MTL_INLINE VFloat sigmoid_of(VFloat x, VFloat e) { return select(x < -88.0f, splat(0.0f), 1.0f / (1.0f + e)); }
 
-// ln(1 + e^x) = max(x, 0) + ln(1 + u) with u = e^-|x|; the rounding of 1 + u is undone by a quotient, so that
-// small values are accurate, too (Kahan).
+// Returns ln(1 + e^x) = max(x, 0) + ln(1 + u) with u = e^-|x|. Multiplying by a quotient undoes the rounding
+// of 1 + u, so that small values are accurate, too (Kahan).
 MTL_INLINE VFloat softplus(VFloat x) {
   const VFloat u = exponential(-bits_to_float(float_to_bits(x) & 0x7fffffffu)), w = 1.0f + u;
   const VFloat logarithm = select(w == 1.0f, u, natural_logarithm(w) * (u / (w - 1.0f)));
@@ -39,7 +40,7 @@ MTL_INLINE VFloat score(VFloat logit) {
   return square_root(softplus(logit));
 }
 
-// The derivative of a score by its logit.
+// Returns the derivative of a score by its logit.
 template <ScoreFunction kFunction>
 MTL_INLINE VFloat slope(VFloat logit) {
   const VFloat e = exponential(-logit), s = sigmoid_of(logit, e);
@@ -63,7 +64,7 @@ MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
   return {most, sum(total)};
 }
 
-// A bit for each lane of a mask.
+// Returns a bit for each lane of a mask.
 MTL_INLINE uint32_t bits_of_mask(VInt mask) {
 #if MTL_ISA_LEVEL == 2
   return _mm512_movepi32_mask((__m512i)mask);

@@ -20,7 +20,7 @@ Sizes sizes_of(const OpCall& call) {
   return {logits.rows(), logits.dim(-1), call.integer(Op::kNumSequences)};
 }
 
-// The sums of a part, and rows of logits and scores to compute with.
+// The sums of a part of the rows, and working memory for the logits and scores of one row.
 struct Part {
   double *score_sums, *squares, *entropies;
   float *logits, *scores;
@@ -124,8 +124,8 @@ Status forward_with(const OpCall& call) {
 int backward_threads(const Sizes& sizes) { return threads_for(sizes.rows * sizes.experts); }
 int64_t backward_bytes(const Sizes& sizes) { return backward_threads(sizes) * 2 * padded(sizes.experts) * 4; }
 
-// The gradients of the logits of one row, whose scores have the gradients `gradients` (or null) and whose
-// squared ln(sum of e^logit) has `of_square`.
+// Computes the gradients of one row's logits. `gradients` (may be null) has the gradients of the row's
+// scores, `of_square` is the gradient of the squared ln(sum of e^logit).
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, float* scores, const float* logits, int64_t experts, const float* gradients,
                               float of_square) {

@@ -8,14 +8,14 @@
 namespace mtl {
 namespace {
 
-// The elements of one row after the other. A null tensor has null rows.
+// Walks through the rows of a tensor. A null tensor has null rows.
 template <typename T>
 class RowWalk {
  public:
   RowWalk(T* tensor, const RowLayout& layout, int64_t row) : layout_(layout), row_(tensor) {
     for (int dim = 0; dim < layout.rank; ++dim) {
       const bool is_outermost = dim + 1 == layout.rank;
-      // of a tensor without rows, any dimension may be empty: no division by its size
+      // if a tensor has no rows, any dimension may be empty: its size must not be a divisor
       index_[dim] = is_outermost || row == 0 ? row : row % layout.shape[dim];
       row = is_outermost || row == 0 ? 0 : row / layout.shape[dim];
       if (tensor != nullptr) row_ += index_[dim] * layout.strides[dim];

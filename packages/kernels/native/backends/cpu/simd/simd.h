@@ -24,7 +24,7 @@ namespace {
 
 #if MTL_ISA_LEVEL == 2 || defined(MTL_EMULATE_AMX)
 #define MTL_SIXTEEN_LANES
-constexpr int kLanes = 16;  // as tiles of AMX have
+constexpr int kLanes = 16;  // as the tiles of AMX have
 #elif MTL_ISA_LEVEL == 1
 constexpr int kLanes = 8;
 #else
@@ -35,7 +35,7 @@ typedef float VFloat __attribute__((vector_size(kLanes * 4)));
 typedef int32_t VInt __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t VUint __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t VHalf __attribute__((vector_size(kLanes * 2)));
-// The same without an alignment requirement, for loads and stores.
+// The same vector types without an alignment requirement, for loads and stores.
 typedef float VFloatU __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
 typedef uint32_t VUintU __attribute__((vector_size(kLanes * 4), aligned(2), may_alias));  // pairs of bfloat16, too
 typedef uint16_t VHalfU __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
@@ -69,7 +69,7 @@ MTL_INLINE VUint widen(VHalf half) {
 #endif
 }
 
-// The lower halves of the lanes, which must be below 2^16.
+// Returns the lower halves of the lanes, whose values must be below 2^16.
 MTL_INLINE VHalf narrow(VUint value) {
 #if MTL_ISA_LEVEL == 2
   return (VHalf)_mm512_cvtepi32_epi16((__m512i)value);
@@ -99,10 +99,10 @@ MTL_INLINE VFloat load(const float16* source) {
 
 MTL_INLINE void store(float* destination, VFloat value) { *reinterpret_cast<VFloatU*>(destination) = value; }
 
-// Rounds to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped, the quiet bit is set.
-// AVX-512's own conversion does the same, except that it flushes magnitudes below 2^-126 to zero. Training
-// does not need such values (gradients that small are zero to AdamW's epsilon as well), and one instruction
-// replaces eight.
+// Rounds to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped, and the quiet bit is
+// set. AVX-512's own conversion does the same, except that it flushes magnitudes below 2^-126 to zero.
+// Training does not need such values (AdamW's epsilon hides gradients of this size anyway), and one
+// instruction replaces eight.
 MTL_INLINE VHalf to_bfloat16(VFloat value) {
 #if MTL_ISA_LEVEL == 2
   return (VHalf)_mm512_cvtneps_pbh((__m512)value);
@@ -145,7 +145,7 @@ MTL_INLINE void store_one(float16* destination, float value) {
   *reinterpret_cast<_Float16*>(destination) = (_Float16)value;
 }
 
-// The first `count` lanes (0 to kLanes); the others are zero.
+// Loads the first `count` lanes (0 to kLanes); the other lanes are zero.
 template <typename T>
 MTL_INLINE VFloat load_partial(const T* source, int64_t count) {
   VFloat value = {};
@@ -158,7 +158,7 @@ MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
 }
 
-// A whole vector, or the remainder of a row: `count` may be anything above zero.
+// Loads a whole vector, or the remainder of a row: `count` may be any number above zero.
 template <typename T>
 MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
@@ -173,7 +173,7 @@ MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
   }
 }
 
-// Calls body(i, elements from i on) for the first element i of each vector, on several threads.
+// Calls body(i, number of elements from i on) for the first element i of each vector, on several threads.
 template <typename Body>
 MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
   for_each(divide_up(size, kLanes), size, [&](int64_t vector) { body(vector * kLanes, size - vector * kLanes); });
@@ -181,8 +181,8 @@ MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
 
 // ---- arithmetic ----
 
-// Returns the second operand if either is NaN. One instruction; for `?:` the compiler emits a comparison and
-// a blend.
+// Returns the larger (or for `minimum` the smaller) operand, or the second one if either is NaN. One
+// instruction; for `?:` the compiler emits a comparison and a blend.
 #if MTL_ISA_LEVEL == 2
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm512_max_ps((__m512)a, (__m512)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm512_min_ps((__m512)a, (__m512)b); }
@@ -195,7 +195,7 @@ MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return a < b ? a : b; }
 #endif
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
-// Sums in a fixed tree, so that the result depends only on the lanes.
+// Returns the sum of the lanes, added in a fixed tree, so that the result depends only on the lanes.
 MTL_INLINE float sum(VFloat value) {
   float lanes[kLanes];
   store(lanes, value);
@@ -211,12 +211,14 @@ MTL_INLINE float maximum_of(VFloat value) {
   return result;
 }
 
-// e^x to 2 units in the last place for x in [-87.3, 88.7]; towards 0 below that range, about the largest
-// finite value above it. NaN stays NaN (maximum and minimum return their second operand), so that bad logits
-// show in the loss. Range reduction by ln 2 in two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2].
+// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]; nearly 0 below this range, and about the
+// largest finite value above it. NaN stays NaN (maximum and minimum return their second operand), so that bad
+// logits show in the loss. Reduces the range by ln 2 in two parts, then evaluates a polynomial of degree 6 on
+// [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
 #if MTL_ISA_LEVEL == 2
-  // -104: e^-104 rounds to 0, and the finite bound keeps -infinity from becoming infinity - infinity.
+  // -104 is the lower limit: e^-104 rounds to 0, and the finite limit keeps -infinity from becoming infinity
+  // - infinity.
   const VFloat clamped = minimum(splat(88.7f), maximum(splat(-104.0f), x));
   const VFloat n = (VFloat)_mm512_roundscale_ps((__m512)(clamped * 1.44269504088896341f), 0x08);  // to nearest
 #else
@@ -242,8 +244,8 @@ MTL_INLINE VFloat exponential(VFloat x) {
 #endif
 }
 
-// erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26), with the Taylor series below 0.3, where that bound is
-// too loose.
+// Returns erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26); below 0.3, where this error bound is too loose,
+// by the Taylor series.
 MTL_INLINE VFloat error_function(VFloat x) {
   const VFloat magnitude = bits_to_float(float_to_bits(x) & 0x7fffffffu);
   const VFloat t = 1.0f / (1.0f + 0.3275911f * magnitude);
@@ -259,7 +261,7 @@ MTL_INLINE VFloat error_function(VFloat x) {
   return select(magnitude < 0.3f, x * 1.1283791670955126f * series, far);
 }
 
-// Calls `body` with a null pointer of the C++ type of `dtype`: float, bfloat16 or float16.
+// Calls `body` with a null pointer to the C++ type of `dtype`: float, bfloat16 or float16.
 template <typename Body>
 MTL_INLINE Status for_floating(DType dtype, const Body& body) {
   switch (dtype) {

@@ -1,4 +1,4 @@
-// Philox for kLanes counters at once: the mapping of core/philox.h; neighbouring lanes are neighbouring
+// Philox for kLanes counters at once, with the mapping of core/philox.h: neighbouring lanes are neighbouring
 // columns.
 #pragma once
 
@@ -34,7 +34,8 @@ MTL_INLINE void multiply_wide(VUint a, uint32_t b, VUint* low, VUint* high) {
 #endif
 }
 
-// Lane i has column counter `column_counter + i`; the other counter words are the same for all lanes.
+// Computes Philox blocks: lane i has column counter `column_counter + i`; the other counter words are the
+// same for all lanes.
 MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uint32_t row, uint32_t sample_low,
                                      uint32_t sample_high) {
   VUint c0, c1, c2, c3;
@@ -56,10 +57,11 @@ MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uin
   return {{c0, c1, c2, c3}};
 }
 
-// All ones where the element is kept.
+// Returns a mask: all ones where the element is kept.
 MTL_INLINE VInt kept(VUint random, uint32_t threshold) { return (VInt)(random >= threshold); }
 
-// Keep masks of the 64 columns of a group (first column = 64 * group), 64 / kLanes vectors in column order.
+// Computes the keep masks of the 64 columns of a group (first column = 64 * group), 64 / kLanes vectors in
+// column order.
 MTL_INLINE void keep_masks_of_group(VInt* masks, PhiloxKey key, int64_t group, uint32_t row, uint32_t sample_low,
                                     uint32_t sample_high, uint32_t threshold) {
   constexpr int kVectorsPerWord = 16 / kLanes;

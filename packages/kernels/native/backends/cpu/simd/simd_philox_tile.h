@@ -3,7 +3,7 @@
 // rounds depend on the row only through two scalars.
 //
 // Counters are in 64-bit lanes whose upper halves may contain anything: the CPU multiplies the lower halves
-// to 64 bits. The low word of the result is in place; the high word needs one shift.
+// to 64 bits. The low word of the product is already in its position; the high word needs one shift.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -27,7 +27,7 @@ MTL_INLINE VLong multiply_low_words(VLong a, uint32_t b) {
 #endif
 }
 
-// Key and sample of a call, expanded.
+// The key of each round and the sample of a call.
 struct PhiloxSite {
   uint32_t low_keys[kPhiloxRounds], high_keys[kPhiloxRounds];
   uint32_t sample_low, sample_high;
@@ -68,7 +68,8 @@ MTL_INLINE PhiloxColumns philox_columns(const PhiloxSite& site, int64_t group) {
   return columns;
 }
 
-// Keep masks of one row, all ones where the element is kept: 64 / kLanes vectors in column order.
+// Computes the keep masks of one row, all ones where the element is kept: 64 / kLanes vectors in column
+// order.
 MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const PhiloxColumns& columns, uint32_t row,
                                   uint32_t threshold) {
   const uint32_t first_word0 =

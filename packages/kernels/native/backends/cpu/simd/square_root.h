@@ -1,4 +1,4 @@
-// The square root of a vector: an instruction, or the C library's.
+// The square root of a vector: one instruction where there is one, otherwise the C library's function.
 #pragma once
 
 #include <math.h>

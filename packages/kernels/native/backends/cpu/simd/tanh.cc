@@ -6,8 +6,8 @@
 namespace mtl {
 namespace {
 
-// Lane by lane: it runs on one vector per sample, and a formula with exponentials loses precision for small
-// values.
+// Calls the C library for each lane: the op runs on one vector per sample, and a formula with exponentials
+// loses precision for small values.
 MTL_INLINE VFloat hyperbolic_tangent(VFloat z) {
   for (int lane = 0; lane < kLanes; ++lane) z[lane] = std::tanh(z[lane]);
   return z;

@@ -9,11 +9,11 @@ namespace mtl::cuda {
 constexpr float kLog2E = 1.44269504088896340736f;
 
 struct AttentionArguments {
-  int sequence, num_keys;      // queries and keys; with packed samples: of the longest, until enter_head
+  int sequence, num_keys;      // number of queries and keys; of packed samples the longest's, until enter_head
   int batch, heads, members, head_size;
   int first_query, first_key;  // positions in the sequence
-  int first_position;          // of query 0 among the keys
-  int window;                  // for the kernels without tensor cores; the others have kNoWindow
+  int first_position;          // position of query 0 among the keys
+  int window;                  // read by the kernels without tensor cores; for the others it is kNoWindow
   const int32_t* key_start;  // [B, S], or null
   const uint8_t* key_mask;   // [B, num_keys], or null
   const int64_t* samples;    // [B], or null
@@ -25,19 +25,20 @@ struct AttentionArguments {
   int64_t head_offset;
   const int32_t* starts;         // packed samples: [B + 1], or null
   const int32_t* query_starts;   // for the kernels without tensor cores; in the others, queries have the rows of keys
-  const int32_t *first_queries, *first_keys;  // the same; the others have null
-  int64_t rows;                  // packed samples only: of queries
+  const int32_t *first_queries, *first_keys;  // for the kernels without tensor cores; null for the others
+  int64_t rows;                  // number of rows of queries; for packed samples only
   AttentionOperand query, key, value, output;
   int64_t value_offset;  // elements from a row of keys to its values, if their strides are equal
   float* log_sum_exp;
-  // Arguments of the backward pass.
+  // The following arguments are for the backward pass.
   AttentionOperand output_gradient, query_gradient, key_gradient, value_gradient;
   bool accumulate;
-  const float* delta;  // rowSums, as log_sum_exp
+  const float* delta;  // rowSums of the op, in the layout of log_sum_exp
 };
 
-// The arguments of a call for whole sequences (see is_part) as a separate type: functions that take either
-// type read fewer of its fields. Kernels that hold many sums have no registers for the other fields.
+// The arguments of a call for whole sequences (see is_part). A separate type, because functions that take
+// either type read fewer fields of this one: kernels that hold many sums have no registers for the other
+// fields.
 struct WholeArguments : AttentionArguments {};
 
 struct Positions {
@@ -54,12 +55,12 @@ MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionO
 }
 MTL_HOST_DEVICE inline bool is_exact(const WholeArguments&, const AttentionOperand&) { return false; }
 
-// Offset from one operand to another.
+// Returns the offset, in elements, from one operand to another.
 inline int64_t elements_between(const AttentionProblem& problem, const AttentionOperand& from, const AttentionOperand& to) {
   return (static_cast<const char*>(to.data) - static_cast<const char*>(from.data)) / static_cast<int64_t>(size_of(problem.dtype));
 }
 
-// The arguments for a problem with a supported layout.
+// Returns the arguments for a problem with a supported layout.
 inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
   return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.num_keys),
@@ -99,22 +100,22 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           static_cast<const float*>(problem.row_sums)};
 }
 
-// The query head and sample of a block. A block of keys processes all members of a group, one after the
-// other.
+// The query head and sample that a block processes. A block of keys processes all members of a group, one
+// after the other.
 struct HeadPlace {
   int batch, group, member;
-  int first_row;       // of the sample, with packed samples
+  int first_row;       // first row of the sample, if samples are packed
   int64_t statistics;  // the head's first element in log_sum_exp and delta
 };
 
-// The offsets of a head where all samples have the same length.
+// Returns the offsets of a head if all samples have the same length.
 MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
   const int head = head_of_batch % a.heads;
   return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// The same, also for packed samples: stores the length of the block's sample in the arguments. A block may
-// begin past the end of its sample.
+// Does the same for samples of any kind. If samples are packed, it stores the length of the block's sample in
+// the arguments; the block may begin past the end of its sample.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   HeadPlace place = head_place(a, head_of_batch);
   if (a.starts == nullptr) return place;
@@ -124,8 +125,8 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   return place;
 }
 
-// blockIdx.y, for computing a head's offsets at the end of a kernel: the compiler cannot tell that the value
-// is unchanged, and therefore keeps none of the offsets in registers.
+// Returns blockIdx.y, for computing a head's offsets again at the end of a kernel: the compiler cannot tell
+// that the value is unchanged, and therefore keeps none of the offsets in registers.
 #if defined(__CUDACC__)
 __device__ __forceinline__ int reread_block_y() {
   int number;
@@ -136,13 +137,13 @@ __device__ __forceinline__ int reread_block_y() {
 inline int reread_block_y() { return static_cast<int>(blockIdx.y); }
 #endif
 
-// Stride from a head to the next of its group.
+// Advances to the next head of the group.
 MTL_HOST_DEVICE inline void enter_next_member(const AttentionArguments& a, HeadPlace& place) {
   ++place.member;
   place.statistics += a.starts == nullptr ? a.sequence : a.rows;
 }
 
-// The first element of a head's rows in an operand.
+// Returns the index of the first element of a head's rows in an operand.
 MTL_HOST_DEVICE inline int64_t first_element(const AttentionOperand& operand, const HeadPlace& place) {
   return place.first_row * operand.position + place.batch * operand.sample + place.group * operand.group +
          place.member * operand.member;
@@ -152,7 +153,7 @@ MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPla
   return static_cast<T*>(operand.data) + first_element(operand, place);
 }
 
-// One kernel family each; the caller has checked dtype, head size and alignment.
+// Each function launches one family of kernels; the caller has checked dtype, head size and alignment.
 cudaError_t launch_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);

@@ -1,4 +1,4 @@
-// Selects the kernels for a call.
+// Selects the attention kernels for a call.
 #include "backends/cuda/attention/arguments.h"
 #include "backends/cuda/attention/hopper.h"
 
@@ -13,13 +13,13 @@ bool is_supported(const AttentionProblem& problem) {
 
 bool is_empty(const AttentionProblem& problem) { return problem.num_queries * problem.batch * problem.heads == 0; }
 
-// Alignment for 16-byte accesses of 16-bit elements.
+// Tells whether all rows are aligned for 16-byte accesses of 16-bit elements.
 bool has_aligned_rows(const AttentionOperand& operand) {
   return is_aligned(operand.data) && operand.position % 8 == 0 && operand.sample % 8 == 0 && operand.group % 8 == 0 &&
          operand.member % 8 == 0;
 }
 
-// Tensor-core kernels locate values relative to keys.
+// Tells whether values have the same layout as keys: tensor-core kernels locate values relative to keys.
 bool has_values_like_keys(const AttentionProblem& problem) {
   const AttentionOperand &key = problem.key, &value = problem.value;
   return key.position == value.position && key.sample == value.sample && key.group == value.group;
@@ -30,14 +30,15 @@ bool fits_tensor_cores(const Call& call, const AttentionOperand& result, const O
   const AttentionProblem& problem = call.problem;
   if (problem.starts != nullptr && (has_queries_apart(problem) || problem.window != kNoWindow || is_part(problem, result))) return false;
   if (has_first_keys(problem) && call.first_keys == nullptr) return false;
-  // dropout groups 64 keys of the sequence, as tiles do
+  // dropout has groups of 64 keys, counted from the start of the sequence: tiles must begin where groups
+  // begin
   if (problem.dropout_probability > 0 && problem.first_key % 64 != 0) return false;
   return problem.dtype != DType::kFloat32 && problem.head_size % 8 == 0 && has_values_like_keys(problem) &&
          has_aligned_rows(result) && (has_aligned_rows(operands) && ...);
 }
 
-// Converts a window to the first key of every query, as documents have it; both count among the keys of the
-// call.
+// Converts a window to the first key that every query attends to, the form in which documents are given. Both
+// count from the first key of the call.
 __global__ void first_keys_kernel(int32_t* first_keys, int64_t count, AttentionArguments a) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
     const int first = static_cast<int>(i % a.sequence) + a.first_position - a.window;
@@ -46,7 +47,8 @@ __global__ void first_keys_kernel(int32_t* first_keys, int64_t count, AttentionA
   }
 }
 
-// Replaces the window of a call and positions in the sequence by first keys, for tensor cores.
+// Replaces a call's window, and its key_start, which counts from the start of the sequence, by first keys for
+// tensor cores.
 template <typename Call>
 cudaError_t replace_window(Call* call) {
   AttentionProblem& problem = call->problem;
@@ -82,7 +84,7 @@ cudaError_t attention_forward(const AttentionForwardCall& call) {
   AttentionForwardCall without_window = call;
   const cudaError_t status = replace_window(&without_window);
   if (status != cudaSuccess) return status;
-  // Hopper's kernel has no registers for positions in addition to dropout
+  // Hopper's kernel has no registers left for positions if there is dropout
   const bool is_part_with_dropout = is_part(p, p.output) && p.dropout_probability > 0;
   return is_for_hopper(p) && !is_part_with_dropout ? launch_hopper_attention_forward(without_window)
                                                    : launch_attention_forward(without_window);

@@ -1,5 +1,5 @@
-// attention_forward and attention_backward on CUDA: the contract of ops/attention.h with pointers to device
-// memory.
+// attention_forward and attention_backward on CUDA: the contract is in ops/attention.h, but pointers are to
+// device memory.
 //
 // - Hopper's tensor cores (hopper_*.cu): compute capability 9.0, 16-bit dtype, head size a multiple of 8 from
 //   40 to 256, rows of all operands aligned to 16 bytes.
@@ -14,7 +14,7 @@
 // All kernels give the same bits on every run: no sum depends on the order of blocks.
 //
 // Forward calls on one device must not run at the same time: Hopper's blocks take their work from a counter
-// that all launches share. The library launches them in one stream.
+// that all launches share. The library launches these calls in one stream.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -37,17 +37,17 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Tells whether the kernels support the problem: an output, or its gradient, [S, B, A, D] or [T, A, D]
-// without gaps. Queries, keys, values and their gradients may have any strides.
+// Tells whether the kernels support the problem's layout: the output, or its gradient, must be [S, B, A, D]
+// or [T, A, D] without gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 
-// The environment variable that selects kernels on a Hopper GPU, for comparison: `mma.sync` (kernels for any
-// GPU), or unset.
+// The environment variable that selects kernels on a Hopper GPU, for comparisons: `mma.sync` selects the
+// kernels for any GPU; unset selects Hopper's.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
-bool is_attention_variable_known();  // if not, every call fails
+bool is_attention_variable_known();  // if it is unknown, every call fails
 
-// cudaErrorNotSupported for dtypes, head sizes and layouts that are not listed above; otherwise the status of
-// the launches.
+// Return cudaErrorNotSupported for dtypes, head sizes and layouts that are not listed above; otherwise the
+// status of the launches.
 cudaError_t attention_forward(const AttentionForwardCall& call);
 cudaError_t attention_backward(const AttentionBackwardCall& call);
 

@@ -1,10 +1,11 @@
-// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes queries, loops over the
-// keys in tiles of 64 and keeps a running maximum, sum and output for every query. Scores stay in registers.
+// Flash attention, forward (Dao 2023, "FlashAttention-2", algorithm 1): a block takes a tile of queries,
+// loops over the keys in tiles of 64 and keeps a running maximum, sum and output for every query. Scores stay
+// in registers.
 //
 // Each of the four warps owns 16 or 32 queries. With 32, every fragment of keys and values that is read from
-// shared memory feeds two matmuls; with 16, reading it would take twice as long as the tensor cores need. The
-// values of a tile are loaded while its scores are computed, the keys of the next tile while the values are
-// used.
+// shared memory feeds two matmuls; with 16, reading the fragments would take twice as long as the tensor
+// cores need. The values of a tile are loaded while its scores are computed, and the keys of the next tile
+// while the values are used.
 //
 // spills allowed: 32 (bytes, at width 256 with dropout only: six registers per tile on sm_80, eight with
 // packed samples)
@@ -21,8 +22,8 @@ struct ForwardShape {
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-// scores += queries keys^T and, below, output += probabilities values; each fragment of the tile is read once
-// for all queries of the warp.
+// Computes scores += queries keys^T. The function after it computes output += probabilities values. Each
+// fragment of a tile is read once for all queries of the warp.
 template <typename T, int kWidth, int kRowTiles>
 MTL_PTX void multiply_queries(float (&scores)[kRowTiles][kTile / 8][4], const T* query_rows, const T* key_tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
@@ -68,9 +69,9 @@ MTL_PTX void multiply_values(RunningRows<kWidth> (&rows)[kRowTiles],
   }
 }
 
-// With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
+// If kPacked, a sample's length and offset are read from memory instead of computed. This costs registers,
 // hence a separate kernel. Reading positions (AttentionArguments) costs registers, too; kernels for whole
-// sequences (WholeArguments) do not read them.
+// sequences (WholeArguments) do not read positions.
 template <typename T, int kWidth, int kRowTiles, bool kDropout, bool kPacked, typename Arguments>
 __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a) {
   constexpr int kQueries = ForwardShape<T, kWidth, kRowTiles>::kQueries, kStride = TileShape<kWidth>::kStride;
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a
     commit_copies();
     const KeyTile tile = {first_key, shown_keys(a, place.batch, first_key)};
     const bool whole = all_visible(range, tile);
-    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, in half the registers
+    uint32_t probabilities[kRowTiles][kTile / 16][4];  // rounded, so that they take half the registers
 #pragma unroll
     for (int part = 0; part < kRowTiles; ++part) {
       const int query = first_query + warp_row + 16 * part + lane / 4;
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(Arguments a
   }
   wait_for_copies<0>();
   __syncthreads();  // the queries are no longer needed: their shared memory is reused to reorder the output
-  // read again, so that it occupies no registers in between
+  // computed again, so that the offsets take no registers in between
   const HeadPlace end = kPacked ? enter_head(a, reread_block_y()) : head_place(a, reread_block_y());
 #pragma unroll
   for (int part = 0; part < kRowTiles; ++part) {
@@ -148,9 +149,9 @@ cudaError_t launch_rows(const AttentionForwardCall& call) {
   return MTL_LAUNCH((attention_forward_kernel<T, kWidth, kRowTiles, kDropout, kPacked, Arguments>), how, a);
 }
 
-// The most rows per warp that fit in registers (tooling/native/cuda-resources.mjs reports them). With more
-// rows, two registers would be spilled at width 96; packed samples would spill at width 128, and positions
-// above 64. With dropout Philox dominates the time.
+// The most rows per warp that fit in registers (tooling/native/cuda-resources.mjs reports registers). With
+// more rows, two registers would be spilled at width 96; packed samples would spill at width 128, and
+// positions above width 64. With dropout, Philox dominates the time.
 template <typename T, int kWidth, bool kPacked>
 cudaError_t launch_packing(const AttentionForwardCall& call) {
   constexpr int kRowTiles = kWidth <= (kPacked ? 80 : 128) && kWidth != 96 ? 2 : 1;
@@ -172,7 +173,8 @@ cudaError_t launch_width(const AttentionForwardCall& call) {
   return call.problem.starts != nullptr ? launch_packing<T, kWidth, true>(call) : launch_packing<T, kWidth, false>(call);
 }
 
-// A head is computed at the next larger of these widths; the extra columns are zeros.
+// Selects the width at which a head is computed, the smallest of these that fits; the extra columns are
+// zeros.
 template <typename T>
 cudaError_t launch_dtype(const AttentionForwardCall& call) {
   const int64_t width = call.problem.head_size;

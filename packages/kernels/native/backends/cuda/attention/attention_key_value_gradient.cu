@@ -3,8 +3,8 @@
 // other, and keeps both gradients in registers.
 //
 // Matmuls are computed transposed, with keys as rows: the probabilities are then in the register layout that
-// the next matmul needs and never pass through shared memory. From width 192 on, two gradients need too many
-// registers: keys and values get one launch each.
+// the next matmul needs and never pass through shared memory. From width 192 on, both gradients together need
+// too many registers: the gradients of keys and of values get one launch each.
 #include "backends/cuda/attention/masks.cuh"
 #include "backends/cuda/attention/query_facts.cuh"
 #include "backends/cuda/attention/results.cuh"
@@ -16,7 +16,7 @@ enum class Gradients { kBoth, kKeys, kValues };
 
 template <typename T, int kWidth>
 struct Shape {
-  static constexpr int kStages = kWidth > 192 ? 1 : 2;  // two would exceed the 163 KB per block of an A100
+  static constexpr int kStages = kWidth > 192 ? 1 : 2;  // 2 would exceed the 163 KB per block of an A100
   static constexpr int kTileBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static constexpr int kBytes = kTileBytes + kStages * static_cast<int>(sizeof(QueryFacts));
   static_assert(kBytes <= kMaxSharedBytes);
@@ -30,13 +30,13 @@ MTL_PTX int next_query_tile(const AttentionArguments& a, int batch, const Keys& 
   return first_query;
 }
 
-// With kPacked, a sample's length and offset are read from memory instead of computed, which costs registers:
+// If kPacked, a sample's length and offset are read from memory instead of computed. This costs registers,
 // hence a separate kernel.
 template <typename T, int kWidth, bool kDropout, Gradients kWhich, bool kPacked>
 __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(AttentionArguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
-  // queries at a time: both gradients at width 128, or the gradient of keys at width 256, leave registers for
-  // 32
+  // number of queries at a time: both gradients above width 80, or the gradient of keys at width 256, leave
+  // registers for only 32
   constexpr int kQueries =
       (kWhich == Gradients::kBoth && kWidth > 80) || (kWhich == Gradients::kKeys && kWidth > 192) ? 32 : kTile;
   constexpr bool kOfKeys = kWhich != Gradients::kValues, kOfValues = kWhich != Gradients::kKeys;
@@ -46,9 +46,9 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   T* stages = value_tile + kTile * kStride;
   auto* facts_of_stage = reinterpret_cast<QueryFacts*>(bytes + Shape<T, kWidth>::kTileBytes);
 
-  const int head_of_batch = static_cast<int>(blockIdx.y) * a.members;  // the first of a group
+  const int head_of_batch = static_cast<int>(blockIdx.y) * a.members;  // first head of a group
   HeadPlace place = kPacked ? enter_head(a, head_of_batch) : head_place(a, head_of_batch);
-  const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys have the most queries
+  const int first_key = static_cast<int>(blockIdx.x) * kTile;  // the first keys have the most queries and start first
   if (kPacked && first_key >= a.num_keys) return;  // past the end of a sample
   const Keys seen = {first_key, shown_keys(a, place.batch, first_key)};
   const int lane = static_cast<int>(threadIdx.x) % 32, warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
@@ -69,8 +69,8 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   QueryRange range, next_range;
   int first_query = a.sequence;
   if (seen.shown != 0) first_query = next_query_tile(a, place.batch, seen, first_query_of_key(a, first_key), &range);
-  // The tile of queries after the given one: of the same head or, after its last one, of the next head of the
-  // group.
+  // Returns the tile of queries after the given tile: of the same head or, after the head's last tile, of the
+  // next head of the group.
   const auto tile_after = [&](int before) {
     const int next = next_query_tile(a, place.batch, seen, before + kTile, &next_range);
     if (next < a.sequence || place.member + 1 == a.members) return next;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
     if (kStages > 1 && next < a.sequence) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
-    __syncthreads();  // this stage has arrived
+    __syncthreads();  // this stage's tiles have arrived
     const T* query_tile = stages + stage * 2 * kTile * kStride;
     const T* gradient_tile = query_tile + kTile * kStride;
     const QueryFacts& facts = facts_of_stage[stage];
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
         multiply_registers<T, kWidth, kQueries>(value_sums, probabilities, gradient_tile + column * kStride);
       }
     }
-    __syncthreads();  // no thread still reads this stage
+    __syncthreads();  // no thread still reads this stage's tiles
     if (kStages == 1 && next < a.sequence) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_query = next;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) attention_key_value_gradient_kernel(
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of keys and values is reused to reorder their gradients
-  // read again, so that it occupies no registers in between
+  // computed again, so that the offsets take no registers in between
   const int first_of_group = reread_block_y() * a.members;
   const HeadPlace end = kPacked ? enter_head(a, first_of_group) : head_place(a, first_of_group);
   const int first_row = first_key + warp_row, num_rows = a.num_keys - first_row;

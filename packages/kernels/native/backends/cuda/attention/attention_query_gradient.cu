@@ -1,8 +1,8 @@
 // Flash attention, backward, gradient of the queries (Dao 2023, "FlashAttention-2", algorithm 2, with the
 // loops exchanged for dq): a block takes 64 queries, loops over the keys and keeps the gradient in registers.
-// attention_key_value_gradient.cu computes the other gradients. Each kernel recomputes the scores. That makes
-// seven matmuls, two more than in one kernel that accumulates dq in memory; in return every sum has a fixed
-// order and nothing is accumulated in memory.
+// attention_key_value_gradient.cu computes the other gradients. Both kernels recompute the scores. Together
+// they need seven matmuls, two more than one kernel that accumulates dq in memory; in return every sum has a
+// fixed order and nothing is accumulated in memory.
 //
 // spills allowed: 8 (bytes, on sm_80 with dropout only: one register at width 128, two at 256; none on
 // sm_90a)
@@ -17,13 +17,13 @@ namespace {
 
 template <typename T, int kWidth>
 struct Shape {
-  // one stage where two would exceed the 163 KB per block of an A100
+  // 1 where 2 stages would exceed the 163 KB per block of an A100
   static constexpr int kStages = kWidth > 192 ? 1 : 2;
   static constexpr int kBytes = TileShape<kWidth>::elements((2 + 2 * kStages) * kTile) * static_cast<int>(sizeof(T));
   static_assert(kBytes <= kMaxSharedBytes);
 };
 
-// Arguments: WholeArguments, or AttentionArguments of samples that are not packed.
+// The type `Arguments` is WholeArguments, or AttentionArguments of samples that are not packed.
 template <typename T, int kWidth, bool kDropout, typename Arguments>
 __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Arguments a) {
   constexpr int kStride = TileShape<kWidth>::kStride, kStages = Shape<T, kWidth>::kStages;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Argu
     if (kStages > 1 && next < range.any.end) load_stage(1 - stage, next);
     commit_copies();
     wait_for_copies<1>();
-    __syncthreads();  // this stage has arrived
+    __syncthreads();  // this stage's tiles have arrived
     const T* key_tile = stages + stage * 2 * kTile * kStride;
     const T* value_tile = key_tile + kTile * kStride;
     float scores[kTile / 8][4] = {}, gradients[kTile / 8][4] = {};
@@ -84,14 +84,14 @@ __global__ void __launch_bounds__(kThreads) attention_query_gradient_kernel(Argu
       }
     }
     multiply_registers<T, kWidth, kTile>(sums, scores, key_tile);
-    __syncthreads();  // no thread still reads this stage
+    __syncthreads();  // no thread still reads this stage's tiles
     if (kStages == 1 && next < range.any.end) load_stage(0, next);
     if (kStages == 1) commit_copies();
     first_key = next;
   }
   wait_for_copies<0>();
   __syncthreads();  // the shared memory of the queries is reused to reorder their gradient
-  // read again where positions need its registers
+  // computed again if positions need the registers of the offsets
   const HeadPlace end = kPart ? head_place(a, reread_block_y()) : place;
   const int first_row = first_query + warp_row;
   store_results<T, kWidth>(a, a.query_gradient, end, first_row, a.sequence - first_row, 0, sums, {a.scale, a.scale},

@@ -1,5 +1,5 @@
-// Attention forward of few queries without logSumExp: one block for each query and head. Bound by reading
-// the keys and values of a cache once, which warps do key by key.
+// Attention forward of few queries without logSumExp: one block for each query and head. The time is the time
+// to read the keys and values of a cache once, which warps do key by key.
 #include "backends/cuda/attention/plain_rows.cuh"
 
 namespace mtl::cuda {
@@ -8,7 +8,7 @@ namespace {
 constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
 constexpr int kKeysAtOnce = 512;  // scores kept at a time
 
-// The scores of `count` keys, whose rows begin at `keys`, distributed over the warps.
+// Computes the scores of `count` keys, whose rows begin at `keys`. The keys are distributed over the warps.
 template <typename T>
 __device__ void score_keys(const AttentionArguments& a, const float* query, const T* keys, int count, float* scores) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -21,7 +21,7 @@ __device__ void score_keys(const AttentionArguments& a, const float* query, cons
   }
 }
 
-// Block (x, y): query x of head y of all samples.
+// Block (x, y) computes query x of head y, where y counts the heads of all samples.
 template <typename T>
 __global__ void __launch_bounds__(kScanThreads) generation_attention_kernel(AttentionArguments a) {
   MTL_SHARED(float, scores, [kKeysAtOnce]);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kScanThreads) generation_attention_kernel(Atte
     __syncthreads();
   }
   const int64_t at = first_element(a.output, place) + int64_t{blockIdx.x} * a.output.position;
-  // 0 without visible keys, where both the sums and the denominator are 0
+  // a query without visible keys gives 0: both the sums and the denominator are 0
   const float divisor = denominator == 0.0f ? 1.0f : denominator;
 #pragma unroll 1
   for (int d = thread; d < a.head_size; d += kScanThreads) {

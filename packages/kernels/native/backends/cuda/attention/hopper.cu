@@ -10,22 +10,23 @@
 namespace mtl::cuda {
 namespace {
 
-// -1 if it is unknown.
+// Returns -1 if the attribute is unknown.
 int attribute_of_device(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
   if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return -1;
   return value;
 }
 
-// sm_90a code runs on compute capability 9.0 only, not on later GPUs.
+// Tells whether the GPU can run sm_90a code, which needs compute capability 9.0, not a later one.
 bool is_hopper() {
   return attribute_of_device(cudaDevAttrComputeCapabilityMajor) == 9 && attribute_of_device(cudaDevAttrComputeCapabilityMinor) == 0;
 }
 
-// A third of Hopper's L2 cache of 50 MB: each half of the cache may hold its own copy.
+// The bytes of keys and values in a section (QueryList): a third of Hopper's L2 cache of 50 MB, because each
+// half of the cache may hold its own copy.
 constexpr int64_t kBytesOfSection = 16 << 20;
 
-// Smaller heads would be mostly zeros at width 64.
+// Tells whether these kernels are worthwhile: smaller heads would be mostly zeros at width 64.
 bool is_covered(const AttentionProblem& problem) {
   return problem.head_size >= 40;
 }
@@ -38,7 +39,7 @@ bool is_attention_variable_known() {
 }
 
 bool is_for_hopper(const AttentionProblem& problem) {
-  static const bool on_hopper = is_hopper();  // a process uses one device
+  static const bool on_hopper = is_hopper();  // constant, because a process uses one device
   const char* const asked = std::getenv(kAttentionVariable);
   return on_hopper && is_covered(problem) && (asked == nullptr || std::strcmp(asked, "mma.sync") != 0);
 }
@@ -50,7 +51,7 @@ int num_multiprocessors() {
 
 QueryList query_list(const AttentionProblem& problem, int rows) {
   const int64_t tiles = (problem.num_queries + rows - 1) / rows, heads = problem.batch * problem.heads;
-  // of a key and a value, which all members of a group read
+  // bytes of the keys and values of a group, which all its members read
   const int64_t bytes_of_group = 2 * problem.num_keys * problem.head_size * static_cast<int64_t>(size_of(problem.dtype));
   const int64_t groups = std::max<int64_t>(kBytesOfSection / bytes_of_group, 1);
   return {static_cast<int>(tiles), static_cast<int>(heads), static_cast<int>(std::min(groups * (problem.heads / problem.groups), heads))};
@@ -58,12 +59,12 @@ QueryList query_list(const AttentionProblem& problem, int rows) {
 
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem) {
   const bool is_packed = problem.starts != nullptr;
-  // number and stride of each
+  // the number of samples, groups and members, and the strides between them
   const int64_t counts[] = {is_packed ? 1 : problem.batch, problem.groups, problem.heads / problem.groups};
   const int64_t distances[] = {operand.sample, operand.group, operand.member};
-  int64_t unit = 0, vectors = 1, places[3];  // elements between vectors: divides all strides
+  int64_t unit = 0, vectors = 1, places[3];  // unit: elements between vectors, which divides all strides
   for (int i = 0; i < 3; ++i) unit = counts[i] > 1 ? std::gcd(unit, distances[i]) : unit;
-  if (unit == 0) unit = problem.head_size;  // one vector
+  if (unit == 0) unit = problem.head_size;  // there is only one vector
   for (int i = 0; i < 3; ++i) {
     places[i] = counts[i] > 1 ? distances[i] / unit : 0;
     vectors += (counts[i] - 1) * places[i];

@@ -1,4 +1,4 @@
-// Attention on Hopper's tensor cores: the conditions for its use, and the common parts of its launches.
+// Attention on Hopper's tensor cores: the conditions for using it, and the common parts of its launches.
 #pragma once
 
 #include <type_traits>
@@ -9,33 +9,34 @@
 
 namespace mtl::cuda {
 
-// Tells whether a call that fits tensor cores uses these kernels or the kernels for any GPU.
+// Tells whether a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// Heads of 40 to 256 columns; otherwise as the launches of arguments.h.
+// Launch the kernels for heads of 40 to 256 columns; the other conditions are in arguments.h.
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 
 cudaError_t launch_hopper_attention_query_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 cudaError_t launch_hopper_attention_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
-// The same for heads of more than 128 columns; called by it.
+// Computes the gradients of keys and values for heads of more than 128 columns;
+// launch_hopper_attention_backward calls it.
 cudaError_t launch_hopper_wide_key_value_gradient(const AttentionBackwardCall& call, const BackwardMaps& maps);
 
-// The tile width for a head size.
+// Returns the tile width for a head size.
 constexpr int hopper_width(int64_t head_size) {
   return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
 }
 
-// Maps of the rows of an operand with 16-bit elements, `positions` of each sample; address and strides are
-// aligned to 16 bytes.
+// Creates maps of the rows of an operand with 16-bit elements, `positions` of each sample; address and
+// strides are aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem);
 
-// The tiles of `rows` queries of all heads.
+// Returns the list of all heads' tiles of `rows` queries.
 QueryList query_list(const AttentionProblem& problem, int rows);
 int num_multiprocessors();
 
-// Calls `launch` with an element (__nv_bfloat16 or __half), the tile width (one of kWidths) and whether there
-// is dropout, the last two as std::integral_constant: the template parameters of the kernels.
+// Calls `launch` with the template parameters of the kernels: an element (__nv_bfloat16 or __half) and, as
+// std::integral_constant, the tile width (one of kWidths) and whether there is dropout.
 template <int... kWidths, typename LaunchKernel>
 cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKernel& launch) {
   const bool dropout = dropout_threshold(problem.dropout_probability) != 0;
@@ -51,8 +52,8 @@ cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKern
   return problem.dtype == DType::kBFloat16 ? of_element(__nv_bfloat16{}) : of_element(__half{});
 }
 
-// One block for every Shape::kRows of num_rows queries or keys of every head (num_heads per sample). With
-// packed samples, num_rows is the length of the longest sample.
+// Returns a launch of one block for every Shape::kRows of num_rows queries or keys of every head (num_heads
+// per sample). If samples are packed, num_rows is the length of the longest sample.
 template <typename Shape>
 Launch hopper_launch(const AttentionArguments& a, int num_rows, int num_heads, cudaStream_t stream) {
   const unsigned num_blocks = static_cast<unsigned>((num_rows + Shape::kRows - 1) / Shape::kRows);

@@ -1,12 +1,13 @@
-// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu on 128 queries at a
-// time and 128 keys, 64 for wide heads. A block computes many tiles of queries (hopper_queries.cuh). One warp
-// takes them and copies tiles of keys and values into a ring; two warp groups compute 64 queries each. Scores
-// are computed from shared memory; the probabilities that weight the values stay in registers.
+// Flash attention, forward, for Hopper (sm_90a): the algorithm of attention_forward.cu with tiles of 128
+// queries and of 128 keys, or 64 keys for wide heads. A block computes many tiles of queries
+// (hopper_queries.cuh). One warp takes the tiles of queries and copies tiles of keys and values into a ring;
+// two warp groups compute 64 queries each. Scores are computed from shared memory; the probabilities that
+// weight the values stay in registers.
 //
-// The scores of a tile are started before the values of the previous tile: the tensor cores work on both
-// while the softmax of the new scores is computed. The groups start their matmuls in turns. Tiles are loaded
-// in the order of use: K0, K1, V0, K2, V1, ... The next queries are loaded when the last scores are there,
-// or, in wide heads, when the output is written; the first keys before that.
+// The matmul for a tile's scores is started before the matmul with the previous tile's values: the tensor
+// cores work on both while the softmax of the new scores is computed. The groups start their matmuls in
+// turns. Tiles are loaded in the order of use: K0, K1, V0, K2, V1, ... The next queries are loaded when the
+// last scores are there or, in wide heads, when the output is written; the first keys are loaded before that.
 //
 // spills allowed: 24 (bytes, with dropout only, at width 128: values computed before the loop and, in it, two
 // loads per tile of 128 x 128 scores, for which Philox takes a thousand instructions)
@@ -20,24 +21,24 @@
 namespace mtl::cuda {
 namespace {
 
-// Counts the tiles of queries that blocks have taken; 0 between launches.
+// The number of tiles of queries that blocks have taken; 0 between launches.
 __device__ uint32_t num_tickets;
 
 constexpr int num_slots(int width) { return width <= 128 ? 4 : width == 192 ? 6 : 5; }
 
-// 40 registers for the loading group: the list of tiles needs more than 24.
+// The loading group has 40 registers per thread: the list of tiles needs more than 24.
 template <int kWidth>
 struct HopperForward : HopperBlock<num_slots(kWidth), 40, 232> {
   using Block = HopperBlock<num_slots(kWidth), 40, 232>;
   using Barriers = QueryBarriers<Block::kSlots>;
-  // an output of 192 or 256 columns leaves registers for the scores of 64 keys
+  // an output of 192 or 256 columns leaves registers for the scores of only 64 keys
   static constexpr int kKeys = kWidth <= 128 ? 128 : 64;
   using Queries = HopperTile<kWidth, Block::kGroupRows>;
-  // a group's output, in padded rows; with wide heads it overwrites the queries, because no other memory is
-  // left
+  // bytes of a group's output, in padded rows; in wide heads the output overwrites the queries, because no
+  // other memory is left
   static constexpr int kOutputBytes = Block::kGroupRows * TileShape<kWidth>::kStride * 2;
   static constexpr bool kOutputOverQueries = kWidth > 128;
-  static constexpr int kQueryBytes = kOutputOverQueries ? kOutputBytes : Queries::kBytes;  // of a group
+  static constexpr int kQueryBytes = kOutputOverQueries ? kOutputBytes : Queries::kBytes;  // per group
   static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;                     // keys, or values
   static_assert(kQueryBytes % 1024 == 0 && kSlotBytes % 1024 == 0);
   static constexpr int kRingAt = Block::kGroups * kQueryBytes, kOutputAt = kRingAt + Block::kSlots * kSlotBytes;
@@ -47,13 +48,15 @@ struct HopperForward : HopperBlock<num_slots(kWidth), 40, 232> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// Two, used in turns: the loading warp is at most one tile of queries ahead.
+// Returns one of two descriptions of work, used in turns: the loading warp is at most one tile of queries
+// ahead.
 template <int kWidth>
 MTL_PTX QueryWork& work_at(unsigned char* bytes, int parity) {
   return reinterpret_cast<QueryWork*>(bytes + HopperForward<kWidth>::kWorkAt)[parity];
 }
 
-// By one thread: replaces the queries as soon as no warp reads them, and describes them.
+// Called by one thread: loads the next queries as soon as no warp reads the previous ones, and describes
+// them.
 template <int kWidth>
 MTL_PTX void load_queries(unsigned char* bytes, const ForwardMaps& maps, const QueryWork& work, int parity) {
   using Shape = HopperForward<kWidth>;
@@ -69,9 +72,9 @@ MTL_PTX void load_queries(unsigned char* bytes, const ForwardMaps& maps, const Q
   }
 }
 
-// By one thread: copies all tiles of a block of queries. The first keys do not wait until the previous
-// queries are released; if these are released late (kOutputOverQueries), the second keys and the first values
-// do not wait either.
+// Called by one thread: copies all tiles of keys and values for a tile of queries. The first keys do not wait
+// until the previous queries are released; if the queries are released late (kOutputOverQueries), the second
+// keys and the first values do not wait either.
 template <int kWidth>
 MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Place& place, const ForwardMaps& maps,
                         const QueryWork& work, int parity) {
@@ -95,7 +98,7 @@ MTL_PTX void load_tiles(unsigned char* bytes, typename HopperForward<kWidth>::Pl
   }
 }
 
-// By one warp: takes tiles of queries and loads them, until no tile is left.
+// Called by one warp: takes tiles of queries and loads them, until no tile is left.
 template <int kWidth, typename Arguments>
 MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a, const QueryList& list) {
   using Shape = HopperForward<kWidth>;
@@ -104,8 +107,9 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a
   int parity = 0;
 #pragma unroll 1
   for (;;) {
-    // Takes the ticket after the loads: taking it before would keep a tile from blocks that finish earlier.
-    // After the loads, one and a half tiles of keys are still in the ring, which take longer than a ticket.
+    // Takes the ticket after the loads: a ticket that is taken earlier would keep a tile from blocks that
+    // finish earlier. After the loads, one and a half tiles of keys are still in the ring; computing them
+    // takes longer than taking a ticket.
     const int ticket = is_loader ? take_tile(&num_tickets, list.count()) : 0;
     const int number = __shfl_sync(kWholeWarp, ticket, 0);
     if (number >= list.count()) break;
@@ -122,16 +126,16 @@ MTL_PTX void produce(unsigned char* bytes, const ForwardMaps& maps, Arguments& a
   arrive(&barriers.resident);
 }
 
-// State of a computing thread for its rows.
+// The state of a computing thread for its rows.
 struct Rows {
-  int batch, query;  // of its first row; the second is 8 below
-  QueryRange range;  // of its group's queries
+  int batch, query;  // the thread's first row; its second row is 8 below
+  QueryRange range;  // range of its group's queries
   DropoutSite site;
   float scale_log2;
 };
 
-// Updates the rows with a tile of scores and converts it to probabilities, except for the output: `shrink`
-// receives the factors for it.
+// Updates the rows' running maximum and sum with a tile of scores and converts the tile to probabilities.
+// Does not update the output: `shrink` receives the factors to multiply it by.
 template <bool kDropout, int kWidth, int kTiles, typename Arguments>
 MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, float (&shrink)[2], const Arguments& a,
                          const Rows& of, int first_key) {
@@ -157,11 +161,11 @@ MTL_PTX void take_scores(float (&scores)[kTiles][4], RunningRows<kWidth>& rows, 
   }
 }
 
-// The computing groups start the matmuls of a tile in turns: the matmuls of one group run while the other
+// Waits for the group's turn to start the matmuls of a tile: the matmuls of one group run while the other
 // group computes its softmax. Both groups have the same number of turns: one for each tile of keys except the
 // first of each tile of queries. A turn is a barrier where the group waits and the other one only arrives.
-// Not with dropout: Philox takes longer than the matmuls, and needs the registers that would keep the group's
-// number.
+// Not used with dropout: Philox takes longer than the matmuls, and needs the registers that would keep the
+// group's number.
 template <int kWidth>
 MTL_PTX void wait_for_turn(int group) {
   meet(3 + group, HopperForward<kWidth>::kGroups * kGroupThreads);
@@ -171,7 +175,7 @@ MTL_PTX void give_turn_to(int group) {
   announce(3 + group, HopperForward<kWidth>::kGroups * kGroupThreads);
 }
 
-// By a warp that no longer reads the queries.
+// Called by a warp that no longer reads the queries.
 template <int kWidth>
 MTL_PTX void release_queries(unsigned char* bytes) {
   __syncwarp();
@@ -242,7 +246,8 @@ MTL_PTX void attend(RunningRows<kWidth>& rows, typename HopperForward<kWidth>::P
   let_go(barriers, last);
 }
 
-// By a warp: writes its rows. The next queries may be loaded afterwards and overwrite the stored rows.
+// Called by a warp: writes the warp's rows. The next queries may be loaded afterwards and overwrite the
+// stored rows.
 template <typename T, int kWidth, typename Arguments>
 MTL_PTX void finish_work(unsigned char* bytes, const Arguments& a, const QueryWork& work, RunningRows<kWidth>& rows,
                          int group, int warp_row) {
@@ -258,11 +263,12 @@ MTL_PTX void finish_work(unsigned char* bytes, const Arguments& a, const QueryWo
   }
 }
 
-// By a computing warp: all tiles of queries of its block, 64 queries of each with its group.
+// Called by a computing warp: processes all tiles of queries of its block; its group computes 64 queries of
+// each tile.
 template <typename T, int kWidth, bool kDropout, typename Arguments>
 MTL_PTX void compute(unsigned char* bytes, Arguments& a) {
   using Shape = HopperForward<kWidth>;
-  // with dropout no register is left for the values that the compiler would keep: it would spill 100 bytes
+  // with dropout there are no registers for the values that the compiler would keep: it would spill 100 bytes
   const auto [group, warp_row] = group_place<!kDropout>();
   typename Shape::Place ring;
   if (!kDropout && group == 1) give_turn_to<kWidth>(0);
@@ -285,7 +291,7 @@ MTL_PTX void compute(unsigned char* bytes, Arguments& a) {
     }
     finish_work<T, kWidth>(bytes, a, work, rows, group, warp_row);
   }
-  if (!kDropout && group == 0) wait_for_turn<kWidth>(0);  // that the other group has given last
+  if (!kDropout && group == 0) wait_for_turn<kWidth>(0);  // waits for the turn that the other group gave last
 }
 
 template <typename T, int kWidth, bool kDropout, typename Arguments>
@@ -303,11 +309,12 @@ __global__ void __launch_bounds__(HopperForward<kWidth>::kThreadsOfBlock, 1)
   take_registers<Shape::kConsumerRegisters>();
   compute<T, kWidth, kDropout>(bytes, a);
 #else
-  __trap();  // code for another GPU; must not be mistaken for a result
+  __trap();  // compiled for another GPU; must not return wrong results
 #endif
 }
 
-// Parts without dropout only: with it, a kernel would spill 68 bytes at width 128.
+// Launches kernels for parts of sequences only without dropout: with dropout, a kernel would spill 68 bytes
+// at width 128.
 template <typename Arguments>
 cudaError_t launch_arguments(const AttentionForwardCall& call) {
   const AttentionProblem& problem = call.problem;

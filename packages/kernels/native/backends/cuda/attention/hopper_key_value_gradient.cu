@@ -1,7 +1,7 @@
 // Flash attention, backward, gradients of keys and values, for Hopper (sm_90a) and heads of up to 128
 // columns: the algorithm of attention_key_value_gradient.cu with 128 keys per block. One warp group copies
-// queries and the gradients of their output into a ring and computes the dropout bits; two keep both
-// gradients of 64 keys each in registers.
+// queries and the gradients of their output into a ring and computes the dropout bits; two warp groups keep
+// both gradients of 64 keys each in registers.
 //
 // Matmuls are computed transposed, with keys as rows, so that probabilities are in the register layout that
 // the next matmul needs. A group waits for all its matmuls before the next queries; the other group's matmuls
@@ -14,17 +14,17 @@
 namespace mtl::cuda {
 namespace {
 
-// 40 registers for the loading group: Philox needs more than 24.
+// The loading group has 40 registers per thread: Philox needs more than 24.
 template <int kWidth>
 struct HopperKeyValueGradient : HopperBlock<3, 40, 232> {
-  // queries at a time: both gradients at width 128 leave registers for 32
+  // number of queries at a time: both gradients at width 128 leave registers for only 32
   static constexpr int kQueries = kWidth > 96 ? 32 : kTile;
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
-  // a group's keys, or values; at the end their gradients, in padded rows
+  // bytes of a group's keys, or values; at the end this memory holds their gradients, in padded rows
   static constexpr int kKeyTiles = kGroups, kKeyBytes = kGroupRows * TileShape<kWidth>::kStride * 2;
   static_assert(kGroupRows == kTile && kKeyBytes % 1024 == 0 && Tile::kBytes % 1024 == 0);
   static constexpr int kValuesAt = kGroups * kKeyBytes, kRingAt = 2 * kValuesAt;
-  static constexpr int kSlotBytes = 2 * Tile::kBytes;  // queries, and gradients of their output
+  static constexpr int kSlotBytes = 2 * Tile::kBytes;  // a slot holds queries, and gradients of their output
   static constexpr int kFactsAt = kRingAt + kSlots * kSlotBytes;
   static constexpr int kBarriersAt = kFactsAt + kSlots * kKeyTiles * static_cast<int>(sizeof(QueryFacts));
   static constexpr int kBytes = kBarriersAt + static_cast<int>(sizeof(Barriers));
@@ -36,8 +36,8 @@ struct Gradients {
   float keys[kWidth / 8][4] = {}, values[kWidth / 8][4] = {};
 };
 
-// Adds to the gradients of a warp group's keys the contribution of kQueries queries of a tile, from `column`
-// on.
+// Adds the contribution of kQueries queries of a tile, from `column` on, to the gradients of a warp group's
+// keys and values.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void add_queries(Gradients<kWidth>& sums, const unsigned char* key_tile, const unsigned char* query_tile,
                          const AttentionArguments& a, const QueryFacts& facts, const Keys& keys, int first_query, int column,
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(HopperKeyValueGradient<kWidth>::kThreadsOfBloc
   store_results<T, kWidth>(a, a.value_gradient, block.place, first_row, num_rows, 0, sums.values, {factor, factor}, scratch,
                            a.accumulate);
 #else
-  __trap();  // code for another GPU; must not be mistaken for a result
+  __trap();  // compiled for another GPU; must not return wrong results
 #endif
 }
 

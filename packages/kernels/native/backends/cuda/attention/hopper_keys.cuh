@@ -1,6 +1,6 @@
-// Shared by the Hopper blocks that compute gradients of keys and values: the range of queries that attend to
-// their keys, and the warp group that loads. It copies tiles of queries and of the gradients of their output
-// into a ring and computes the dropout bits.
+// Code that the Hopper blocks for gradients of keys and values share: the range of queries that attend to a
+// block's keys, and the warp group that loads. This group copies tiles of queries and of the gradients of
+// their output into a ring and computes the dropout bits.
 //
 // A kernel's Shape defines the number of tiles of 64 keys per block (kKeyTiles), the distances between them
 // and to their values (kKeyBytes, kValuesAt), and the offset of the facts about queries (kFactsAt).
@@ -19,18 +19,19 @@ struct KeyBlock {
 // Stores a packed sample's length in the arguments; if first_key is past it, the block has nothing to do.
 template <typename Shape>
 MTL_PTX KeyBlock key_block(AttentionArguments& a) {
-  // the first keys have the most queries
+  // the first keys have the most queries and start first
   return {enter_head(a, static_cast<int>(blockIdx.y) * a.members), static_cast<int>(blockIdx.x) * Shape::kRows};
 }
 
-// The facts about a slot's queries, once per tile of keys: the dropout bits differ.
+// Returns the facts about a slot's queries. There is one QueryFacts for each tile of keys, because the
+// dropout bits differ.
 template <typename Shape>
 MTL_PTX QueryFacts* facts_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<QueryFacts*>(bytes + Shape::kFactsAt) + slot * Shape::kKeyTiles;
 }
 
-// Advances to the next tile of queries that attend to one of the block's keys; all warps get the same result,
-// for every head of the group.
+// Returns the next tile of queries that attend to one of the block's keys. All warps get the same result, for
+// every head of the group.
 template <typename Shape>
 MTL_PTX int next_query_tile(const AttentionArguments& a, const KeyBlock& block, int first_query) {
   for (; first_query < a.sequence; first_query += kTile) {
@@ -44,7 +45,7 @@ MTL_PTX int first_query_tile(const AttentionArguments& a, const KeyBlock& block)
   return next_query_tile<Shape>(a, block, first_query_of_key(a, block.first_key));
 }
 
-// By a warp group: one thread copies, all compute the facts about queries.
+// Called by a warp group: one thread copies tiles, all threads compute the facts about queries.
 template <typename Shape, int kWidth, bool kDropout>
 MTL_PTX void produce_queries(unsigned char* bytes, const BackwardMaps& maps, const AttentionArguments& a, const KeyBlock& block) {
   auto& barriers = barriers_of<Shape>(bytes);

@@ -1,5 +1,6 @@
-// The tiles of queries of a launch, as one list from which the blocks of Hopper's forward pass take the next
-// one: one block per multiprocessor computes many tiles, and loads the next one while it finishes the last.
+// The list of a launch's tiles of queries, from which the blocks of Hopper's forward pass take the next tile:
+// one block per multiprocessor computes many tiles, and loads the next tile while it finishes the previous
+// one.
 //
 // A block takes a tile by its ticket, a number from a counter that all blocks of a launch share. A
 // multiprocessor that starts late, because kernels of another stream occupy it, thus takes fewer tiles. Which
@@ -11,17 +12,18 @@
 
 namespace mtl::cuda {
 
-// Heads are computed in sections, so that the keys and values of a section stay in the L2 cache; within a
-// section the last tiles come first, because with causal masks they attend to the most keys.
+// The tiles of queries of all heads. Heads are computed in sections, so that the keys and values of a section
+// stay in the L2 cache; within a section the last tiles come first, because with causal masks they attend to
+// the most keys.
 struct QueryList {
-  int tiles_of_head;  // of the longest sample
-  int heads;          // of all samples
+  int tiles_of_head;  // in the longest sample
+  int heads;          // in all samples
   int heads_of_section;
 
   MTL_HOST_DEVICE int count() const { return tiles_of_head * heads; }
 };
 
-// A tile of the list: its head, counted over all samples, and its number in that head.
+// A tile of the list: its head, counted over all samples, and the tile's number in this head.
 struct QueryTile {
   int head, tile;
 };
@@ -32,22 +34,23 @@ MTL_HOST_DEVICE inline QueryTile tile_of_list(const QueryList& list, int number)
   return {first_head + in_section % heads, list.tiles_of_head - 1 - in_section / heads};
 }
 
-// By one thread of each block. A block stops after its first ticket of `count` or more. The last ticket of a
-// launch is therefore known, and the block that takes it prepares the counter for the next launch.
+// Called by one thread of each block. Returns the tile's number; a block stops after its first ticket of
+// `count` or more. The last ticket of a launch is therefore known, and the block that takes it prepares the
+// counter for the next launch.
 MTL_PTX int take_tile(uint32_t* counter, int count) {
   const uint32_t ticket = take_ticket(counter);
   if (ticket == static_cast<uint32_t>(count) + gridDim.x - 1) *counter = 0;
   return static_cast<int>(ticket);
 }
 
-// A tile of queries as the loading warp describes it to the computing ones, in shared memory.
+// A tile of queries, as the loading warp describes it to the computing warps in shared memory.
 struct QueryWork {
   QueryBlock block;
-  int sequence;  // of its sample; 0: there is no more work
+  int sequence;  // length of its sample; 0: there is no more work
 };
 
-// Returns the value, which is the same in all lanes of a warp, for cases where the compiler cannot tell:
-// values from shared memory.
+// Returns a value that is the same in all lanes of a warp, as one that the compiler knows to be the same: it
+// cannot tell this of values from shared memory.
 MTL_PTX int uniform(int value) { return __shfl_sync(kWholeWarp, value, 0); }
 
 // Barriers of the forward pass: `resident` when a tile of queries has arrived, `released` when all computing

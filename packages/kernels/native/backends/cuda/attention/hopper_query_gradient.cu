@@ -1,9 +1,9 @@
 // Flash attention, backward, gradient of the queries, for Hopper (sm_90a): the algorithm of
 // attention_query_gradient.cu with 128 queries per block. One warp group copies keys and values into a ring;
-// two keep the gradient of 64 queries each in registers.
+// two warp groups keep the gradient of 64 queries each in registers.
 //
-// The gradient's matmul with the keys of a tile is waited for only after the scores of the next tile have
-// been started.
+// The matmul that adds a tile's keys to the gradient is waited for only after the scores of the next tile
+// have been started.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_tiles.cuh"
 #include "backends/cuda/attention/query_statistics.cuh"
@@ -17,18 +17,18 @@ constexpr int num_slots(int width) { return width <= 128 ? 6 : width == 192 ? 5 
 template <int kWidth>
 struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
   using Block = HopperBlock<num_slots(kWidth), 24, 240>;
-  // whether the keys of a tile are released during the next one; at width 256 that would leave no slot for
-  // copying ahead
+  // true if the keys of a tile are released while the next tile is processed; at width 256 this would leave
+  // no slot for copying ahead
   static constexpr bool kAcross = kWidth <= 192;
-  // registers of a thread for scores, their gradients and the sums: 192 at widths 64 and 256, 160 at 96, 128
-  // and 192
+  // keys of a tile: the registers per thread for scores, their gradients and the sums are then 192 at widths
+  // 64 and 256, and 160 at 96, 128 and 192
   static constexpr int kKeys = kWidth <= 80 ? 128 : 64;
   using Queries = HopperTile<kWidth, Block::kGroupRows>;
-  // a group's queries, followed by the gradients of its output; at the end the gradient of the queries, in
-  // padded rows
+  // offsets of a group's memory: the queries, followed by the gradients of the output; at the end the
+  // gradient of the queries, in padded rows
   static constexpr int kGradientsAt = Queries::kBytes, kQueryBytes = 2 * Queries::kBytes;
   static_assert(Block::kGroupRows * TileShape<kWidth>::kStride * 2 <= kQueryBytes);
-  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // keys, or values
+  static constexpr int kSlotBytes = HopperTile<kWidth, kKeys>::kBytes;  // a slot holds keys, or values
   static_assert(kGradientsAt % 1024 == 0 && kSlotBytes % 1024 == 0);
   static constexpr int kRingAt = Block::kGroups * kQueryBytes;
   static constexpr int kBarriersAt = kRingAt + Block::kSlots * kSlotBytes;
@@ -36,7 +36,7 @@ struct HopperQueryGradient : HopperBlock<num_slots(kWidth), 24, 240> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// By one thread: copies all tiles of the block.
+// Called by one thread: copies all tiles of the block.
 template <int kWidth>
 MTL_PTX void produce(unsigned char* bytes, const BackwardMaps& maps, const QueryBlock& block) {
   using Shape = HopperQueryGradient<kWidth>;
@@ -61,15 +61,15 @@ MTL_PTX void produce(unsigned char* bytes, const BackwardMaps& maps, const Query
   }
 }
 
-// State of a computing thread for its rows.
+// The state of a computing thread for its rows.
 struct Rows {
-  int batch, query;  // of its first row; the second is 8 below
-  QueryRange range;  // of its group's queries
+  int batch, query;  // the thread's first row; its second row is 8 below
+  QueryRange range;  // range of its group's queries
   DropoutSite site;
   Statistics known;
 };
 
-// Converts scores to probabilities.
+// Converts the scores of the thread's rows to probabilities.
 template <int kTiles>
 MTL_PTX void to_row_probabilities(float (&scores)[kTiles][4], const AttentionArguments& a, const Rows& of, int first_key) {
 #pragma unroll
@@ -111,7 +111,7 @@ MTL_PTX void to_row_gradients(float (&probabilities)[kTiles][4], float (&gradien
   }
 }
 
-// Computes a warp group's queries over all tiles.
+// Computes the gradient of a warp group's queries over all tiles of keys.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, const unsigned char* query_tile,
                         const AttentionArguments& a, const Rows& of, const QueryBlock& block) {
@@ -136,7 +136,7 @@ MTL_PTX void accumulate(float (&sums)[kWidth / 8][4], unsigned char* bytes, cons
     fence_wgmma();
     start_scores<T, kWidth, kKeys>(gradients, query_tile + Shape::kGradientsAt, tile_at(values));
     commit_wgmma();
-    wait_for_wgmma<1>();  // these scores, and the sums of the previous tile
+    wait_for_wgmma<1>();  // until these scores and the previous tile's sums are complete
     hold(scores);
     if constexpr (kAcross) {
       hold(sums);
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(HopperQueryGradient<kWidth>::kThreadsOfBlock, 
   store_results<T, kWidth>(a, a.query_gradient, place, warp_query, a.sequence - warp_query, 0, sums, {a.scale, a.scale},
                            reinterpret_cast<T*>(query_tile) + warp_row * TileShape<kWidth>::kStride, a.accumulate);
 #else
-  __trap();  // code for another GPU; must not be mistaken for a result
+  __trap();  // compiled for another GPU; must not return wrong results
 #endif
 }
 

@@ -1,10 +1,10 @@
 // Tiles of 16-bit matrices in the layout that Hopper's copy engine writes and its tensor cores read, and the
-// ring of tiles between the warp group that loads and the warp groups that compute.
+// ring of tiles that passes them from the warp group that loads to the warp groups that compute.
 //
-// A tile of W columns consists of panels of 64 columns and, at widths 80 and 96, a last panel of 16 or 32. A
-// panel is contiguous rows of 128 bytes (64, 32) whose 16-byte units are permuted by the swizzle of that many
-// bytes. Every matmul thus reads its operands in one of the PTX ISA's canonical layouts, along the rows or
-// across them.
+// A tile of W columns consists of panels of 64 columns and, at widths 80 and 96, a last panel of 16 or 32
+// columns. A panel has contiguous rows of 128 bytes (64 or 32 in the last panel); the swizzle of 128 (64, 32)
+// bytes permutes the 16-byte units of a row. Every matmul thus reads its operands in one of the PTX ISA's
+// canonical layouts, along the rows or across them.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
@@ -12,28 +12,29 @@
 
 namespace mtl::cuda {
 
-constexpr int kGroupThreads = 128;  // of a warp group
-constexpr int kBoxRows = 64;        // size of one copy: this many rows of a panel
+constexpr int kGroupThreads = 128;  // in a warp group
+constexpr int kBoxRows = 64;        // rows of a panel that one copy transfers
 constexpr int kHopperSharedBytes = 227 << 10;
 
-// Registers per thread of three warp groups at launch: all of a multiprocessor's, in units of 8. A group
-// gains registers only when another releases them, not from the multiprocessor.
+// Registers per thread at launch with three warp groups: all registers of a multiprocessor, in units of 8.
+// Later a group gains registers only when another group releases them, not from the multiprocessor.
 constexpr int kLaunchRegisters = 65536 / (3 * kGroupThreads) / 8 * 8;
 
-// The swizzle of a panel with this many columns.
+// Returns the swizzle of a panel with this many columns.
 constexpr Swizzle swizzle_of(int columns) {
   return columns == 64 ? Swizzle::k128 : columns == 32 ? Swizzle::k64 : Swizzle::k32;
 }
 
-// The description of an operand in kernels: boxes of its full panels and of the last, narrower one (or,
-// without one, the first again), and the strides, in vectors of a position, between samples, groups and
-// members of a group.
+// The description of an operand in kernels: boxes of its full panels and of the last, narrower panel (if all
+// panels are full, `rest` is a second copy of `full`), and the strides between samples, groups and members of
+// a group, counted in vectors.
 struct PanelMaps {
   TensorMap full, rest;
   int sample, group, member;
 };
 
-// The operands that kernels of the forward and the backward pass copy.
+// The operands that the kernels of the forward pass copy; BackwardMaps has the operands for the backward
+// pass.
 struct ForwardMaps {
   PanelMaps query, key, value;
 };
@@ -41,13 +42,14 @@ struct BackwardMaps {
   PanelMaps query, key, value, output_gradient;
 };
 
-// The index of a head among the vectors of a position.
+// Returns the index of a head among the vectors of a position.
 MTL_PTX int vector_of(const PanelMaps& maps, const HeadPlace& place) {
   return place.batch * maps.sample + place.group * maps.group + place.member * maps.member;
 }
 
-// The alignment at which the pattern of the widest swizzle repeats; copies and descriptors assume it for
-// tiles. The declaration of dynamic shared memory requests it; only a GPU can verify it.
+// Traps unless the memory of tiles has the alignment at which the pattern of the widest swizzle repeats:
+// copies and descriptors assume this alignment. The declaration of dynamic shared memory requests it; only a
+// GPU can verify it.
 MTL_PTX void require_swizzle_alignment([[maybe_unused]] const unsigned char* bytes) {
 #if defined(__CUDACC__)
   if (shared_address(bytes) % 1024 != 0) __trap();
@@ -59,18 +61,18 @@ struct HopperTile {
   static constexpr int kFull = kWidth / 64, kRest = kWidth % 64;
   static_assert(kRest == 0 || kRest == 16 || kRest == 32);
   static_assert(kRows % kBoxRows == 0);
-  static constexpr int kRowBytes = 128, kRestRowBytes = 2 * kRest;  // of a panel
+  static constexpr int kRowBytes = 128, kRestRowBytes = 2 * kRest;  // bytes per row of a panel
   static constexpr int kPanelBytes = kRows * kRowBytes;
   static constexpr int kRestAt = kFull * kPanelBytes;
   static constexpr int kBytes = kRows * kWidth * 2;
   static constexpr Swizzle kRestSwizzle = swizzle_of(kRest);
 };
 
-// By one thread: copies rows first_row .. first_row + kRows of vector `vector` of every position, with zeros
-// beyond the last position and beyond the head's columns. The rows past the end of a packed sample belong to
-// the next sample: masks hide them and no thread stores them. Their values are weighted by 0 and must be
-// finite, as with a key mask. The barrier receives HopperTile::kBytes even if part of the tile is outside the
-// tensor.
+// Called by one thread: copies rows first_row .. first_row + kRows of vector `vector` of every position, with
+// zeros beyond the last position and beyond the head's columns. Rows past the end of a packed sample belong
+// to the next sample: masks hide them, and no thread stores results for them. The values in these rows are
+// weighted by 0 and must be finite, as with a key mask. The barrier receives HopperTile::kBytes even if part
+// of the tile is outside the tensor.
 template <int kWidth, int kRows>
 MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, int first_row, uint64_t* barrier) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -86,8 +88,8 @@ MTL_PTX void copy_tile(unsigned char* tile, const PanelMaps& maps, int vector, i
   }
 }
 
-// Columns k to k + 15 of all rows of a panel, multiplied along the columns (K-major). The leading offset is
-// unused.
+// Describes columns k to k + 15 of all rows of a panel for a matmul that sums along the columns (K-major).
+// The leading offset is unused.
 template <int kWidth, int kRows>
 MTL_PTX uint64_t rows_at(uint32_t tile, int panel, int k) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -99,8 +101,8 @@ MTL_PTX uint64_t rest_rows_at(uint32_t tile, int k) {
   return matrix_descriptor(tile + Tile::kRestAt + 2 * k, 16, 8 * Tile::kRestRowBytes, Tile::kRestSwizzle);
 }
 
-// sums = a b^T, where a and b are tiles of 64 and kRows rows; of b, kTaken rows from first_row on are used;
-// 64 x kTaken. Started, not waited for.
+// Starts the matmul sums = a b^T and does not wait for it: 64 x kTaken. a and b are tiles of 64 and kRows
+// rows; kTaken rows of b, from first_row on, are used.
 template <typename T, int kWidth, int kRows, int kTaken = kRows>
 MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_tile, const unsigned char* b_tile, int first_row = 0) {
   using Tile = HopperTile<kWidth, kRows>;
@@ -120,8 +122,9 @@ MTL_PTX void start_scores(float (&sums)[kTaken / 8][4], const unsigned char* a_t
   }
 }
 
-// sums += a b: a is 64 x kTaken in registers, b is kTaken rows of a tile from first_row on, multiplied across
-// the rows (MN-major); 64 x kWidth. Started, not waited for: a must not change until the wait.
+// Starts the matmul sums += a b and does not wait for it: 64 x kWidth. a is 64 x kTaken in registers and must
+// not change until the wait; b is kTaken rows of a tile, from first_row on, and is summed across its rows
+// (MN-major).
 template <typename T, int kWidth, int kRows, int kTaken = kRows>
 MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a)[kTaken / 16][4], const unsigned char* b_tile,
                                 int first_row = 0) {
@@ -141,21 +144,21 @@ MTL_PTX void start_weighted_sum(float (&sums)[kWidth / 8][4], const uint32_t (&a
   }
 }
 
-// Rounds accumulators to the left operand of the next matmul: the layouts match.
+// Rounds accumulators to the left operand of the next matmul, whose register layout is the same.
 template <typename T, int kTiles>
 MTL_PTX void to_operand(uint32_t (&a)[kTiles / 2][4], const float (&sums)[kTiles][4]) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) operand_of<T>(a[n / 2], sums[n], sums[n + 1]);
 }
 
-// Barriers of a ring of kSlots slots: `full` when a slot's bytes have arrived, `empty` when all computing
-// warps have released it; `resident` for tiles that stay.
+// Barriers of a ring of kSlots slots: `full` signals that a slot's bytes have arrived, `empty` that all
+// computing warps have released it, `resident` that tiles outside of the ring have arrived.
 template <int kSlots>
 struct RingBarriers {
   uint64_t full[kSlots], empty[kSlots], resident;
 
-  // By one thread, before a barrier of the block. arrivals_full: arrivals in addition to the bytes;
-  // num_warps: number of computing warps.
+  // Called by one thread, before a barrier of the block. arrivals_full: arrivals that a slot waits for in
+  // addition to its bytes; num_warps: number of computing warps.
   MTL_PTX void set_up(int arrivals_full, int num_warps) {
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -167,7 +170,7 @@ struct RingBarriers {
   }
 };
 
-// A position in the ring and the round: the parity of the phase that fills the slot.
+// A slot of the ring, and the round as the parity of the phase in which the slot is filled.
 template <int kSlots>
 struct RingPlace {
   int slot = 0, parity = 0;
@@ -185,7 +188,8 @@ struct RingPlace {
   }
 };
 
-// For the filling warp: in the first round no slot has to be released.
+// Called by the warp that fills the ring: waits until a slot is released. In the first round all slots are
+// free.
 template <int kSlots>
 MTL_PTX void wait_until_empty(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.empty[place.slot], place.parity ^ 1, place.slot);
@@ -194,23 +198,24 @@ template <int kSlots>
 MTL_PTX void wait_until_full(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   wait_for_phase(&barriers.full[place.slot], place.parity, place.slot);
 }
-// By a warp whose matmuls and loads no longer read the slot: an arrival covers only its own thread, so the
-// warp synchronizes first.
+// Called by a warp whose matmuls and loads no longer read the slot. The warp synchronizes before the arrival,
+// because an arrival covers only its own thread.
 template <int kSlots>
 MTL_PTX void let_go(RingBarriers<kSlots>& barriers, const RingPlace<kSlots>& place) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(&barriers.empty[place.slot]);
 }
 
-// shown_keys, or 0 if all 64 keys are past the last one.
+// Returns shown_keys, or 0 if all 64 keys are past the last one.
 template <typename Arguments>
 MTL_PTX uint64_t shown_keys_if_any(const Arguments& a, int batch, int first_key) {
   return first_key < positions_of(a).num_keys ? shown_keys(a, batch, first_key) : 0;
 }
 
-// Shared by the blocks of all kernels: one warp group that fills a ring of kSlots slots, two that compute 64
-// rows each, and their register counts. A kernel's Shape derives from it and defines the offsets in shared
-// memory of the ring (kRingAt, kSlotBytes) and the barriers (kBarriersAt).
+// The structure that the blocks of all kernels share: one warp group that fills a ring of kSlots slots, two
+// warp groups that compute 64 rows each, and the register counts of both kinds. A kernel's Shape derives from
+// it and defines the offsets in shared memory of the ring (kRingAt, kSlotBytes) and the barriers
+// (kBarriersAt).
 template <int kRingSlots, int kRegistersToLoad, int kRegistersToCompute>
 struct HopperBlock {
   static constexpr int kGroups = 2, kGroupRows = 64, kRows = kGroups * kGroupRows, kSlots = kRingSlots;
@@ -230,7 +235,7 @@ MTL_PTX unsigned char* slot_at(unsigned char* bytes, const typename Shape::Place
   return bytes + Shape::kRingAt + place.slot * Shape::kSlotBytes;
 }
 
-// The prologue of every kernel. arrivals_full: see RingBarriers.
+// Begins every kernel. arrivals_full: see RingBarriers.
 template <typename Shape>
 MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arrivals_full) {
   require_swizzle_alignment(bytes);
@@ -241,8 +246,8 @@ MTL_PTX void begin_block(unsigned char* bytes, const PanelMaps& maps, int arriva
   __syncthreads();
 }
 
-// By one thread: starts filling the next slot with all bytes of a tile as soon as no warp reads the previous
-// one.
+// Called by one thread: starts to fill the next slot with all bytes of a tile, as soon as no warp reads the
+// slot's previous tile.
 template <typename Shape, int kWidth, int kRows>
 MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const PanelMaps& maps, int vector, int first_row) {
   static_assert(Shape::kSlotBytes == HopperTile<kWidth, kRows>::kBytes);
@@ -253,11 +258,11 @@ MTL_PTX void fill_slot(unsigned char* bytes, typename Shape::Place& place, const
   place.advance();
 }
 
-// The computing group of a thread, and the first of its warp's 16 rows among the group's 64.
+// The computing group of a thread, and the first of its warp's 16 rows among the 64 rows of the group.
 struct GroupPlace {
   int group, warp_row;
 };
-// kUniform: tells the compiler that a warp's lanes are in one group, so that it keeps tile addresses in
+// kUniform tells the compiler that a warp's lanes are in one group, so that it keeps tile addresses in
 // uniform registers.
 template <bool kUniform>
 MTL_PTX GroupPlace group_place() {
@@ -270,14 +275,15 @@ struct QueryBlock {
   int first_query, first_tile, end_tile;
   HeadPlace place;
 };
-// Stores a packed sample's length in the arguments; if first_query is past it, the block has nothing to do.
+// Stores a packed sample's length in the arguments. If first_query is past the end, the block has nothing to
+// do.
 template <typename Shape, typename Arguments>
 MTL_PTX QueryBlock query_block_at(Arguments& a, int head_of_batch, int first_query) {
   const HeadPlace place = enter_head(a, head_of_batch);
   const KeyRange seen = query_range<Shape::kRows>(a, place.batch, first_query).any;
   return {first_query, seen.begin / Shape::kKeys, (max(seen.end, 0) + Shape::kKeys - 1) / Shape::kKeys, place};
 }
-// The same for a grid of a block for every tile of queries and every head.
+// Does the same for a grid with a block for every tile of queries of every head.
 template <typename Shape>
 MTL_PTX QueryBlock query_block(AttentionArguments& a) {
   // the last queries attend to the most keys: they start first, so that no long block remains at the end

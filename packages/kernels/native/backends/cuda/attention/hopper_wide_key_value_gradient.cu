@@ -2,11 +2,11 @@
 // columns: the algorithm of hopper_key_value_gradient.cu with 64 keys per block.
 //
 // Both gradients of 64 keys need 192 or 256 registers per thread: too many. The two computing groups
-// therefore split the gradients, not the keys: the first computes scores, probabilities and the gradient of
-// the values, the second the gradients of the probabilities, of the scores and of the keys. That is two
-// matmuls for each group; together they are the four that one group would need for both gradients. Both need
-// the probabilities: the first passes them to the second through shared memory, thread by thread, as
-// accumulators have the same layout in both.
+// therefore split the gradients, not the keys: the first group computes scores, probabilities and the
+// gradient of the values; the second computes the gradients of the probabilities, of the scores and of the
+// keys. Each group has two matmuls, together the four that one group would need for both gradients. Both
+// groups need the probabilities: the first passes them to the second through shared memory, thread by thread,
+// as accumulators have the same layout in both groups.
 #include "backends/cuda/attention/hopper.h"
 #include "backends/cuda/attention/hopper_keys.cuh"
 #include "backends/cuda/attention/results.cuh"
@@ -14,19 +14,20 @@
 namespace mtl::cuda {
 namespace {
 
-// Units of four floats, which a thread of the first group passes to the thread with the same index in the
-// second.
+// Probabilities in units of four floats; a thread of the first group passes its units to the thread with the
+// same index in the second group.
 using Probabilities = float4[kTile / 8][kGroupThreads];
 
-// 40 registers for the loading group: Philox needs more than 24.
+// The loading group has 40 registers per thread: Philox needs more than 24.
 template <int kWidth>
 struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   using Tile = HopperTile<kWidth, kTile>;  // of queries, keys, ...
   static constexpr int kRows = kTile, kKeyTiles = 1, kKeyBytes = 0;
-  // of keys and of values; at the end their gradients, half the columns at a time, in padded rows
+  // memory of the keys and of the values; at the end it holds their gradients, half the columns at a time, in
+  // padded rows
   static constexpr int kValuesAt = Tile::kBytes, kRingAt = 2 * kValuesAt;
   static_assert(TileShape<kWidth / 2>::elements(kTile) * 2 <= Tile::kBytes && Tile::kBytes % 1024 == 0);
-  static constexpr int kSlotBytes = 2 * Tile::kBytes;  // queries, and gradients of their output
+  static constexpr int kSlotBytes = 2 * Tile::kBytes;  // a slot holds queries, and gradients of their output
   static constexpr int kProbabilitiesAt = kRingAt + kSlots * kSlotBytes;
   static constexpr int kFactsAt = kProbabilitiesAt + kSlots * static_cast<int>(sizeof(Probabilities));
   static constexpr int kBarriersAt = kFactsAt + kSlots * static_cast<int>(sizeof(QueryFacts));
@@ -35,8 +36,8 @@ struct HopperWideKeyValueGradient : HopperBlock<2, 40, 232> {
   static_assert(kBytes <= kHopperSharedBytes);
 };
 
-// Memory of a slot: the first group's probabilities, which stay until both groups have released the slot, and
-// the barrier that signals that they are complete.
+// Return a slot's memory for the first group's probabilities, which stay until both groups have released the
+// slot, and the barrier that signals that the probabilities are complete.
 template <typename Shape>
 MTL_PTX Probabilities& probabilities_at(unsigned char* bytes, int slot) {
   return reinterpret_cast<Probabilities*>(bytes + Shape::kProbabilitiesAt)[slot];
@@ -47,8 +48,8 @@ MTL_PTX uint64_t* handed_at(unsigned char* bytes, int slot) {
 }
 
 // Calls `add` with every tile of queries that attend to one of the block's keys, one head of the group after
-// the other, once it has arrived: the position in the ring, the tile, and its first query. Then releases the
-// slot.
+// the other, when the tile has arrived. Arguments: the position in the ring, the tile, and its first query.
+// Releases the slot afterwards.
 template <typename Shape, typename Add>
 MTL_PTX void for_query_tiles(unsigned char* bytes, const AttentionArguments& a, const KeyBlock& block, const Add& add) {
   auto& barriers = barriers_of<Shape>(bytes);
@@ -65,7 +66,7 @@ MTL_PTX void for_query_tiles(unsigned char* bytes, const AttentionArguments& a, 
   }
 }
 
-// sums += a b; waits for the result.
+// Computes sums += a b and waits for the result.
 template <typename T, int kWidth>
 MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile / 16][4], const unsigned char* b_tile) {
   hold(sums);
@@ -78,7 +79,7 @@ MTL_PTX void add_weighted_sum(float (&sums)[kWidth / 8][4], uint32_t (&a)[kTile 
   hold(a);
 }
 
-// scores = a b^T; waits for the result.
+// Computes scores = a b^T and waits for the result.
 template <typename T, int kWidth>
 MTL_PTX void compute_scores(float (&scores)[kTile / 8][4], const unsigned char* a_tile, const unsigned char* b_tile) {
   hold(scores);
@@ -89,7 +90,8 @@ MTL_PTX void compute_scores(float (&scores)[kTile / 8][4], const unsigned char* 
   hold(scores);
 }
 
-// The first group, over all queries: the gradient of the values, before the scaling of dropout.
+// Computes the first group's result over all queries: the gradient of the values, before the scaling of
+// dropout.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate_values(float (&sums)[kWidth / 8][4], unsigned char* bytes, const AttentionArguments& a, const KeyBlock& block) {
   using Shape = HopperWideKeyValueGradient<kWidth>;
@@ -113,7 +115,8 @@ MTL_PTX void accumulate_values(float (&sums)[kWidth / 8][4], unsigned char* byte
   });
 }
 
-// The second group, over all queries: the gradient of the keys, before the scaling of scores.
+// Computes the second group's result over all queries: the gradient of the keys, before the scaling of
+// scores.
 template <typename T, int kWidth, bool kDropout>
 MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes, const AttentionArguments& a, const KeyBlock& block) {
   using Shape = HopperWideKeyValueGradient<kWidth>;
@@ -139,8 +142,8 @@ MTL_PTX void accumulate_keys(float (&sums)[kWidth / 8][4], unsigned char* bytes,
   });
 }
 
-// Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows, for half the
-// columns.
+// Writes a warp's 16 rows, one half of the columns after the other. scratch: see store_rows; it has room for
+// half the columns.
 template <typename T, int kWidth>
 MTL_PTX void store_in_halves(const AttentionOperand& to, const HeadPlace& place, int first_row, const AttentionArguments& a,
                              const float (&sums)[kWidth / 8][4], float factor, T* scratch) {
@@ -187,7 +190,7 @@ __global__ void __launch_bounds__(HopperWideKeyValueGradient<kWidth>::kThreadsOf
   const float factor = group == 1 ? a.scale : kDropout ? a.inverse_keep : 1.0f;
   store_in_halves<T, kWidth>(gradient, block.place, first_row, a, sums, factor, scratch);
 #else
-  __trap();  // code for another GPU; must not be mistaken for a result
+  __trap();  // compiled for another GPU; must not return wrong results
 #endif
 }
 

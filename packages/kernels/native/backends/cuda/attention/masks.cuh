@@ -7,19 +7,20 @@
 
 namespace mtl::cuda {
 
-// Keys [begin, end).
+// A range of keys [begin, end).
 struct KeyRange {
   int begin, end;
 };
 
-// The end of the keys that causality lets a query attend to: 0 or less where it is before all keys.
+// Returns the end of the keys that causality lets a query attend to; 0 or less if the query is before all
+// keys.
 template <typename Arguments>
 MTL_PTX int end_key(const Arguments& a, int query) {
   const Positions at = positions_of(a);
   return a.causal ? min(at.first_position + query + 1, at.num_keys) : at.num_keys;
 }
 
-// key_start counts among the call's keys (first_keys_kernel).
+// Returns the range of keys of a query. key_start is relative to the call's first key (first_keys_kernel).
 template <typename Arguments>
 MTL_PTX KeyRange keys_of_query(const Arguments& a, int batch, int query) {
   if (query >= a.sequence) return {0, 0};
@@ -27,13 +28,13 @@ MTL_PTX KeyRange keys_of_query(const Arguments& a, int batch, int query) {
   return {min(max(begin, 0), positions_of(a).num_keys), end_key(a, query)};
 }
 
-// Facts that kQueries queries from first_query on share.
+// Facts that kQueries queries, from first_query on, share.
 struct QueryRange {
   KeyRange any;  // no query attends to a key outside
   KeyRange all;  // every query attends to the keys inside, apart from the key mask
 };
 
-// Every warp computes it with the same result: no barrier.
+// Computes the shared facts. Every warp computes them with the same result, so that no barrier is needed.
 template <int kQueries, typename Arguments>
 MTL_PTX QueryRange query_range(const Arguments& a, int batch, int first_query) {
   const int last = min(first_query + kQueries, a.sequence) - 1;
@@ -50,12 +51,12 @@ MTL_PTX QueryRange query_range(const Arguments& a, int batch, int first_query) {
   return {{static_cast<int>(lowest), last_end}, {static_cast<int>(highest), first_end}};
 }
 
-// The first query, of a tile of 64, that causality lets attend to a key.
+// Returns the first query of the first tile of 64 that has a query which causality lets attend to a key.
 MTL_PTX int first_query_of_key(const AttentionArguments& a, int key) {
   return a.causal ? max(key - a.first_position, 0) / kTile * kTile : 0;
 }
 
-// Bit i: key first_key + i exists and is not masked.
+// Returns a mask whose bit i states that key first_key + i exists and is not masked.
 template <typename Arguments>
 MTL_PTX uint64_t shown_keys(const Arguments& a, int batch, int first_key) {
   const int num_keys = positions_of(a).num_keys, left = num_keys - first_key;
@@ -69,12 +70,12 @@ MTL_PTX uint64_t shown_keys(const Arguments& a, int batch, int first_key) {
 }
 
 struct KeyTile {
-  int first;       // key
-  uint64_t shown;  // shown_keys
+  int first;       // first key
+  uint64_t shown;  // mask that shown_keys returns
 };
 
-// The first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide
-// completely; range.any.end or more if there is none.
+// Returns the first key of the next tile, from `first` (a multiple of 64) on, that the key mask does not hide
+// completely; range.any.end or more if there is no such tile.
 template <typename Arguments>
 MTL_PTX int next_key_tile(const Arguments& a, int batch, const QueryRange& range, int first) {
   while (a.key_mask != nullptr && first < range.any.end && shown_keys(a, batch, first) == 0) first += kTile;
@@ -85,7 +86,7 @@ MTL_PTX bool all_visible(const QueryRange& range, const KeyTile& tile) {
   return tile.first >= range.all.begin && tile.first + kTile <= range.all.end && tile.shown == ~uint64_t{0};
 }
 
-// Bit i: the query with this range attends to key tile.first + i.
+// Returns a mask whose bit i states that the query with this range attends to key tile.first + i.
 MTL_PTX uint64_t visible_keys(const KeyRange& range, const KeyTile& tile) {
   const int begin = max(range.begin - tile.first, 0), end = range.end - tile.first;
   if (begin >= 64 || end <= begin) return 0;
@@ -121,9 +122,9 @@ MTL_PTX DropoutSite dropout_site(const AttentionArguments& a, const HeadPlace& p
   return {a.philox_key, a.dropout_threshold, philox_sample_low(sample), philox_sample_high(sample, a.head_offset + head)};
 }
 
-// Applies dropout to the thread's row `half`, which is `query`, in a tile from first_key on: writes zeros for
-// dropped elements. In the counters of core/philox.h, the 16 of 64 columns that a thread has are all the
-// words of four blocks.
+// Applies dropout to the thread's row `half`, which is query `query`, in a tile from first_key on: writes
+// zeros for dropped elements. A thread has 16 of the tile's 64 columns; in the counters of core/philox.h,
+// these are exactly the words of four blocks.
 MTL_PTX void drop(float (&values)[kTile / 8][4], int half, const DropoutSite& site, int query, int first_key) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll

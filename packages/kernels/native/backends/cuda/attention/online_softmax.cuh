@@ -7,16 +7,16 @@
 
 namespace mtl::cuda {
 
-// The running softmax of 16 queries; a thread has two rows and, until the end, only its own part of their
-// sums.
+// The running softmax of 16 queries. A thread has two rows; until the end it has only its own columns' part
+// of each row's sum.
 template <int kWidth>
 struct RunningRows {
   float output[kWidth / 8][4] = {};
   float maximum[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0f, 0.0f};
 
-  // Updates one of the two rows with new scores and converts them to e^(score - maximum). Returns the factor
-  // for the output accumulated so far. scale_log2: scale / ln 2.
+  // Updates one of the two rows with new scores and converts the scores to e^(score - maximum). Returns the
+  // factor for the output accumulated so far. scale_log2: scale / ln 2.
   template <int kTiles>
   MTL_PTX float absorb_row(float (&scores)[kTiles][4], int half, float scale_log2) {
     float highest = maximum[half];
@@ -24,7 +24,7 @@ struct RunningRows {
     for (int n = 0; n < kTiles; ++n) highest = fmaxf(highest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     highest = fmaxf(highest, __shfl_xor_sync(kWholeWarp, highest, 1));
     highest = fmaxf(highest, __shfl_xor_sync(kWholeWarp, highest, 2));
-    // for a query without keys so far; any finite number is valid, and -infinity would give NaN
+    // for a query without keys so far any finite number is valid, but -infinity would give NaN
     const float reference = highest == -INFINITY ? 0.0f : highest * scale_log2;
     const float shrink = fast_exp2(maximum[half] * scale_log2 - reference);
     maximum[half] = highest;
@@ -48,14 +48,14 @@ struct RunningRows {
     }
   }
 
-  // Both rows, and their output.
+  // Updates both rows and scales their output.
   MTL_PTX void absorb(float (&scores)[kTile / 8][4], float scale_log2) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) rescale(half, absorb_row(scores, half, scale_log2));
   }
 };
 
-// Writes 16 queries after their last key. scratch: see store_rows.
+// Writes the output of 16 queries after their last key. scratch: see store_rows.
 template <typename T, int kWidth, typename Arguments>
 MTL_PTX void finish_rows(const Arguments& a, const HeadPlace& place, RunningRows<kWidth>& rows, int first_query,
                          T* scratch) {

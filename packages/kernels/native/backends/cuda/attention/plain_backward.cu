@@ -5,9 +5,9 @@
 namespace mtl::cuda {
 namespace {
 
-// One probability and its gradient; both 0 where the query does not attend to the key.
+// One probability and its gradient; both are 0 if the query does not attend to the key.
 struct Entry {
-  float kept;            // weight of the values
+  float kept;            // probability after dropout, the weight of the values
   float score_gradient;  // of the dot product of query and key
 };
 
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     plain_accumulate(sums, entry.score_gradient, shared.left, a.head_size);
   }
   if (!real) return;
-  // read again, so that it occupies no registers in between
+  // computed again, so that the offsets take no registers in between
   const HeadPlace end = plain_enter_head(a, static_cast<int>(blockIdx.y)).queries;
   store_plain_row<T>(a.query_gradient, end, query, sums, 1.0f, a.head_size, a.accumulate);
 }

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const bool visible = is_visible(a, place.batch, range, key);
     const float score = visible ? a.scale * plain_dot(shared.own_left, shared.left, a.head_size) : -INFINITY;
     const float highest = Maximum::combine(maximum, warp_reduce<Maximum>(score));
-    if (highest == -INFINITY) continue;  // the same in all lanes: no key so far
+    if (highest == -INFINITY) continue;  // there is no key so far; the same in all lanes
     const float shrink = expf(maximum - highest), weight = visible ? expf(score - highest) : 0.0f;
     maximum = highest;
     denominator = denominator * shrink + warp_reduce<Sum>(weight);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   if (!real) return;
   const bool empty = denominator == 0.0f;
   const float factor = empty ? 0.0f : (site.threshold == 0 ? 1.0f : a.inverse_keep) / denominator;
-  // read again, so that it occupies no registers in between
+  // computed again, so that the offsets take no registers in between
   const HeadPlace end = plain_enter_head(a, reread_block_y()).queries;
   store_plain_row<T>(a.output, end, query, sums, factor, a.head_size, false);
   if (lane == 0 && a.log_sum_exp != nullptr) {

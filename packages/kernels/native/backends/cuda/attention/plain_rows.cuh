@@ -1,8 +1,8 @@
 // Attention in plain arithmetic: float32 (never TF32), and head sizes that tensor cores do not support.
 //
-// A block's eight warps own one row each (a query, or a key in the backward pass of keys and values) and loop
-// together over tiles of 32 rows of two matrices, converted to float in shared memory. For scores, a lane
-// owns a row of the tile; for the sums that follow, every 32nd column.
+// Each of a block's eight warps owns one row (a query, or a key in the backward pass of keys and values). All
+// warps loop together over tiles of 32 rows of two matrices, converted to float in shared memory. To compute
+// scores, a lane owns a row of the tile; to compute the sums that follow, every 32nd column.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
@@ -10,12 +10,12 @@
 namespace mtl::cuda {
 
 constexpr int kPlainWarps = 8, kPlainThreads = 32 * kPlainWarps, kPlainRows = 32;
-constexpr int kMaxColumns = static_cast<int>(kMaxAttentionHeadSize) / 32;  // of one lane
+constexpr int kMaxColumns = static_cast<int>(kMaxAttentionHeadSize) / 32;  // columns of one lane
 
-// A stride that is an odd number of floats, at least a row: lanes that read different rows then access
-// different banks.
+// Returns a stride of at least a row that is an odd number of floats: lanes that read different rows then
+// access different banks.
 MTL_HOST_DEVICE inline int plain_stride(int width) { return width | 1; }
-// Two tiles, and two rows per warp.
+// Returns the bytes of two tiles, and of two rows per warp.
 inline size_t plain_bytes(int width) {
   return sizeof(float) * (2 * kPlainRows * static_cast<size_t>(plain_stride(width)) + 2 * kPlainWarps * static_cast<size_t>(width));
 }
@@ -32,12 +32,12 @@ MTL_PTX PlainShared plain_shared(unsigned char* bytes, int width) {
   return {tiles, tiles + tile, rows, rows + width};
 }
 
-// The place of a head in the rows of queries and in the rows of keys.
+// The head's position in the rows of queries and in the rows of keys.
 struct PlainPlace {
   HeadPlace queries, keys;
 };
 
-// enter_head, also for packed samples whose queries and keys have separate rows and positions.
+// Does what enter_head does, also for packed samples whose queries and keys have separate rows and positions.
 MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   PlainPlace place = {head_place(a, head_of_batch), head_place(a, head_of_batch)};
   if (a.starts == nullptr) return place;
@@ -53,7 +53,8 @@ MTL_PTX PlainPlace plain_enter_head(AttentionArguments& a, int head_of_batch) {
   return place;
 }
 
-// Loads rows first .. first + 32 of a matrix, zeros beyond the last; by all threads of the block.
+// Loads rows first .. first + 32 of a matrix, with zeros beyond the last row. Called by all threads of the
+// block.
 template <typename T>
 MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int first, int num_rows, int width) {
   for (int index = static_cast<int>(threadIdx.x); index < kPlainRows * width; index += kPlainThreads) {
@@ -63,7 +64,7 @@ MTL_PTX void load_plain_tile(float* tile, const T* matrix, int64_t stride, int f
   }
 }
 
-// Loads one row, by one warp; zeros where `real` is false.
+// Loads one row, or zeros if `real` is false. Called by one warp.
 template <typename T>
 MTL_PTX void load_plain_row(float* row, const T* matrix, int width, bool real) {
   for (int column = static_cast<int>(threadIdx.x) % 32; column < width; column += 32) {
@@ -72,7 +73,7 @@ MTL_PTX void load_plain_row(float* row, const T* matrix, int width, bool real) {
   __syncwarp();
 }
 
-// The dot product of the warp's row with the lane's row of a tile.
+// Returns the dot product of the warp's row and the lane's row of a tile.
 MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
   const float* other = tile + static_cast<int>(threadIdx.x) % 32 * plain_stride(width);
   float sum = 0.0f;
@@ -80,7 +81,7 @@ MTL_PTX float plain_dot(const float* row, const float* tile, int width) {
   return sum;
 }
 
-// sums += the lanes' weights times the rows of a tile.
+// Adds to the sums the rows of a tile, each multiplied by the weight of one lane.
 MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const float* tile, int width) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int row = 0; row < kPlainRows; ++row) {
@@ -93,7 +94,8 @@ MTL_PTX void plain_accumulate(float (&sums)[kMaxColumns], float weight, const fl
   }
 }
 
-// Stores a row of a head in the operand's type, float32 or T. Only float32 is added to.
+// Stores a row of a head in the operand's type, float32 or T. Only float32 rows can be added to the old
+// values.
 template <typename T>
 MTL_PTX void store_plain_row(const AttentionOperand& operand, const HeadPlace& place, int row, const float (&sums)[kMaxColumns],
                              float factor, int width, bool accumulate) {
@@ -112,8 +114,8 @@ MTL_PTX void store_plain_row(const AttentionOperand& operand, const HeadPlace& p
   }
 }
 
-// keys_of_query and query_range of masks.cuh with windows, for which the kernels for tensor cores have no
-// registers left.
+// The next functions do what keys_of_query and query_range of masks.cuh do, but also support windows, for
+// which the kernels for tensor cores have no registers left.
 MTL_PTX int plain_first_key(const AttentionArguments& a, int position) { return min(max(position - a.window, 0), a.num_keys); }
 
 MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int query) {
@@ -124,7 +126,8 @@ MTL_PTX KeyRange plain_keys_of_query(const AttentionArguments& a, int batch, int
   return {min(max(begin, first), a.num_keys), end_key(a, query)};
 }
 
-// No query of a block attends to a key outside. Every warp computes it with the same result: no barrier.
+// Returns a range such that no query of a block attends to a key outside it. Every warp computes it with the
+// same result, so that no barrier is needed.
 MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_query) {
   const int last = min(first_query + kPlainWarps, a.sequence) - 1, end = end_key(a, last);
   if (a.key_start == nullptr) return {plain_first_key(a, a.first_position + first_query), end};
@@ -135,10 +138,10 @@ MTL_PTX KeyRange plain_range(const AttentionArguments& a, int batch, int first_q
   return {static_cast<int>(__reduce_min_sync(kWholeWarp, lowest)), end};
 }
 
-// The queries [begin, end) that causality and a window let attend to keys of a block.
+// Returns the queries [begin, end) that causality and a window let attend to keys of a block.
 MTL_PTX KeyRange plain_queries_of_keys(const AttentionArguments& a, int first_key) {
   if (!a.causal) return {0, a.sequence};
-  const int first = first_key - a.first_position;  // the query at the first key's position
+  const int first = first_key - a.first_position;  // the query whose position is the first key's
   const int left = a.sequence - first - kPlainWarps;
   return {max(first, 0), a.window < left ? first + kPlainWarps + a.window : a.sequence};
 }
@@ -153,12 +156,12 @@ MTL_PTX bool is_kept(const AttentionArguments& a, const DropoutSite& site, int q
   const int column = a.first_key + key;
   const PhiloxBlock random =
       philox(site.key, philox_column_counter(column), static_cast<uint32_t>(a.first_query + query), site.sample_low, site.sample_high);
-  const int word = philox_column_word(column);  // no index: it would put the words into local memory
+  const int word = philox_column_word(column);  // not an index: that would put the words into local memory
   const uint32_t low = word & 1 ? random.words[1] : random.words[0], high = word & 1 ? random.words[3] : random.words[2];
   return (word & 2 ? high : low) >= site.threshold;
 }
 
-// One warp for each of num_rows queries or keys of every head (num_heads per sample).
+// Returns a launch with one warp for each of num_rows queries or keys of every head (num_heads per sample).
 inline Launch plain_launch(const AttentionArguments& a, int num_rows, int num_heads, cudaStream_t stream) {
   const unsigned num_groups = static_cast<unsigned>((num_rows + kPlainWarps - 1) / kPlainWarps);
   return {dim3(num_groups, static_cast<unsigned>(a.batch * num_heads)), kPlainThreads, plain_bytes(a.head_size), stream};

@@ -1,6 +1,6 @@
-// Facts that the gradients of keys and values need of a tile of 64 queries in addition to its rows, and how
-// they are used: for 64 keys (rows, 16 for each of four warps) by queries (columns). For
-// attention_key_value_gradient.cu and its Hopper counterpart.
+// Facts about a tile of 64 queries that the gradients of keys and values need in addition to the queries'
+// rows, and the functions that use them. These work on tiles of 64 keys (rows, 16 for each of four warps) by
+// queries (columns). For attention_key_value_gradient.cu and its Hopper counterpart.
 #pragma once
 
 #include "backends/cuda/attention/masks.cuh"
@@ -15,7 +15,7 @@ struct QueryFacts {
   uint16_t kept[kWarps][kTile];  // bit i: dropout keeps the probability of key 16 w + i
 };
 
-// The position of a block's keys, and the range of queries that may attend to them.
+// The first of a block's keys, and the mask of the keys that are not hidden (shown_keys).
 struct Keys {
   int first;
   uint64_t shown;
@@ -25,14 +25,15 @@ struct Keys {
 MTL_PTX void load_facts(QueryFacts& facts, const AttentionArguments& a, const HeadPlace& place, int first_query, int number) {
   const int query = first_query + number;
   const bool real = query < a.sequence;
-  // infinite beyond the last query: its probabilities become 0
+  // infinite beyond the last query, so that probabilities there become 0
   facts.log_sum_exp[number] = real ? a.log_sum_exp[place.statistics + query] * kLog2E : INFINITY;
   facts.delta[number] = real ? a.delta[place.statistics + query] : 0.0f;
   facts.begin[number] = real ? keys_of_query(a, place.batch, query).begin : a.num_keys;
 }
 
-// The four words of a Philox block belong to keys that are 16 apart, one for each of the four warps: every
-// block is computed once, by half a warp per query, and the bits are shared. By the block's first four warps.
+// Computes the dropout bits. The four words of a Philox block belong to keys that are 16 apart, one for each
+// of the four warps: half a warp per query computes every block once, and the warps share the bits. Called by
+// the block's first four warps.
 MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_query, int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll 1
@@ -48,8 +49,8 @@ MTL_PTX void load_dropout(QueryFacts& facts, const DropoutSite& site, int first_
   }
 }
 
-// Converts scores of 16 keys (rows) by kColumns queries from first_column of the tile on to probabilities; 0
-// where a query does not attend to a key.
+// Converts scores of 16 keys (rows) by kColumns queries, from first_column of the tile on, to probabilities;
+// 0 if a query does not attend to a key.
 template <int kColumns>
 MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionArguments& a, const QueryFacts& facts,
                               const Keys& keys, int key_row, int first_query, int first_column, bool whole) {
@@ -68,7 +69,7 @@ MTL_PTX void to_probabilities(float (&scores)[kColumns / 8][4], const AttentionA
   }
 }
 
-// Writes zeros for dropped elements.
+// Writes zeros for elements that dropout drops.
 template <int kColumns>
 MTL_PTX void drop_transposed(float (&values)[kColumns / 8][4], const QueryFacts& facts, int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % kWarps;

@@ -1,4 +1,4 @@
-// State of a thread of the backward kernels for its two queries where queries are rows: for
+// The statistics of two queries that a thread of the backward kernels has when queries are rows: for
 // attention_query_gradient.cu and its Hopper counterpart.
 #pragma once
 
@@ -21,7 +21,7 @@ MTL_PTX Statistics statistics_of(const Arguments& a, const HeadPlace& place, int
     const int row = query + 8 * half;
     const bool real = row < a.sequence;
     result.ranges[half] = keys_of_query(a, place.batch, row);
-    // infinite beyond the last query: its probabilities become 0
+    // infinite beyond the last query, so that probabilities there become 0
     result.log_sum_exp[half] = real ? a.log_sum_exp[place.statistics + row] * kLog2E : INFINITY;
     result.delta[half] = real ? a.delta[place.statistics + row] : 0.0f;
   }

@@ -1,5 +1,5 @@
-// Stores accumulators of tensor cores as results: rounded to the type of the operands, or in float32, where
-// they may be added to the old values.
+// Stores accumulators of tensor cores as results: rounded to the type of the operands, or in float32, which
+// can be added to the old values.
 #pragma once
 
 #include "backends/cuda/attention/arguments.h"
@@ -7,8 +7,8 @@
 
 namespace mtl::cuda {
 
-// store_rows in float32, without shared memory: four lanes write 32 adjacent bytes of a row at a time. Each
-// element has one thread, so that adding needs no atomics.
+// Does what store_rows does, but in float32 and without shared memory: four lanes write 32 adjacent bytes of
+// a row at a time. Each element belongs to one thread, so that adding needs no atomics.
 template <int kWidth>
 MTL_PTX void store_exact_rows(float* matrix, int64_t stride, int num_rows, int width, const float (&sums)[kWidth / 8][4],
                               const float (&factors)[2], bool accumulate) {
@@ -30,8 +30,8 @@ MTL_PTX void store_exact_rows(float* matrix, int64_t stride, int num_rows, int w
   }
 }
 
-// Stores 16 rows of a head from `first_row` and `column` on; rows beyond num_rows do not exist. Adds to
-// results in float32 if `accumulate`. scratch: see store_rows.
+// Stores 16 rows of a head, from `first_row` and `column` on; rows from num_rows on do not exist. If
+// `accumulate`, results in float32 are added to the old values. scratch: see store_rows.
 template <typename T, int kWidth, typename Arguments>
 MTL_PTX void store_results(const Arguments& a, const AttentionOperand& result, const HeadPlace& place, int first_row, int num_rows,
                            int column, const float (&sums)[kWidth / 8][4], const float (&factors)[2], T* scratch, bool accumulate) {

@@ -11,8 +11,8 @@
 namespace mtl::cuda {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kTile = 64;  // queries or keys
-constexpr int kMaxSharedBytes = 163 << 10;  // per block on an A100, the smallest of the supported GPUs
+constexpr int kTile = 64;  // number of queries or keys
+constexpr int kMaxSharedBytes = 163 << 10;  // limit per block on an A100, the smallest among the supported GPUs
 
 template <int kWidth>
 struct TileShape {
@@ -20,8 +20,8 @@ struct TileShape {
   static constexpr int elements(int rows) { return rows * kStride; }
 };
 
-// Copies rows first_row .. first_row + kRows of a matrix in global memory asynchronously, by all threads of
-// the block. Zeros beyond the last row and beyond `width` columns, a multiple of 8.
+// Copies rows first_row .. first_row + kRows of a matrix in global memory asynchronously. Called by all
+// threads of the block. Writes zeros beyond the last row and beyond `width` columns, a multiple of 8.
 template <typename T, int kWidth, int kRows>
 MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, int num_rows, int width) {
   constexpr int kChunks = kWidth / 8;
@@ -34,8 +34,8 @@ MTL_PTX void load_tile(T* tile, const T* matrix, int64_t stride, int first_row, 
   }
 }
 
-// sums[n] += a b^T, a: 16 rows of a tile from `row_tile` on, b: kColumns rows of another tile; both kWidth
-// wide.
+// Adds a b^T to the sums. a: 16 rows of a tile from `row_tile` on; b: kColumns rows of another tile; both
+// have kWidth columns.
 template <typename T, int kWidth, int kColumns>
 MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_tile, const T* column_tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
@@ -56,8 +56,8 @@ MTL_PTX void multiply_transposed(float (&sums)[kColumns / 8][4], const T* row_ti
   }
 }
 
-// The 16 x 16 left operand of the next matmul from the accumulators of two neighbouring 16 x 8 ones: the
-// layouts match.
+// Makes the 16 x 16 left operand of the next matmul from two neighbouring 16 x 8 accumulators, whose register
+// layout is the same.
 template <typename T>
 MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
   a[0] = Numbers<T>::pack(left[0], left[1]);
@@ -66,7 +66,7 @@ MTL_PTX void operand_of(uint32_t (&a)[4], const float (&left)[4], const float (&
   a[3] = Numbers<T>::pack(right[2], right[3]);
 }
 
-// sums += a b, a: 16 x kDepth, rounded from the accumulators of a matmul; b: kDepth rows of a tile.
+// Adds a b to the sums. a: 16 x kDepth accumulators of a matmul, rounded; b: kDepth rows of a tile.
 template <typename T, int kWidth, int kDepth>
 MTL_PTX void multiply_registers(float (&sums)[kWidth / 8][4], const float (&a)[kDepth / 8][4], const T* tile) {
   constexpr int kStride = TileShape<kWidth>::kStride;
@@ -86,8 +86,8 @@ MTL_PTX void multiply_registers(float (&sums)[kWidth / 8][4], const float (&a)[k
   }
 }
 
-// Writes 16 rows of accumulators to global memory, 16 bytes per store, through 16 rows of shared memory that
-// only this warp uses. factors: applied to the thread's two rows.
+// Writes 16 rows of accumulators to global memory, 16 bytes per store, through 16 rows of shared memory
+// (`scratch`) that only this warp uses. factors: multiply the thread's two rows.
 template <typename T, int kWidth>
 MTL_PTX void store_rows(T* matrix, int64_t stride, int num_rows, int width, const float (&sums)[kWidth / 8][4],
                         const float (&factors)[2], T* scratch) {

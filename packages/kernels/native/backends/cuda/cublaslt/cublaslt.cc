@@ -20,7 +20,7 @@
 namespace mtl::cuda {
 namespace {
 
-// NVIDIA's recommendation for Hopper: a smaller workspace excludes its fastest matmuls.
+// The size of the workspace that NVIDIA recommends for Hopper; a smaller one excludes its fastest matmuls.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 lt::Functions functions = {};
@@ -39,7 +39,7 @@ Status status_of(int result, const char* what) {
 
 #define MTL_RETURN_IF_LT_ERROR(function, ...) MTL_RETURN_IF_ERROR(status_of(functions.function(__VA_ARGS__), #function))
 
-// Resolves all functions; returns null, or the name of the first that is missing.
+// Resolves all functions; returns null, or the name of the first function that is missing.
 const char* resolve(void* library) {
 #define MTL_RESOLVE(name)                                                                   \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));       \
@@ -70,16 +70,16 @@ int32_t type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? lt::kBReal16 : dtype == DType::kFloat16 ? lt::kReal16 : lt::kReal32;
 }
 
-// The largest power of two, up to 256, that divides the address.
+// Returns the largest power of two, up to 256, that divides the address.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
-// The matrix that the matmul is added to. When nothing is added, the library does not read it.
+// Returns the matrix that is added to the matmul. If nothing is added, the library does not read it.
 const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
 
-// Everything that a plan depends on.
+// All values that a plan depends on.
 using Key = std::array<int64_t, 19>;
 
 Key key_of(const MatmulProblem& p) {
@@ -104,14 +104,14 @@ Key key_of(const MatmulProblem& p) {
           is_tf32_allowed};
 }
 
-// The name of a problem among the choices.
+// Returns the name with which choices identify a problem.
 std::string name_of_problem(const Key& key) {
   std::string name;
   for (const int64_t part : key) name += (name.empty() ? "" : ",") + std::to_string(part);
   return name;
 }
 
-// A matmul of one shape, ready to run. Kept for the lifetime of the process: shapes are few.
+// A matmul of one shape, ready to run. Kept for the lifetime of the process, because there are few shapes.
 struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
@@ -126,15 +126,15 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// Guarded by the mutex, like the plans.
+// Guarded by the same mutex as the plans.
 bool times_candidates = false;
 MatmulChoices& choices() {
   static auto* all = new MatmulChoices();
   return *all;
 }
 
-// The library is column-major: a row-major matrix is its transpose there. So the transposed matmul is
-// computed, right^T times left^T, and every matrix keeps its memory.
+// Creates the layout of a matrix. The library is column-major: it sees a row-major matrix as its transpose.
+// So the transposed matmul is computed, right^T times left^T, and every matrix stays as it is in memory.
 Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
@@ -173,7 +173,7 @@ bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
 }
 
-// Pointers that may differ in every run.
+// Sets the pointers of a description, which may differ in every run.
 Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
   if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
@@ -181,11 +181,11 @@ Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// Returns whether the operands of epilogues besides the matrices can be read 16 bytes at a time. The
-// documentation requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix. It states
-// nothing about a bias, and the heuristic has no attribute for its alignment: kernels that read it 16 bytes
-// at a time have caused misaligned-address errors for other users, after which the process cannot use its
-// device any more.
+// Returns whether the operands of epilogues, which are not the matmul's matrices, can be read 16 bytes at a
+// time. The documentation requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix.
+// It says nothing about a bias, and the heuristic has no attribute for a bias's alignment: kernels that read
+// a bias 16 bytes at a time have caused misaligned-address errors for other users, after which the process
+// cannot use its device any more.
 bool takes_vectors(const MatmulProblem& p) {
   constexpr uint32_t kAccess = 16;
   const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
@@ -206,7 +206,7 @@ Status make_description(const MatmulProblem& p, Plan* plan) {
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
   }
   if (p.auxiliary != nullptr) {
-    // its default type is the type of the output
+    // the auxiliary matrix has by default the type of the output
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
   }
   // the choice of the algorithm depends on the alignment of the pointers
@@ -233,8 +233,8 @@ bool is_reporting() {
   return is_set;
 }
 
-// Prints one line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1: NVIDIA does not document
-// completely which GPU supports which fusion.
+// Prints one line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1, because NVIDIA does not
+// document completely which GPU supports which fusion.
 void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
   if (!is_reporting() || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
@@ -253,11 +253,12 @@ void report_times(const MatmulProblem& p, int num_candidates, const TimedCandida
 }
 
 constexpr char kTiming[] = "timing matmuls";
-// The most candidates that are timed. The library sorts them by its own estimate.
+// The most candidates that are timed; the library sorts candidates by its own estimate.
 constexpr int kMostCandidates = 8;
 using Candidates = std::array<lt::Choice, kMostCandidates>;
 
-// The library's algorithms for the problem, `num_asked` at most, sorted by its estimate: the fastest first.
+// Finds the library's algorithms for the problem, `num_asked` at most, sorted by its estimate: the fastest
+// first.
 Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candidates* candidates, int* num_found) {
   lt::Preference preference = nullptr;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
@@ -266,7 +267,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // partial sums are reduced through the workspace in a fixed order, never in place
+  // only reduction of partial sums through the workspace, in a fixed order, never in place
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
@@ -278,7 +279,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, num_asked, candidates->data(), num_found);
     plan->status = result;
-    // the set of epilogues depends on version and types; any error but a rejection is our bug
+    // which epilogues exist depends on version and types; any error but a rejection is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) *num_found = 0;
   }
@@ -286,15 +287,15 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
   return status;
 }
 
-// The library's status for the problem with this algorithm.
+// Enqueues the problem with this algorithm; returns the library's status.
 int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algorithm) {
   const float alpha = 1.0f, beta = p.accumulate || p.fused == FusedWith::kResidual ? 1.0f : 0.0f;
   return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, matrix_c(p), plan.d,
                                   p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
 }
 
-// The candidate that a choice names. The library never gets an algorithm that it does not return for the
-// problem, wherever the choice comes from.
+// Finds the candidate that a choice names. The library never gets an algorithm that it does not itself offer
+// for the problem, regardless of the source of the choice.
 Status find_chosen(const Candidates& candidates, int num_found, const lt::Algorithm& chosen, lt::Choice* choice) {
   for (int index = 0; index < num_found; ++index) {
     if (std::memcmp(&candidates[index].algorithm, &chosen, sizeof chosen) != 0) continue;
@@ -306,7 +307,7 @@ Status find_chosen(const Candidates& candidates, int num_found, const lt::Algori
 }
 
 // Times the candidates with the problem's own operands, and keeps the fastest as the choice for all later
-// runs. The output has other values then.
+// runs. Overwrites the output with other values.
 Status choose_by_time(const MatmulProblem& p, const Candidates& candidates, int num_found, const Key& key, Plan* plan) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kTiming));
   TimedCandidates timed;
@@ -363,7 +364,7 @@ void destroy(const Plan& plan) {
 
 Status fill_plan(const MatmulProblem& p, Plan* plan) {
   MTL_RETURN_IF_ERROR(make_description(p, plan));
-  // rows and columns in the library's order: the first is the contiguous one
+  // rows and columns in the library's order: the contiguous dimension first
   MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
                                         : make_layout(p, p.input_dtype, p.columns, p.inner, &plan->a));
   MTL_RETURN_IF_ERROR(p.transpose_left ? make_layout(p, p.input_dtype, p.rows, p.inner, &plan->b)
@@ -372,7 +373,7 @@ Status fill_plan(const MatmulProblem& p, Plan* plan) {
   return choose_algorithm(p, plan);
 }
 
-// The plan of a matmul; created at its first run.
+// Returns the plan of a matmul; creates it when the matmul is first run.
 Status plan_of(const MatmulProblem& problem, Plan** plan) {
   const Key key = key_of(problem);
   const auto found = plans().find(key);
@@ -402,7 +403,7 @@ Status load_cublaslt(const char* candidates, bool allow_tf32) {
     const size_t end = rest.find('\n');
     const std::string name = rest.substr(0, end);
     rest = end == std::string::npos ? "" : rest.substr(end + 1);
-    // never closed: the library keeps state for the lifetime of the process
+    // never closed, because the library keeps state for the lifetime of the process
     void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {
       const char* reason = dlerror();

@@ -1,4 +1,5 @@
-// The only interface to cuBLASLt: loaded at run time; one handle, one workspace, algorithms cached by shape.
+// The only interface to cuBLASLt. The library is loaded at run time; there are one handle and one workspace,
+// and algorithms are cached by shape.
 #pragma once
 
 #include "core/status.h"
@@ -6,8 +7,8 @@
 
 namespace mtl::cuda {
 
-// Opens the first of the candidates (one per line) that dlopen accepts. Fails with MTL_CUBLASLT, which lists
-// the attempts.
+// Opens the first candidate (one per line) that dlopen accepts. If it accepts none, fails with MTL_CUBLASLT,
+// and the message lists the attempts.
 Status load_cublaslt(const char* candidates, bool allow_tf32);
 // Creates the handle; the device must be open.
 Status open_cublaslt();
@@ -17,11 +18,11 @@ uint64_t cublaslt_version();
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
 // sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Deterministic: the algorithm is the problem's choice (set_matmul_choices) or else the first in the
-// library's order, the same for the same shape and alignment, and never one whose partial sums are added to
-// the output in arbitrary order.
+// Matmuls are deterministic. The algorithm is the problem's choice (set_matmul_choices) or else the first in
+// the library's order, and is the same for the same shape and alignment. It is never one whose partial sums
+// are added to the output in arbitrary order.
 enum class FusedWith {
-  kNothing,        // other than a bias
+  kNothing,        // or only with a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
   kGeluGradient,   // output = matmul * gelu'(auxiliary)
   kResidual,       // output = matmul + bias + addend
@@ -45,16 +46,17 @@ struct MatmulProblem {
 };
 
 Status cublaslt_matmul(const MatmulProblem& problem);
-// The same if the library has a deterministic algorithm with the requested fusion or bias; otherwise does
-// nothing.
+// Does the same if the library has a deterministic algorithm with the requested fusion or bias; otherwise
+// sets `is_offered` to false and does nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
-// Sets which algorithms matmuls use from here on, in the format of MatmulChoices::set. With `times_others`,
-// the candidates of every other problem are timed when it is first run, several times and with its own
-// operands, so that outputs have other values; the fastest becomes a choice. MTL_MATMUL_CHOICES for other
-// text, and from a matmul whose choice cuBLASLt does not offer; MTL_CAPTURE while a graph is recorded.
+// Sets which algorithms matmuls use from here on; `lines` has the format of MatmulChoices::set. With
+// `times_others`, every other problem is timed when it is first run: its candidates run several times with
+// its own operands, so that outputs have other values, and the fastest becomes its choice. Fails with
+// MTL_MATMUL_CHOICES for other text; a matmul whose choice cuBLASLt does not offer fails with it, too. Fails
+// with MTL_CAPTURE while a graph is recorded.
 Status set_matmul_choices(const char* lines, bool times_others);
-// All choices, in the same format; valid until the thread's next call.
+// Returns all choices, in the same format; the text is valid until the thread's next call.
 const char* matmul_choices();
 
 }  // namespace mtl::cuda

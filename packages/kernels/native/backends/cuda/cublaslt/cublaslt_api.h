@@ -1,6 +1,6 @@
-// The part of cuBLASLt that is used, declared here: toolkits without the library lack its header, and the
-// library is loaded at run time. Numbers and layouts match versions 12 and 13; cublaslt_header_check.cc
-// compares them with the header where it is available.
+// The part of cuBLASLt that is used. It is declared here because toolkits without the library lack its
+// header; the library is loaded at run time. Numbers and layouts match versions 12 and 13;
+// cublaslt_header_check.cc compares them with the header where it is available.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -59,10 +59,10 @@ constexpr uint32_t kReduceInComputeType = 2;  // through the workspace, in a fix
 enum class Epilogue : uint32_t {
   kDefault = 1,
   kBias = 4,
-  kGeluAuxiliaryBias = 164,      // stores the input of GELU as well
+  kGeluAuxiliaryBias = 164,      // also stores the input of GELU
   kGeluGradient = 192,           // times GELU's derivative at the stored input
   kGeluGradientBiasGradient = 208,
-  kBiasGradientB = 512,          // the sum of operand B over the columns
+  kBiasGradientB = 512,          // sums of operand B over the columns
 };
 
 // cublasLtMatmulAlgo_t, opaque
@@ -79,7 +79,7 @@ struct Choice {
   int32_t reserved[4];
 };
 
-// The functions, by their exported names.
+// The library's functions, by their exported names.
 struct Functions {
   size_t (*cublasLtGetVersion)();
   int (*cublasLtCreate)(Handle* handle);

@@ -1,6 +1,6 @@
-// The matmuls of a linear layer, fused through cuBLASLt's epilogues. Unsupported cases (exact GELU, shapes
-// that its epilogues do not accept) use a matmul and this library's own kernels. So does GELU in float32: the
-// accuracy of cuBLASLt's tanh is not documented and was not measured against float32's bounds.
+// The matmuls of a linear layer, fused through cuBLASLt's epilogues. Cases that the epilogues do not support
+// (exact GELU, some shapes) use a matmul and this library's own kernels. So does GELU in float32: the
+// accuracy of cuBLASLt's tanh is not documented and has not been compared with float32's error bounds.
 #include "ops/linear.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -12,7 +12,7 @@
 namespace mtl::cuda {
 namespace {
 
-// output [rows, columns] = left right; the common part of the fused matmuls of this file.
+// Describes output [rows, columns] = left right, the common part of the fused matmuls of this file.
 MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
   MatmulProblem problem = {};
   problem.output = call.tensor(output).data;
@@ -33,7 +33,7 @@ bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
   return !is_exact && problem.output_dtype != DType::kFloat32 && !is_empty(problem);
 }
 
-// input weight^T + bias
+// Describes input weight^T + bias.
 template <typename Op>
 MatmulProblem problem_of_layer(const OpCall& call) {
   MatmulProblem problem = matmul_of(call, Op::kOutput, Op::kInput, Op::kWeight);
@@ -81,7 +81,7 @@ Status residual_forward(const OpCall& call) {
   return linear_residual_forward_in_parts(call, find_kernel);
 }
 
-// The fused matmul and bias gradient, if the library offers them.
+// Runs the fused matmul and bias gradient, if the library offers them.
 Status fused_weight_gradient(const OpCall& call, bool* is_offered) {
   using Op = LinearWeightGradient;
   MatmulProblem problem = matmul_of(call, Op::kWeightGradient, Op::kOutputGradient, Op::kInput);

@@ -1,5 +1,5 @@
-// The choice of cuBLASLt's algorithm for each matmul problem: made once by timing, then fixed. A problem
-// without a choice uses the first algorithm in the library's order.
+// The choice of cuBLASLt's algorithm for each matmul problem: timing makes a choice once, and it is not
+// changed later. A problem without a choice uses the first algorithm in the library's order.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@ namespace mtl::cuda {
 
 class MatmulChoices {
  public:
-  // One choice per line: the problem, a space, and the algorithm in hexadecimal. Other text is
-  // MTL_MATMUL_CHOICES and changes nothing.
+  // Sets the choices from text with one choice per line: the problem, a space, and the algorithm in
+  // hexadecimal. Other text gives MTL_MATMUL_CHOICES and changes nothing.
   Status set(const char* lines);
   void add(const std::string& problem, const lt::Algorithm& algorithm) { by_problem_[problem] = algorithm; }
-  // Null without a choice.
+  // Returns null if the problem has no choice.
   const lt::Algorithm* find(const std::string& problem) const;
-  // In the format of `set`, in the order of the problems.
+  // Returns the choices in the format of `set`, in the order of the problems.
   std::string lines() const;
 
  private:

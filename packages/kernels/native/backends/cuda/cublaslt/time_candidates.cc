@@ -10,15 +10,16 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kNumRounds = 5;
-// A timing takes about as long: events have a resolution of half a microsecond.
+// The approximate duration of one timing: events have a resolution of half a microsecond.
 constexpr float kMillisecondsOfTiming = 0.3f;
 constexpr int kMostRuns = 20;
-// Medians of repeated matmuls are assumed to differ by less; a smaller gain is not worth other bits.
+// The least relative gain for a change. Medians of repeated matmuls are assumed to differ by less, and a
+// smaller gain is not worth other bits in the results.
 constexpr float kLeastGain = 0.02f;
 
 struct Candidate {
   int index;
-  int runs = 1;  // of a timing
+  int runs = 1;  // per timing
   std::vector<float> milliseconds = {};
 };
 
@@ -42,7 +43,7 @@ class Stopwatch {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&end_, 0));
     return ok_status();
   }
-  // Milliseconds of one run of `candidate`, which was not refused before.
+  // Measures the milliseconds of one run of `candidate`, which has run before without being refused.
   Status time(const Candidate& candidate, const EnqueueCandidate& enqueue, float* milliseconds) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(start_, compute_stream()));
     for (int run = 0; run < candidate.runs; ++run) {
@@ -67,7 +68,7 @@ Status time_candidates(int num_candidates, const EnqueueCandidate& enqueue, Time
   std::vector<Candidate> candidates;
   for (int index = 0; index < num_candidates; ++index) {
     bool is_refused = false;
-    MTL_RETURN_IF_ERROR(enqueue(index, &is_refused));  // loads its kernel
+    MTL_RETURN_IF_ERROR(enqueue(index, &is_refused));  // also loads the candidate's kernel
     if (!is_refused) candidates.push_back({index});
   }
   if (candidates.empty()) return ok_status();

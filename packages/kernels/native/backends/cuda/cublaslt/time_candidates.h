@@ -8,11 +8,11 @@
 namespace mtl::cuda {
 
 struct TimedCandidates {
-  int fastest = -1;  // -1: all were refused
-  float milliseconds = 0.0f, first_milliseconds = 0.0f;  // of the fastest, and of the first that was not refused
+  int fastest = -1;  // -1: all candidates were refused
+  float milliseconds = 0.0f, first_milliseconds = 0.0f;  // of the fastest; of the first that was not refused
 };
 
-// Enqueues the work as candidate `candidate` does, or sets `is_refused` and enqueues nothing.
+// Enqueues the work as number `candidate` does it, or sets `is_refused` and enqueues nothing.
 using EnqueueCandidate = std::function<Status(int candidate, bool* is_refused)>;
 
 // Runs the work of every candidate several times, all candidates in turn, so that a change of the clock rate

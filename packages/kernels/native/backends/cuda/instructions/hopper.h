@@ -1,13 +1,14 @@
-// The instructions that only Hopper has (sm_90a), one function each: inline PTX with nvcc, the same effect
-// under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous Warpgroup Level Matrix
-// Multiply-Accumulate":
+// The instructions that only Hopper has (sm_90a), one function each: inline PTX with nvcc, and functions with
+// the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous Warpgroup
+// Level Matrix Multiply-Accumulate":
 //
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
 //
-// Code that uses these is between `#if MTL_HOPPER_CODE` and `#else`: the same sources are compiled for other
-// GPUs, where the kernels trap. A Hopper GPU with such code (a library built without sm_90a, or compiled by
-// the driver from PTX) reports an error instead of leaving the outputs unchanged.
+// Code that uses these functions is between `#if MTL_HOPPER_CODE` and `#else`, because the same sources are
+// compiled for other GPUs, where the kernels trap. A Hopper GPU that runs code for other GPUs (from a
+// library built without sm_90a, or compiled by the driver from PTX) thus reports an error instead of leaving
+// the outputs unchanged.
 #pragma once
 
 #if defined(MTL_CUDA_DEBUG)
@@ -31,11 +32,12 @@ struct alignas(128) TensorMap {
   uint64_t opaque[16];
 };
 
-// The swizzle: how 16-byte units are permuted within rows of that many bytes, numbered as in matrix
-// descriptors.
+// The swizzle, the permutation of the 16-byte units within rows of 128, 64 or 32 bytes. The numbers are the
+// encoding in matrix descriptors.
 enum class Swizzle : uint32_t { k128 = 1, k64 = 2, k32 = 3 };
 
-// A tile in shared memory, as matmuls read it. leading, stride: bytes, see async_work.cc (`address_in`).
+// Describes a tile in shared memory for matmuls. leading, stride: in bytes, see `address_in` in
+// async_work.cc.
 MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride, Swizzle swizzle) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
   return field(address) | field(leading) << 16 | field(stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
@@ -44,15 +46,16 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 #if defined(__CUDACC__)
 #if MTL_HOPPER_CODE
 
-// A barrier in shared memory whose phase ends after a number of arrivals and after the bytes that they have
-// announced.
+// Initializes a barrier in shared memory. A phase of the barrier ends after a number of arrivals and after
+// the bytes that the arrivals have announced.
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes this thread's stores to shared memory visible to copies and matmuls started after the next barrier,
-// which read it through another proxy.
+// Makes this thread's stores to shared memory visible to copies and matmuls that are started after the next
+// barrier: these read shared memory through another proxy.
 MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Makes barriers initialized by this thread visible to the copy engine; __syncthreads does it for threads.
+// Makes barriers that this thread has initialized visible to the copy engine; __syncthreads makes them
+// visible to threads.
 MTL_PTX void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   fence_async_proxy();
@@ -64,9 +67,9 @@ MTL_PTX void arrive(uint64_t* barrier) {
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Waits for the end of the phase of this parity: 0 for the first one, then 1, then 0 again. slot: the
-// barrier's place among its kind, -1 for tiles that stay. Built with MTL_CUDA_DEBUG, a phase that does not
-// end is printed and ends the kernel, which would otherwise wait forever.
+// Waits for the end of the phase of this parity: 0 for the first phase, then 1, then 0 again. slot: the index
+// of the barrier's ring slot, -1 for tiles outside of the ring. In builds with MTL_CUDA_DEBUG, a phase that
+// does not end is printed and ends the kernel, which would otherwise wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
   constexpr long long kLatestCycles = 1LL << 34;  // nine seconds
@@ -102,8 +105,8 @@ MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int) {
 }
 #endif
 
-// Starts to copy a box of three dimensions, innermost first, to shared memory; the barrier counts its bytes.
-// Zeros outside the tensor. By one thread.
+// Starts to copy a box of three dimensions, innermost first, to shared memory; the barrier counts the copied
+// bytes. Elements outside the tensor become zeros. Called by one thread.
 MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
@@ -113,8 +116,8 @@ MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, u
 }
 MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// By all threads of a warp group: sets the number of registers per thread from here on, fewer or more than at
-// launch.
+// Called by all threads of a warp group: sets the number of registers per thread from here on, lower or
+// higher than at launch.
 template <int count>
 MTL_PTX void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -124,7 +127,7 @@ MTL_PTX void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Before the first matmul of a group: completes earlier writes to its registers.
+// Completes earlier writes to registers of a warp group's matmul; needed before the group's first matmul.
 MTL_PTX void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 MTL_PTX void commit_wgmma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until all but the newest `groups_left` groups of this warp group are complete.
@@ -132,9 +135,9 @@ template <int groups_left>
 MTL_PTX void wait_for_wgmma() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
-// Keeps the compiler from moving reads and writes of registers across this point: it does not know that a
-// started matmul still writes its sums and reads its left operand. Goes before the fence and after the wait
-// of every matmul.
+// Keeps the compiler from moving reads and writes of registers across this point, because the compiler does
+// not know that a started matmul still writes its sums and reads its left operand. Called before the fence
+// and after the wait of every matmul.
 template <typename Register, int kRows>
 MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
@@ -150,9 +153,9 @@ MTL_PTX void hold(Register (&registers)[kRows][4]) {
   }
 }
 
-// d = a b or, with `accumulate`, d += a b: 64 x kColumns, 16 deep, started by a whole warp group; b from
-// shared memory, kColumns rows of 16 (`by_rows`) or 16 rows of kColumns (`by_columns`), a from shared memory
-// or registers.
+// Starts a matmul: d = a b or, with `accumulate`, d += a b. d is 64 x kColumns, the inner dimension 16.
+// Called by a whole warp group. b is in shared memory, as kColumns rows of 16 (`by_rows`) or 16 rows of
+// kColumns (`by_columns`); a is in shared memory or in registers.
 template <typename T, int kColumns>
 struct WarpGroupMatmul;
 
@@ -182,8 +185,8 @@ struct WarpGroupMatmul;
   MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
                 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-// The operand numbers come after d's (nvcc does not support named operands): A, B and whether to add; or four
-// registers of A, B and whether to add.
+// The assembly of a matmul. The numbers of the operands after d's (nvcc does not support named operands): A,
+// B and whether to add; or four registers of A, B and whether to add.
 #define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \

@@ -1,7 +1,7 @@
-// The PTX instructions that kernels use, one function each: inline PTX with nvcc, the same effect on the same
-// registers of the same lanes under emulation. Fragment layouts follow the PTX ISA, section "Matrix
-// multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g = lane / 4, t = lane
-// % 4:
+// The PTX instructions that kernels use, one function each: inline PTX with nvcc, and functions with the same
+// effect on the same registers of the same lanes under emulation. Fragment layouts follow the PTX ISA,
+// section "Matrix multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g =
+// lane / 4, t = lane % 4:
 //
 //   A (16 x 16)  a[0]: row g, columns 2t, 2t + 1      a[1]: row g + 8      a[2], a[3]: the same, columns + 8
 //   B (16 x 8)   b[0]: rows 2t, 2t + 1 of column g    b[1]: rows + 8
@@ -27,7 +27,7 @@ MTL_PTX uint32_t shared_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// d += a b
+// Computes d += a b.
 MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], __nv_bfloat16) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -41,9 +41,9 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i / 8.
-// From each matrix a lane gets row lane / 4, columns 2 (lane % 4) and the next; transposed: the same elements
-// of the matrix's transpose.
+// Loads four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i
+// / 8. From each matrix a lane gets two elements: row lane / 4, columns 2 (lane % 4) and the next; the
+// transposed form loads the same elements of the matrix's transpose.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -57,7 +57,8 @@ MTL_PTX void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
                : "memory");
 }
 
-// Copies 16 bytes, bypassing registers and L1; writes zeros if `valid` is false (global is not read then).
+// Copies 16 bytes, bypassing registers and L1; writes zeros if `valid` is false, and then does not read
+// `global`.
 MTL_PTX void copy_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
                "r"(valid ? 16 : 0)
@@ -70,13 +71,13 @@ MTL_PTX void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
 }
 
-// Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads is 0.
+// Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads uses barrier 0.
 MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
-// The warp's threads arrive at a barrier without waiting there for the others.
+// Lets the warp's threads arrive at a barrier without waiting there for the others.
 MTL_PTX void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
-// 2^x with a relative error of 2^-22; 0 at -infinity and where the result would be denormal.
+// Returns 2^x with a relative error of 2^-22; 0 for -infinity and where the result would be denormal.
 MTL_PTX float fast_exp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));

@@ -1,5 +1,5 @@
-// Tickets that the blocks of one launch take: an atomic addition with nvcc, the same effect under emulation,
-// which lets blocks alternate there (block.h there).
+// Tickets that the blocks of one launch take: an atomic addition with nvcc; under emulation the same effect,
+// but a block that takes a ticket may let other blocks run first (the emulation's block.h).
 #pragma once
 
 #include "backends/cuda/instructions/ptx.h"
@@ -8,7 +8,7 @@
 
 namespace mtl::cuda {
 
-// By one thread of a block: the number of tickets that have been taken before.
+// Takes a ticket: returns the number of tickets that were taken before. Called by one thread of a block.
 MTL_PTX uint32_t take_ticket(uint32_t* counter) { return atomicAdd(counter, 1u); }
 
 }  // namespace mtl::cuda

@@ -1,12 +1,12 @@
 // adamw: one launch for all parameters. A block takes a chunk of the flat buffers and finds the segment at
-// the chunk's start; few chunks span more than two.
+// the chunk's start; few chunks contain parts of more than two segments.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/adamw.h"
 
 namespace mtl::cuda {
 namespace {
 
-constexpr int kAccesses = 4;  // of 4 floats by each thread
+constexpr int kAccesses = 4;  // accesses of 4 floats by each thread
 constexpr int64_t kChunk = int64_t{kThreads} * 4 * kAccesses;
 
 template <typename M>
@@ -15,13 +15,13 @@ struct Update {
   M* model;  // the rounded copy, or null
   float* gradient;
   const float* scalars;     // on the device: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient, whether to update
-  const int64_t* segments;  // [M, 2]: end, whether it decays
+  const int64_t* segments;  // [num_segments, 2]: end, whether weight decay applies
   int64_t size, num_segments;
   float beta1, beta2, epsilon, weight_decay;
   bool clear_gradient, packed;
 };
 
-// The first segment that ends after `index`.
+// Returns the first segment that ends after `index`.
 template <typename M>
 __device__ int64_t segment_at(const Update<M>& u, int64_t index) {
   int64_t low = 0, high = u.num_segments;
@@ -36,7 +36,7 @@ __device__ int64_t segment_at(const Update<M>& u, int64_t index) {
   return low;
 }
 
-// Stores 4 elements: float32, or the 8-byte half of a 16-byte access of 16-bit ones.
+// Stores 4 elements: float32, or half (8 bytes) of a 16-byte access of 16-bit elements.
 __device__ __forceinline__ void store4(float* to, const float (&from)[4]) { store(to, from); }
 template <typename T>
 __device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
@@ -46,7 +46,8 @@ __device__ __forceinline__ void store4(T* to, const float (&from)[4]) {
   in_one_access<uint2>(to) = words;
 }
 
-// Elements [at, at + count), count at most 4; their segments determine whether they decay.
+// Updates elements [at, at + count), count at most 4; the segment of an element decides whether weight decay
+// applies.
 template <typename M>
 __device__ __forceinline__ void update(const Update<M>& u, const float (&scalars)[4], int64_t at, int64_t* segment) {
   const bool whole = u.packed && at + 4 <= u.size;
@@ -117,7 +118,7 @@ struct Step {
   double learning_rate, correction1, correction2, loss_scale, clip_grad;
 };
 
-// One thread: computes the scalars on the device, because the host does not know the norm.
+// Run by one thread: computes the scalars on the device, because the host does not know the norm.
 __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(squares[0]) / step.loss_scale;

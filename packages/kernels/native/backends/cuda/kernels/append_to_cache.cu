@@ -7,7 +7,7 @@ namespace {
 
 using Op = AppendToCache;
 
-// New rows [Q, B, G, D] and a cache [B, G, M, D]; strides in elements.
+// The new rows [Q, B, G, D] and the cache [B, G, M, D] that they are appended to; strides in elements.
 template <typename T>
 struct Rows {
   const T* from;
@@ -28,8 +28,8 @@ __device__ void append_row(const Rows<T>& rows, const Sizes& sizes) {
   for (int64_t d = threadIdx.x; d < sizes.size; d += blockDim.x) to[d] = from[d];
 }
 
-// A block for each new position of each group of all samples, all in x: the other dimensions of a grid end at
-// 65,535.
+// One block for each new position of each group of all samples. All blocks are in the grid's x dimension,
+// because the other dimensions end at 65,535.
 template <typename T>
 __global__ void append_kernel(Rows<T> keys, Rows<T> values, Sizes sizes) {
   append_row(keys, sizes);

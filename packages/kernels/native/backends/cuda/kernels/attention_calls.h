@@ -1,4 +1,4 @@
-// The kernels of cuda/attention on the tensors of an op call.
+// Runs the kernels of cuda/attention on the tensors of an op call.
 #pragma once
 
 #include "core/op_call.h"
@@ -6,7 +6,7 @@
 
 namespace mtl::cuda {
 
-// `problem` belongs to a validated call with at least one row.
+// Require that `problem` belongs to a validated call with at least one row.
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
 

@@ -1,6 +1,6 @@
-// attention_forward and attention_backward: the ops over the kernels of cuda/attention. The grids of packed
-// samples are sized for the longest one. Starts are in device memory and, like all indices there, not
-// checked.
+// attention_forward and attention_backward: the ops that run the kernels of cuda/attention. With packed
+// samples, a grid has blocks for the length of the longest sample. The starts of samples are in device memory
+// and, like all indices there, are not checked.
 #include "backends/cuda/kernels/attention_calls.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/scratch/attention.h"
@@ -8,9 +8,9 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int64_t kRestBlocks = 32;  // few rows belong to no sample
+constexpr int64_t kRestBlocks = 32;  // few: few rows belong to no sample
 
-// Writes zeros to the rows of an operand that belong to no sample; `members` of each group have rows.
+// Writes zeros to the rows of an operand that belong to no sample; each group has rows for `members` heads.
 template <typename T>
 __global__ void clear_rest_kernel(AttentionOperand operand, const int32_t* end, int64_t rows, int64_t groups, int64_t members,
                                   int64_t size) {
@@ -23,7 +23,7 @@ __global__ void clear_rest_kernel(AttentionOperand operand, const int32_t* end, 
   }
 }
 
-// The statistics [A, T] of these rows.
+// Writes the statistics [A, T] of rows that belong to no sample.
 __global__ void empty_rest_kernel(float* log_sum_exp, const int32_t* end, int64_t rows, int64_t heads) {
   const int64_t rest = rows - *end;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < heads * rest; i += int64_t{gridDim.x} * blockDim.x) {

@@ -1,4 +1,4 @@
-// attention_row_sums. Bound by memory: each lane reads one or two 16-byte accesses of a row, and a row takes
+// attention_row_sums. Bound by memory: each lane reads one or two 16-byte accesses of a row, and a row uses
 // only the lanes that it needs, so that a warp processes several rows.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"

@@ -18,10 +18,11 @@ struct Arrays {
   const int64_t* samples;            // [B], or one per row; may be null without dropout
   const int32_t* positions;          // one per row, or null
   int64_t rows, batch, columns;
-  int64_t first_column;  // of the mask
+  int64_t first_column;  // first column of the mask
 };
 
-// Dropout of N columns, after the bias and before the residual (which is not read if absent).
+// Computes dropout of N columns, after adding the bias and before adding the residual (which is not read if
+// absent).
 template <typename T, int N>
 __device__ __forceinline__ void combine(const Arrays<T>& a, int64_t column, float (&values)[N], const float (&residual)[N],
                                         const float (&factors)[N]) {
@@ -47,7 +48,7 @@ __device__ __forceinline__ MaskRow mask_row_of(const Arrays<T>& a, const Dropout
   return mask_row(row / a.batch, sample);
 }
 
-// How a block assigns its threads: threads from rows * threads_of_row on are idle.
+// The assignment of a block's threads to rows: threads from rows * threads_of_row on are idle.
 struct RowsOfBlock {
   int rows, threads_of_row;
 };
@@ -56,7 +57,7 @@ RowsOfBlock rows_of_block(int64_t items_of_row) {
   return {kThreads / threads, threads};
 }
 
-// Columns in groups of 64; a thread has N counters of a group, 16 / N threads share the group.
+// Processes columns in groups of 64; a thread has N counters of a group, and 16 / N threads share the group.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, DropoutMask mask, RowsOfBlock share) {
   constexpr int N = kPack<T>, kThreadsPerGroup = 16 / N, kQuarters = 4, kQuarter = kPhiloxGroup / kQuarters;
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, Dr
       input[quarter] = in_one_access<Words>(a.input + at + column + quarter * kQuarter);
       if (a.residual != nullptr) residual[quarter] = in_one_access<Words>(a.residual + at + column + quarter * kQuarter);
     }
-    uint32_t dropped[kQuarters] = {};  // a bit for each of the N elements of a quarter
+    uint32_t dropped[kQuarters] = {};  // has a bit for each of the N elements of a quarter
 #pragma unroll 2  // interleaving more would use the registers of pending loads
     for (int i = 0; i < N; ++i) {
       const uint32_t counter = static_cast<uint32_t>((group + a.first_column / kPhiloxGroup) * 16 + first + i);
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) masked_groups_kernel(Arrays<T> a, Dr
   }
 }
 
-// Any row, and every row without dropout.
+// Processes rows of any length and alignment, and every row without dropout.
 template <typename T, int N>
 __global__ void rows_kernel(Arrays<T> a, DropoutMask mask) {
   const int64_t row = blockIdx.x;

@@ -1,4 +1,5 @@
-// Sums and maxima over a warp or a block: the same value in every thread, always in the same order.
+// Sums and maxima over a warp or a block: every thread gets the same value, computed always in the same
+// order.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -16,7 +17,7 @@ struct Sum {
 };
 
 struct Maximum {
-  // returns the left one if they do not compare: NaN propagates
+  // returns the left operand if the operands do not compare: NaN propagates
   __device__ static float combine(float a, float b) { return a >= b || a != a ? a : b; }
 };
 
@@ -30,8 +31,8 @@ __device__ __forceinline__ V warp_reduce(V value) {
 }
 
 // Reduces over the block, whose size is a multiple of 32. `shared` has space for kMaxWarps values of the
-// block. After the call, some threads may still read it until the next barrier, with which the next call
-// begins.
+// block. Some threads may still read it after the call, until the next barrier; the next call begins with a
+// barrier.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);

@@ -8,13 +8,13 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kLanes = 32;  // threads next to each other, with N columns each
+constexpr int kLanes = 32;  // neighbouring threads, with N columns each
 
-constexpr int kSumWarps = 32;  // of a block that adds lines: each takes every kSumWarps-th
+constexpr int kSumWarps = 32;  // warps of a block that adds lines: each takes every kSumWarps-th line
 constexpr int kLoads = 4;      // lines or rows in flight per warp
 
-// A block has 32 columns; its warps take the lines in turn. A single warp would wait for memory once every
-// few lines, and 32 columns occupy only a small part of the device.
+// Adds the lines of partial sums. A block has 32 columns; its warps take the lines in turn. A single warp
+// would wait for memory once every few lines, because 32 columns occupy only a small part of the device.
 __global__ void __launch_bounds__(32 * kSumWarps)
     add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
   MTL_SHARED(float, parts, [kSumWarps][32]);
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(32 * kSumWarps)
   *to = sums.accumulate ? *to + total : total;
 }
 
-// Block (x, y): columns [x * kLanes * N ...) of rows [y * rows_per_line ...).
+// Block (x, y) sums columns from x * kLanes * N on, of rows from y * rows_per_line on.
 template <typename T, int N>
 __global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, int64_t columns, int64_t rows_per_line) {
   MTL_SHARED(float, sums, [kRowsAtOnce][kLanes * N]);
@@ -49,7 +49,7 @@ __global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, in
   const int64_t first = int64_t{blockIdx.y} * rows_per_line, end = min(first + rows_per_line, rows);
   float total[N] = {};
   if (column < columns) {
-    // several loads in flight: with one, a thread waits for memory at every row
+    // several loads in flight: with a single one, a thread would wait for memory at every row
     int64_t row = first + slot;
     for (; row + (kLoads - 1) * kRowsAtOnce < end; row += kLoads * kRowsAtOnce) {
       float values[kLoads][N];
@@ -111,7 +111,7 @@ MTL_REGISTER_CUDA("sum_rows", sum_rows);
 
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines) {
   const int64_t width = sums.second == nullptr ? sums.columns : 2 * sums.columns;
-  // no more warps than lines, whose number depends on the shape and the device
+  // no more warps than lines; the number of lines depends on the shape and the device
   const int threads = row_threads(32 * num_lines, 32 * kSumWarps);
   MTL_RUN_KERNEL(call, add_lines_kernel, grid_of(ceiling(width, 32), threads), sums, partial, num_lines, width);
   return ok_status();

@@ -1,4 +1,4 @@
-// The cross entropy ops over the kernels of cuda/loss.
+// The cross entropy ops, which run the kernels of cuda/loss.
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/loss/cross_entropy.h"
 #include "ops/cross_entropy.h"
@@ -13,7 +13,8 @@ CrossEntropyRows rows_of(const OpCall& call, int logits, int labels) {
           call.integer(Op::kFirstColumn), call.integer(Op::kNumColumns), compute_stream()};
 }
 
-// With the label parameters of the loss.
+// Returns the rows with the parameters for labels: their range, the ignored label, and the first row's
+// number.
 CrossEntropyRows counted_rows_of(const OpCall& call, int logits, int labels) {
   CrossEntropyRows rows = rows_of(call, logits, labels);
   const LabelRange range = label_range(call);

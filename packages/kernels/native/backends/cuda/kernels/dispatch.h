@@ -1,4 +1,5 @@
-// From an op call to a kernel launch: the dtype as a type, the grid's shape, the status of a launch.
+// From an op call to a kernel launch: converts the dtype to a type, computes the grid's shape, and returns
+// the status of a launch.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +13,7 @@
 
 namespace mtl::cuda {
 
-// Calls body(pointer to T) with the T of a floating dtype.
+// Calls body(pointer to T) with the C++ type T of a floating dtype.
 template <typename Body>
 Status for_floating(const OpCall& call, DType dtype, const Body& body) {
   switch (dtype) {
@@ -28,7 +29,7 @@ Status for_floating(const OpCall& call, DType dtype, const Body& body) {
   }
 }
 
-// Calls body with std::integral_constant-like N: 16-byte accesses when `packed`, else single elements.
+// A std::integral_constant-like N for `body`: the elements of a 16-byte access if `packed`, otherwise 1.
 template <int kWidth>
 struct Width {
   static constexpr int value = kWidth;

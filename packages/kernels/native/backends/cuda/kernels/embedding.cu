@@ -1,9 +1,9 @@
 // embedding_forward and embedding_backward.
 //
-// The gradient of a table row is the sum over the tokens that have its id. Tokens are sorted by row and split
-// into chunks of equal size, even if an id occurs often: a block sums its chunk row by row in token order.
-// The partial sums of a row that spans several chunks are added in order afterwards. No atomics; each
-// gradient is read once, each row read and written once.
+// The gradient of a table row is the sum over the tokens that have the row's id. Tokens are sorted by row and
+// split into chunks of equal size, even if an id occurs often: a block sums its chunk row by row in token
+// order. The partial sums of a row that spans several chunks are added in order afterwards. There are no
+// atomics; each gradient is read once, and each row is read and written once.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -41,8 +41,8 @@ constexpr int kBackwardThreads = 128;
 constexpr int kBatch = 4;   // gradient loads in flight
 constexpr int kPartials = 16;
 
-// Partial sums of rows that span chunks, [chunks, 2, columns]: of the row continued from the previous chunk,
-// and of the row that continues in the next chunk.
+// Partial sums of rows that span chunks, [chunks, 2, columns]: for each chunk, the sum of the row that
+// continues from the previous chunk, and the sum of the row that continues in the next chunk.
 struct Partials {
   float* sums;
   int64_t columns;
@@ -54,7 +54,7 @@ struct SortedTokens {
   SortedRows sorted;
   int64_t count, num_rows;
 
-  // -1 beyond either end and for tokens without a row here
+  // Returns the row of a token; -1 beyond either end, and for tokens whose row is not in this table
   __device__ __forceinline__ int row(int64_t position) const {
     if (position < 0 || position >= count) return -1;
     const int row = sorted.rows[position];
@@ -62,11 +62,11 @@ struct SortedTokens {
   }
 };
 
-// Block (x, y): tokens [x * kChunk ...) in the order sorted by row, columns from y * blockDim.x * N on.
-// Writes the sum of a row immediately if all its tokens are in this chunk.
+// Block (x, y) sums tokens from x * kChunk on, in the order sorted by row, and columns from y * blockDim.x *
+// N on. It writes the sum of a row immediately if all tokens of the row are in this chunk.
 template <typename T, int N>
 __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* output_gradient, SortedTokens tokens) {
-  MTL_SHARED(int, rows, [kChunk + 2]);  // with the previous and the next one
+  MTL_SHARED(int, rows, [kChunk + 2]);  // also of the previous and the next token
   MTL_SHARED(int, numbers, [kChunk]);
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;
   for (int i = static_cast<int>(threadIdx.x); i < kChunk + 2; i += static_cast<int>(blockDim.x)) {
@@ -110,16 +110,17 @@ __global__ void sum_chunks_kernel(float* gradient, Partials partials, const T* o
   }
 }
 
-// The number of consecutive chunks from `chunk` on that begin with the row; the same on all lanes.
+// Returns the number of consecutive chunks, from `chunk` on, that begin with the row; the same on all lanes.
 __device__ __forceinline__ int64_t chunks_of_row(const SortedTokens& tokens, int64_t chunk, int row) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int64_t found = 0;; found += 32) {
     const unsigned vote = __ballot_sync(kWholeWarp, tokens.row((chunk + found + lane) * kChunk) == row);
-    if (vote != kWholeWarp) return found + __popc(vote);  // rows are sorted: no gaps
+    if (vote != kWholeWarp) return found + __popc(vote);  // no gaps, because rows are sorted
   }
 }
 
-// Block (x, y): the row, if any, that begins in chunk x and continues in the next: adds its chunks in order.
+// Block (x, y) adds the chunks, in order, of the row that begins in chunk x and continues in the next, if
+// there is one.
 template <int N>
 __global__ void add_chunks_kernel(float* gradient, Partials partials, SortedTokens tokens) {
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;

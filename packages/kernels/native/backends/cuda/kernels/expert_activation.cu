@@ -1,5 +1,5 @@
 // expert_activation_forward and expert_activation_backward: one block per row, whose threads loop over N
-// neighbouring columns and, of gated activations, the values that belong to them.
+// neighbouring columns and, if the activation is gated, the values that belong to these columns.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/gelu.cuh"
 #include "backends/cuda/kernels/group_offsets.cuh"
@@ -8,13 +8,13 @@
 namespace mtl::cuda {
 namespace {
 
-// A function's value and its derivative.
+// The value and the derivative of an activation function.
 struct Value {
   float value, derivative;
 };
 
-// x sigmoid(factor x). The sigmoid is 0 where it is less than float32's smallest normal number, so that a
-// large gate does not make it a large product; NaN stays NaN.
+// Returns x sigmoid(factor x) and its derivative. Where the sigmoid is less than float32's smallest normal
+// number, it becomes 0, so that its product with a large gate is not large. NaN stays NaN.
 template <typename T>
 __device__ __forceinline__ Value sigmoid_weighted(float x, float factor) {
   const float scaled = factor * x;
@@ -41,7 +41,8 @@ __device__ __forceinline__ Value activate(ExpertActivation kind, float x) {
   }
 }
 
-// An element of the output before its row's probability, and its derivatives by both operands.
+// An element of the output before it is multiplied by its row's probability, and its derivatives by both
+// operands.
 struct Element {
   float value, by_gate, by_value;
 };
@@ -49,7 +50,7 @@ struct Element {
 struct Kind {
   ExpertActivation activation;
   bool is_gated;
-  float clamp, linear_offset;  // clamp 0: none
+  float clamp, linear_offset;  // clamp 0: no limit
 };
 
 template <typename T>
@@ -67,14 +68,14 @@ __device__ __forceinline__ Element element_of(const Kind& kind, float first, flo
 
 template <typename T>
 struct Rows {
-  const T *input, *bias;        // bias: null for none
-  const float* probabilities;   // null: 1
+  const T *input, *bias;        // bias: null if absent
+  const float* probabilities;   // null: all 1
   int64_t width, input_width;
   GroupOffsets groups;
   Kind kind;
 };
 
-// Columns of the input with their biases; of gated activations the values, too.
+// Loads columns of the input with their biases; if the activation is gated, loads the values, too.
 template <typename T, int N>
 __device__ __forceinline__ void load_operands(float (&first)[N], float (&second)[N], const Rows<T>& r, int64_t row, int64_t group,
                                               int64_t column) {

@@ -1,6 +1,6 @@
 // group_by_expert and drop_over_capacity. A counting sort: each block counts the slots of each expert in its
-// tile, the counts of earlier tiles are added up, and each slot counts the slots before it in its tile. No
-// order of threads affects the result.
+// tile, the counts of earlier tiles are added up, and each slot counts the slots before it in its tile. The
+// order of threads does not affect the result.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/scratch/expert_groups.h"
@@ -13,11 +13,11 @@ struct Sort {
   const int32_t* experts;
   int64_t slots;
   int num_experts;
-  int32_t* counts;  // [tiles, experts]; then how many slots of the expert are in tiles before
+  int32_t* counts;  // [tiles, experts]; after add_counts_kernel: the expert's slots in earlier tiles
   int32_t *offsets, *positions, *sources;
   IndexCheck check;
 
-  // -1 beyond the last slot, for dropped slots and for invalid experts
+  // Returns the expert of a slot; -1 beyond the last slot, for dropped slots and for invalid experts
   __device__ __forceinline__ int expert(int64_t slot) const {
     return slot < slots && check.is_valid(experts[slot]) ? experts[slot] : -1;
   }
@@ -31,14 +31,15 @@ __global__ void __launch_bounds__(kSlotsOfTile) count_kernel(Sort s) {
   __syncthreads();
   if (slot < s.slots && !s.check.is_valid(s.experts[slot])) s.check.refuse(slot, s.experts[slot]);
   const int expert = s.expert(slot);
-  if (expert >= 0) atomicAdd(&counts[expert], 1);  // of integers: in any order
+  if (expert >= 0) atomicAdd(&counts[expert], 1);  // integers may be added in any order
   __syncthreads();
   for (int e = static_cast<int>(threadIdx.x); e < s.num_experts; e += kSlotsOfTile) {
     s.counts[int64_t{blockIdx.x} * s.num_experts + e] = counts[e];
   }
 }
 
-// One block: each thread adds up the tiles of an expert, then one thread adds up the experts.
+// Run by one block: each thread adds up the counts of one expert in all tiles, then one thread adds up the
+// experts.
 __global__ void __launch_bounds__(kThreads) add_counts_kernel(Sort s, int64_t tiles) {
   MTL_DYNAMIC_SHARED(bytes);
   int32_t* const totals = reinterpret_cast<int32_t*>(bytes);
@@ -98,7 +99,8 @@ struct Drop {
   bool by_position;
 };
 
-// A thread for each slot counts the slots of its expert that are kept before it.
+// Decides which slots to drop: a thread for each slot counts the slots of the same expert that have priority
+// over it.
 __global__ void drop_kernel(Drop d, Sort s) {
   const int64_t slot = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (slot >= s.slots) return;

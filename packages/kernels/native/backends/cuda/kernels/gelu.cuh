@@ -10,7 +10,8 @@ constexpr float kCubic = 0.044715f;
 constexpr float kInverseSqrt2 = 0.7071067811865476f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 
-// 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no cancellation in the tails.
+// Returns e^-2u, with which 0.5 (1 + tanh u) = 1 / (1 + e^-2u): one exponential, and no cancellation in the
+// tails.
 template <typename T>
 __device__ __forceinline__ float negative_exponential(float z) {
   return exponential<T>(z * (-2.0f * kSqrt2OverPi - 2.0f * kSqrt2OverPi * kCubic * z * z));
@@ -31,7 +32,7 @@ __device__ __forceinline__ float gelu_derivative(float z) {
   const float limited = z < -10.0f ? -10.0f : z > 10.0f ? 10.0f : z;
   const float e = negative_exponential<T>(limited);
   const float s = 1.0f / (1.0f + e);
-  // s + z s (1 - s) 2u', with 1 - s = e s
+  // the derivative is s + z s (1 - s) 2u', with 1 - s = e s
   return s + s * (e * s) * (limited * (2.0f * kSqrt2OverPi + 6.0f * kSqrt2OverPi * kCubic * limited * limited));
 }
 

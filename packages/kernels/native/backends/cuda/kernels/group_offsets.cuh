@@ -22,7 +22,7 @@ struct GroupOffsets {
     const int64_t first = at(group), last = at(group + 1);
     return last < first ? first : last;
   }
-  // The end of the rows that are in a group.
+  // Returns the end of the last group: later rows are in no group.
   __device__ __forceinline__ int64_t used() const { return at(groups); }
 
   // Returns the group of a row, or the number of groups for a row after the last group.
@@ -39,7 +39,7 @@ struct GroupOffsets {
     return low;
   }
 
-  // By the first thread of a grid.
+  // Reports the first invalid offset. Run by the first thread of a grid.
   __device__ __forceinline__ void check() const {
     if (blockIdx.x != 0 || blockIdx.y != 0 || threadIdx.x != 0) return;
     for (int64_t index = 0; index <= groups; ++index) {

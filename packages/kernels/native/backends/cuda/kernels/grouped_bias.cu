@@ -7,9 +7,9 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kRowsTogether = 64;  // are summed first, then added to the total: fewer roundings of large sums
+constexpr int kRowsTogether = 64;  // are summed before they are added to the total: fewer roundings of large sums
 
-// Block (x, y): columns from x * blockDim.x * N on, of group y and every gridDim.y-th one.
+// Block (x, y) sums columns from x * blockDim.x * N on, of group y and every gridDim.y-th group after it.
 template <typename T, int N>
 __global__ void sum_rows_kernel(float* output, const T* input, const float* weights, int64_t columns, GroupOffsets groups,
                                 bool accumulate) {

@@ -1,8 +1,8 @@
-// grouped_matmul and grouped_weight_gradient. The grid has the blocks that run on the GPU at the same time.
-// They take one output tile after the other, group by group: the offsets stay on the device. A tile's
-// operands go through shared memory, a few steps of the inner dimension at a time; 16-bit ones are multiplied
-// by matrix instructions, float32 by fused multiply-adds. The steps of a sum are in ascending order for every
-// group.
+// grouped_matmul and grouped_weight_gradient. The grid has the number of blocks that can run on the GPU at
+// the same time. Blocks take one output tile after the other, group by group, so that the offsets stay on the
+// device. A tile's operands go through shared memory, a few steps of the inner dimension at a time; 16-bit
+// operands are multiplied by matrix instructions, float32 operands by fused multiply-adds. The steps of a sum
+// are in ascending order for every group.
 #include "ops/grouped_matmul.h"
 
 #include "backends/cuda/instructions/ptx.h"
@@ -11,20 +11,20 @@
 namespace mtl::cuda {
 namespace {
 
-constexpr int kTile = 64;             // rows and columns
+constexpr int kTile = 64;             // rows and columns of an output tile
 constexpr int kTileThreads = 128;     // four warps, of 32 rows and columns each
 constexpr int kBlocksOfProcessor = 4;
 
-// An operand of one group: `lanes` rows (or columns), each with `inner` elements; one of the strides is 1.
+// An operand of one group: `lanes` rows (or columns) with `inner` elements each; one of the strides is 1.
 template <typename T>
 struct Operand {
   const T* data;
   int64_t lane_stride, inner_stride, lanes, inner;
-  bool is_packed;  // 16 bytes at a time, along the dimension of stride 1
+  bool is_packed;  // read 16 bytes at a time, along the dimension of stride 1
 };
 
-// Steps of the inner dimension that are in shared memory, and the length of a lane there: rows of 16-bit
-// elements begin in different banks.
+// The number of steps of the inner dimension that are in shared memory; below, the length of a lane there,
+// padded so that rows of 16-bit elements begin in different banks.
 template <typename T>
 constexpr int kSteps = sizeof(T) == 2 ? 32 : 16;
 template <typename T>
@@ -34,7 +34,7 @@ __device__ __forceinline__ void copy(float* to, float from) { *to = from; }
 __device__ __forceinline__ void copy(bf16* to, bf16 from) { *to = from; }
 __device__ __forceinline__ void copy(fp16* to, fp16 from) { *to = from; }
 
-// Some lanes and steps of an operand, zeros beyond it.
+// Loads some lanes and steps of an operand, and zeros beyond its end.
 template <typename T>
 __device__ __forceinline__ void load_tile(T (&to)[kTile][kLaneLength<T>], const Operand<T>& from, int64_t lane, int64_t step) {
   constexpr int N = kPack<T>, kAccesses = kTile * kSteps<T> / N;
@@ -65,10 +65,10 @@ __device__ __forceinline__ void load_tile(T (&to)[kTile][kLaneLength<T>], const 
   }
 }
 
-// The sums of a thread. write(row, column, sum) is called for each, with rows and columns of the tile.
+// The sums of a thread. Calls write(row, column, sum) for each sum, with the row and column within the tile.
 template <typename T>
 struct TileSums {
-  float sums[2][4][4] = {};  // 16 rows and 8 columns at a time
+  float sums[2][4][4] = {};  // blocks of 16 rows and 8 columns
 
   __device__ __forceinline__ static int first_row() { return static_cast<int>(threadIdx.x) / 64 * 32; }
   __device__ __forceinline__ static int first_column() { return static_cast<int>(threadIdx.x) / 32 % 2 * 32; }
@@ -146,7 +146,7 @@ struct TileSums<float> {
   }
 };
 
-// The matmuls of all groups.
+// The operands and sizes of the matmuls of all groups.
 template <typename T>
 struct GroupedProducts {
   void* output;
@@ -156,8 +156,8 @@ struct GroupedProducts {
   bool transpose_weights, accumulate, is_left_packed, is_right_packed;
 };
 
-// output[r, n] = sum over K of input[r] op(weights[g]): rows of the tile are rows of a group, columns
-// outputs.
+// Computes output[r, n] = sum over K of input[r] op(weights[g]): rows of the tile are rows of a group,
+// columns are outputs.
 template <typename T>
 struct MatmulShape {
   using Output = T;
@@ -179,12 +179,12 @@ struct MatmulShape {
   }
 };
 
-// gradient[g, n, k] = sum over the rows of the group of outputGradient[r, n] input[r, k].
+// Computes gradient[g, n, k] = sum over the rows r of the group of outputGradient[r, n] input[r, k].
 template <typename T>
 struct GradientShape {
   using Output = float;
 
-  // No tiles for a group without rows if it keeps its old values.
+  // Returns 0, so that there are no tiles, for a group without rows that keeps its old values.
   __device__ __forceinline__ static int64_t rows(const GroupedProducts<T>& p, int64_t group) {
     return p.accumulate && p.groups.end(group) == p.groups.begin(group) ? 0 : p.outputs;
   }
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kTileThreads) multiply_kernel(GroupedProducts<
   MTL_SHARED(T, right, [kTile][kLaneLength<T>]);
   p.groups.check();
   const int64_t columns = Shape::columns(p), column_tiles = (columns + kTile - 1) / kTile;
-  int64_t group = 0, first_tile = 0;  // of the group
+  int64_t group = 0, first_tile = 0;  // first_tile: the group's first
   for (int64_t tile = blockIdx.x;; tile += gridDim.x) {
     for (; group < p.groups.groups; ++group) {
       const int64_t tiles = (Shape::rows(p, group) + kTile - 1) / kTile * column_tiles;
@@ -242,7 +242,8 @@ __global__ void clear_kernel(T* output, int64_t columns, GroupOffsets groups) {
   if (at < groups.rows * columns && at >= groups.used() * columns) set(output + at, 0.0f);
 }
 
-// The number of blocks that run at the same time, but at most the number of possible tiles.
+// Returns a launch with the number of blocks that run at the same time, but at most the number of possible
+// tiles.
 Launch launch_of(int64_t tiles) {
   return grid_of(std::min<int64_t>(tiles, kBlocksOfProcessor * int64_t{gpu_properties().num_multiprocessors}), kTileThreads);
 }

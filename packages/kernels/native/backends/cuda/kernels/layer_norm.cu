@@ -1,9 +1,9 @@
 // layer_norm_forward and layer_norm_backward.
 //
-// Rows that fill whole 16-byte accesses, one per thread of a block, are read once and stay in registers. The
-// backward pass has few blocks: each takes every gridDim.x-th row and keeps the sums for its weight gradients
-// in registers too, so that one pass over memory gives all three gradients. Other rows are processed element
-// by element and read more than once.
+// Rows that fill whole 16-byte accesses, at most one access per thread of a block, are read once and stay in
+// registers. The backward pass has few blocks: each takes every gridDim.x-th row and also keeps the sums for
+// its weight gradients in registers, so that one pass over memory gives all three gradients. Other rows are
+// processed element by element and read more than once.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) forward_kernel(Forward<T> f) {
 #pragma unroll
   for (int i = 0; i < N; ++i) total += x[i];
   const float mean = block_reduce<Sum>(total, shared) / static_cast<float>(f.columns);
-  // the sum of squared differences has no cancellation
+  // summing squared differences avoids cancellation
   float squares = 0.0f;
 #pragma unroll
   for (int i = 0; i < N; ++i) squares += inside ? (x[i] - mean) * (x[i] - mean) : 0.0f;
@@ -83,8 +83,8 @@ struct Backward {
   int64_t rows, columns;
 };
 
-// dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial`
-// receives the block's sums of dy * x_hat and then of dy.
+// Computes dx = rstd * (g - mean(g) - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of
+// `partial` receives the block's sums of dy * x_hat, followed by the sums of dy.
 template <typename T, bool kInput, bool kWeight>
 __global__ void __launch_bounds__(kMaxRowThreads) backward_kernel(Backward<T> b, float* partial) {
   constexpr int N = kPack<T>;
@@ -154,7 +154,7 @@ __global__ void any_input_gradient_kernel(Backward<T> b) {
   }
 }
 
-// Block (x, y): columns of x for rows y, y + gridDim.y, ...
+// Block (x, y) sums columns from x * blockDim.x on over rows y, y + gridDim.y, ...
 template <typename T>
 __global__ void any_weight_gradient_kernel(Backward<T> b, float* partial) {
   const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -186,7 +186,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Partial sums by `num_lines` blocks, then their sum; `run` launches the first pass.
+// Computes partial sums with `num_lines` blocks, then adds them; `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradients(const OpCall& call, const LayerNormRows& by, const Run& run) {
   using Op = LayerNormBackward;
@@ -221,7 +221,7 @@ template <typename T>
 Status any_backward(const OpCall& call, const LayerNormRows& by, const Backward<T>& b) {
   using Op = LayerNormBackward;
   if (call.has(Op::kWeightGradient)) {
-    // before the input gradient, which may overwrite the output gradient's memory
+    // precedes the input gradient, which may overwrite the output gradient's memory
     MTL_RETURN_IF_ERROR(with_weight_gradients(call, by, [&](float* partial) {
       MTL_RUN_KERNEL(call, (any_weight_gradient_kernel<T>), grid_of(ceiling(b.columns, 128), 128, by.num_lines), b,
                      partial);

@@ -1,5 +1,5 @@
-// matmul: cuBLASLt's matmul, and the cases that it does not support: empty sums, biases of another dtype than
-// the output, and biases of shapes and dtypes for which it has no algorithm.
+// matmul: runs cuBLASLt, or our own kernels in the cases that cuBLASLt does not support: empty sums, biases
+// whose dtype is not the output's, and biases of shapes and dtypes for which it has no algorithm.
 #include "ops/matmul.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -9,7 +9,7 @@
 namespace mtl::cuda {
 namespace {
 
-// output[row, column] = bias[column] (+ output): a matmul with no terms.
+// Computes output[row, column] = bias[column] (+ output): a matmul whose sums have no terms.
 template <typename O, typename B>
 __global__ void empty_matmul_kernel(O* output, const B* bias, int64_t size, int64_t columns, bool accumulate) {
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -28,7 +28,7 @@ DType bias_dtype(const OpCall& call) {
   return call.has(Matmul::kBias) ? call.tensor(Matmul::kBias).dtype : call.tensor(Matmul::kOutput).dtype;
 }
 
-// Calls body with a pointer to the output's type and one to the bias's.
+// Calls body with two null pointers, to the output's type and to the bias's type.
 template <typename Body>
 Status for_output_and_bias(const OpCall& call, const Body& body) {
   return for_floating(call, call.tensor(Matmul::kOutput).dtype, [&](auto* output) {

@@ -12,10 +12,10 @@ template <int N>
 __global__ void merge_attention_kernel(float* output, float* log_sum_exp, const float* part_output, const float* part_log_sum_exp,
                                        MergedRows rows) {
   const int64_t row = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / 32;
-  if (row >= rows.count) return;  // a whole warp
+  if (row >= rows.count) return;  // leaves as a whole warp
   const MergedStatistics at = statistics_of_row(rows, row);
   const float whole = log_sum_exp[at.whole], part = part_log_sum_exp[at.part];
-  // 0 where e^(difference) overflows
+  // a factor is 0 where e^(difference) overflows
   const float taken = 1.0f / (1.0f + expf(whole - part)), kept = 1.0f / (1.0f + expf(part - whole));
   const int64_t first = row * rows.head_size;
   for (int64_t d = int64_t{threadIdx.x % 32} * N; d < rows.head_size; d += 32 * N) {

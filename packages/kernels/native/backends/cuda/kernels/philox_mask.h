@@ -1,4 +1,4 @@
-// Dropout masks on the GPU: the generator and the coordinates of core/philox.h.
+// Dropout masks on the GPU, with the generator and the coordinates of core/philox.h.
 #pragma once
 
 #include "backends/cuda/kernels/values.h"
@@ -8,10 +8,10 @@ namespace mtl::cuda {
 
 constexpr int kPhiloxGroup = 64;  // columns that share 16 counters
 
-// The parameters of a mask, other than the coordinates.
+// The parameters of a mask except the coordinates.
 struct DropoutMask {
   PhiloxKey key;
-  uint32_t threshold;  // an element is dropped if its random bits are below; 0: no dropout
+  uint32_t threshold;  // an element is dropped if its random bits are below this; 0: no dropout
   float scale;         // 1 / (1 - probability)
 };
 
@@ -24,16 +24,16 @@ __device__ __forceinline__ MaskRow mask_row(int64_t row, int64_t sample, int64_t
   return {static_cast<uint32_t>(row), philox_sample_low(sample), philox_sample_high(sample, head)};
 }
 
-// The random words of the columns of one counter.
+// Returns the random words for the columns of one counter.
 __device__ __forceinline__ PhiloxBlock mask_words(const DropoutMask& mask, const MaskRow& row, uint32_t counter) {
   return philox(mask.key, counter, row.row, row.sample_low, row.sample_high);
 }
 
-// The factor of one element: 0 or the scale.
+// Returns the factor of one element: 0 or the scale.
 __device__ __forceinline__ float mask_factor(const DropoutMask& mask, const MaskRow& row, int64_t column) {
   const PhiloxBlock block = mask_words(mask, row, philox_column_counter(column));
   const int word = philox_column_word(column);
-  // no run-time index: the words stay in registers
+  // no index that is known only at run time: the words stay in registers
   const uint32_t low = word == 0 ? block.words[0] : block.words[1], high = word == 2 ? block.words[2] : block.words[3];
   return (word < 2 ? low : high) < mask.threshold ? 0.0f : mask.scale;
 }

@@ -1,10 +1,10 @@
 // rms_norm_forward and rms_norm_backward.
 //
-// Rows that fill whole 16-byte accesses, one per thread, are read once and stay in registers. A block has
-// blockDim.x threads per row and blockDim.y rows at a time: many for the heads of query and key norm, one for
-// hidden states. The backward pass has few blocks: each takes every gridDim.x-th group of rows and keeps the
-// sums for its weight gradient in registers too, so that one pass over memory gives both gradients. Other
-// rows are processed element by element and read more than once.
+// Rows that fill whole 16-byte accesses, at most one access per thread, are read once and stay in registers.
+// A block has blockDim.x threads per row and processes blockDim.y rows at a time: many rows for the heads of
+// query and key norm, one row for hidden states. The backward pass has few blocks: each takes every
+// gridDim.x-th group of rows and also keeps the sums for its weight gradient in registers, so that one pass
+// over memory gives both gradients. Other rows are processed element by element and read more than once.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/column_sums.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -14,7 +14,7 @@
 namespace mtl::cuda {
 namespace {
 
-// The blocks for rows of `columns`. The caller sets the grid.
+// Returns the block shape for rows of `columns`. The caller sets the grid.
 template <typename T>
 Launch blocks_of_rows(int64_t columns) {
   const RowBlock block = block_of_rows(columns, kPack<T>);
@@ -23,7 +23,7 @@ Launch blocks_of_rows(int64_t columns) {
   return launch;
 }
 
-// The sum over the threads of a row, the same in each thread.
+// Returns the sum over the threads of a row, the same in each thread.
 __device__ __forceinline__ float row_sum(float value, float* shared) {
   if (blockDim.x > 32) return block_reduce<Sum>(value, shared);
   for (int distance = static_cast<int>(blockDim.x) / 2; distance > 0; distance /= 2) {
@@ -40,7 +40,7 @@ struct Forward {
   RowLayout outputs, inputs;
   int64_t rows, columns;
   float epsilon;
-  const float* squares;  // null: the sums over these columns
+  const float* squares;  // null: this kernel sums over these columns
   float width;
 };
 
@@ -88,11 +88,11 @@ struct Backward {
   const float* rstd;
   RowLayout input_gradients, output_gradients, inputs, addends;
   int64_t rows, columns;
-  const float* products;  // null: the sums over these columns
+  const float* products;  // null: this kernel sums over these columns
   float width;
 };
 
-// Adds the sums of the block's rows, in their order, and writes them to a line of `partial`.
+// Adds the sums of the block's rows, in the order of the rows, and writes the totals to a line of `partial`.
 template <int N>
 __device__ __forceinline__ void write_line(float* partial, const float (&own)[N], int64_t column, int64_t columns) {
   MTL_SHARED(float, sums, [kThreads * N]);
@@ -117,8 +117,8 @@ __device__ __forceinline__ void write_line(float* partial, const float (&own)[N]
   }
 }
 
-// dx = rstd * (g - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial` receives the
-// block's sums of dy * x_hat.
+// Computes dx = rstd * (g - x_hat * mean(g * x_hat)) + addend, with g = dy * weight. A line of `partial`
+// receives the block's sums of dy * x_hat.
 template <typename T, bool kInput, bool kWeight>
 __global__ void __launch_bounds__(kMaxRowThreads) backward_kernel(Backward<T> b, float* partial) {
   constexpr int N = kPack<T>;
@@ -176,7 +176,7 @@ __global__ void any_input_gradient_kernel(Backward<T> b) {
   }
 }
 
-// Block (x, y): columns of x for rows y, y + gridDim.y, ...
+// Block (x, y) sums columns from x * blockDim.x on over rows y, y + gridDim.y, ...
 template <typename T>
 __global__ void any_weight_gradient_kernel(Backward<T> b, float* partial) {
   const int64_t column = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -209,7 +209,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Partial sums by `num_lines` blocks, then their sum; `run` launches the first pass.
+// Computes partial sums with `num_lines` blocks, then adds them; `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradient(const OpCall& call, int64_t num_lines, const Run& run) {
   using Op = RmsNormBackward;

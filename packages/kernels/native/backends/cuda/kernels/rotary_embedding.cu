@@ -15,7 +15,7 @@ struct Rotary {
   const int32_t* positions;
   const float* table;
   int32_t heads, half, size;  // heads per position, rotated pairs and elements of a head
-  float sign;                 // of the angles
+  float sign;                 // direction of the angles
 };
 
 template <bool kInterleaved, typename T, int N>
@@ -28,7 +28,7 @@ __device__ __forceinline__ void rotate_pairs(T* to, const T* from, const float* 
   load(sine, cosines + half);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    // pair i: halves of both vectors, or neighbours in one vector
+    // pair i: the same element of both vectors, or two neighbours in one vector
     float& x = !kInterleaved ? a[i] : 2 * i < N ? a[2 * i] : b[2 * i - N];
     float& y = !kInterleaved ? b[i] : 2 * i + 1 < N ? a[2 * i + 1] : b[2 * i + 1 - N];
     const float s = sine[i] * sign, rotated = x * cosine[i] - y * s;

@@ -5,14 +5,14 @@
 namespace mtl::cuda {
 namespace {
 
-// How scores become weights.
+// The parameters with which scores become weights.
 struct Weighing {
   ScoreFunction function;
-  bool is_over_all;  // a softmax over all experts
+  bool is_over_all;  // whether the softmax is over all experts
   float factor;
 };
 
-// The rows of a block's shared memory.
+// The rows of values in a block's shared memory.
 struct Rows {
   float *logits, *scores, *selection, *of_slots;
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void compute_scores(const Rows& row, const float* log
   __syncthreads();
 }
 
-// A slot's weight is scale(its score).
+// The function from a slot's score to its weight.
 struct Scale {
   bool is_exponential;
   float maximum, divisor;
@@ -67,7 +67,8 @@ struct Forward {
   IndexCheck check;
 };
 
-// Experts of groups that are not kept become -infinity; `sums` has room for one value of each group.
+// Replaces the scores of experts in groups that are not kept by -infinity; `sums` has room for one value of
+// each group.
 __device__ __forceinline__ void keep_groups(const Forward& f, float* selection, float* sums) {
   const int lane = static_cast<int>(threadIdx.x), length = f.num_experts / f.groups,
             most = f.slots / f.kept_groups < length ? f.slots / f.kept_groups : length;
@@ -156,12 +157,12 @@ __global__ void __launch_bounds__(kRowThreads) backward_kernel(Backward b) {
     mean += scale.of(row.of_slots[slot]) * (gradients[slot] * b.how.factor);
   }
   mean = warp_reduce<Sum>(mean);
-  // a wrong index has made the mean NaN, and with it the row
+  // a wrong index has made the mean NaN; the whole row becomes NaN
   for (int e = lane; e < b.num_experts; e += kRowThreads) {
     result[e] = mean != mean ? mean : b.how.is_over_all ? -row.scores[e] * mean : 0.0f;
   }
   __syncthreads();
-  // one lane: an expert may be there twice
+  // runs on one lane, because two slots may have the same expert
   for (int slot = 0; lane == 0 && slot < b.slots; ++slot) {
     const int expert = experts[slot];
     if (!b.check.is_valid(expert)) continue;

@@ -1,4 +1,4 @@
-// Scores and selection of one row of a router: one warp per row, one row per block.
+// Scores and selection of one row of a router. A block has one warp, which computes one row.
 #pragma once
 
 #include "backends/cuda/kernels/block_reduce.h"
@@ -8,19 +8,19 @@
 namespace mtl::cuda {
 
 constexpr int kRowThreads = 32;
-constexpr float kSmallestSum = 1e-20f;  // is added to sums of scores
+constexpr float kSmallestSum = 1e-20f;  // added to sums of scores
 
 __device__ __forceinline__ float infinity() { return __uint_as_float(0x7f800000u); }
 
 __device__ __forceinline__ float sigmoid(float x) { return x < -88.0f ? 0.0f : 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1pf(expf(x > 0.0f ? -x : x)); }
 
-// The score of a logit by sigmoid or sqrt(softplus).
+// Returns the score of a logit by sigmoid or sqrt(softplus).
 __device__ __forceinline__ float score(ScoreFunction function, float x) {
   return function == ScoreFunction::kSigmoid ? sigmoid(x) : sqrtf(softplus(x));
 }
 
-// The derivative of a score by its logit.
+// Returns the derivative of a score by its logit.
 __device__ __forceinline__ float slope(ScoreFunction function, float x) {
   const float s = sigmoid(x);
   if (function == ScoreFunction::kSigmoid) return s == 0.0f ? 0.0f : s * (expf(-x) * s);  // 1 - s = e^-x s
@@ -72,7 +72,7 @@ __device__ __forceinline__ Ranked next_of(const float* values, int first, int co
   return best;
 }
 
-// The same, by all lanes together.
+// Returns the same for all values, computed by all lanes together.
 __device__ __forceinline__ Ranked next_in_row(const float* values, int count, const Ranked& before) {
   Ranked best = next_of(values, static_cast<int>(threadIdx.x), count, kRowThreads, before);
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ __forceinline__ Ranked next_in_row(const float* values, int count, co
   return best;
 }
 
-// The value that scores are ordered by: NaN counts as the largest.
+// Returns the value that scores are ordered by: NaN counts as the largest.
 __device__ __forceinline__ float ordered(float value) { return value != value ? infinity() : value; }
 
 }  // namespace mtl::cuda

@@ -1,6 +1,6 @@
-// router_statistics_forward and router_statistics_backward. One warp per row. In forward a warp adds the rows
-// of a part of a sequence, one after the other, in double; then the parts of each sequence are added in their
-// order.
+// router_statistics_forward and router_statistics_backward. A block has one warp. In forward, a warp adds the
+// rows of a part of a sequence, one after the other, in double; then the parts of each sequence are added in
+// their order.
 #include "backends/cuda/kernels/router_rows.cuh"
 #include "backends/cuda/scratch/router_statistics.h"
 #include "ops/router_statistics.h"
@@ -30,7 +30,7 @@ __device__ __forceinline__ void load_row(float* to, const float* logits, int exp
   __syncthreads();
 }
 
-// In nats, of one lane's experts.
+// Returns the entropy, in nats, of one lane's experts.
 __device__ __forceinline__ float entropy_of(const float* scores, int experts) {
   float sum = 0.0f;
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += kRowThreads) {
@@ -47,14 +47,14 @@ struct Forward {
   ScoreFunction function;
 };
 
-// Block: sequence blockIdx.x / parts, part blockIdx.x % parts.
+// Block b sums part b % parts of sequence b / parts.
 __global__ void __launch_bounds__(kRowThreads) sum_rows_kernel(Forward f) {
   MTL_DYNAMIC_SHARED(bytes);
-  double* const sums = reinterpret_cast<double*>(bytes);  // of scores, then how often an expert counts
+  double* const sums = reinterpret_cast<double*>(bytes);  // sums of scores, then selection counts of experts
   float *const logits = reinterpret_cast<float*>(sums + 2 * f.experts), *const scores = logits + f.experts;
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t sequence = blockIdx.x / static_cast<unsigned>(f.parts), part = blockIdx.x % static_cast<unsigned>(f.parts);
-  const int64_t length = (f.rows - sequence + f.sequences - 1) / f.sequences;  // below 1: no row
+  const int64_t length = (f.rows - sequence + f.sequences - 1) / f.sequences;  // below 1: the sequence has no rows
   for (int e = lane; e < 2 * f.experts; e += kRowThreads) sums[e] = 0.0;
   double squares = 0.0, entropies = 0.0;
   for (int64_t at = length * part / f.parts; at < length * (part + 1) / f.parts; ++at) {

@@ -10,7 +10,7 @@
 namespace mtl::cuda {
 namespace {
 
-// The input of a pass: the ids themselves, or the output of the previous pass.
+// The input of a pass: the ids themselves in the first pass, later the output of the previous pass.
 struct Keys {
   RowIds ids;
   const int32_t *rows, *numbers;  // null in the first pass
@@ -34,7 +34,7 @@ struct Digit {
   __host__ __device__ int count() const { return 1 << bits; }
 };
 
-// counts[digit][tile]
+// Counts the ids with each digit in each tile: counts[digit][tile].
 __global__ void count_digits_kernel(int32_t* counts, Keys keys, Digit digit) {
   MTL_SHARED(int, found, [kMaxDigits]);
   for (int d = static_cast<int>(threadIdx.x); d < digit.count(); d += kThreads) found[d] = 0;
@@ -50,7 +50,7 @@ __global__ void count_digits_kernel(int32_t* counts, Keys keys, Digit digit) {
   }
 }
 
-// The sum of the values of all lower lanes.
+// Returns the sum of the values of all lower lanes.
 __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   int sum = own;
 #pragma unroll
@@ -61,8 +61,8 @@ __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   return sum - own;
 }
 
-// One warp per digit: replaces each count by the sum of the counts of all earlier tiles, and writes the sum
-// over all tiles to totals.
+// Run with one warp per digit: replaces each count by the sum of the counts of all earlier tiles, and writes
+// the sum over all tiles to `totals`.
 __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_digits, int64_t num_tiles) {
   const int digit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -79,7 +79,7 @@ __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_di
   if (lane == 0) totals[digit] = before;
 }
 
-// The lanes with the same digit, among the lanes that have a digit.
+// Returns a mask of the lanes that have the same digit as this lane, among the lanes that have a digit.
 __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits) {
   unsigned same = __ballot_sync(kWholeWarp, has_one);
   for (int bit = 0; bit < bits; ++bit) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits
   return same;
 }
 
-// The start of each digit among all ids, computed from the digit's count; by the first warp.
+// Computes the start of each digit among all ids from the digits' counts. Called by the first warp.
 __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, int num_digits) {
   const int lane = static_cast<int>(threadIdx.x);
   int before = 0;
@@ -102,8 +102,8 @@ __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, 
   }
 }
 
-// A warp has a range of consecutive ids: it counts them first, then places them after the ids of earlier
-// tiles and warps.
+// Moves ids to their positions. A warp has a range of consecutive ids: it first counts them, then places them
+// after the ids of earlier tiles and warps.
 __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const int32_t* counts, const int32_t* totals,
                              Digit digit) {
   MTL_SHARED(int, next, [kWarps][kMaxDigits]);
@@ -122,7 +122,7 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
     row[step] = has_one ? keys.row(first + step * 32) : 0;
     const int own = digit.of(row[step]);
     same[step] = lanes_with(own, has_one, digit.bits);
-    // one lane for all lanes with the digit
+    // one lane adds for all lanes with the same digit
     if (has_one && (same[step] & lanes_before) == 0) next[warp][own] += __popc(same[step]);
     __syncwarp();
   }
@@ -162,7 +162,7 @@ Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRow
   int32_t* const memory = static_cast<int32_t*>(scratch);
   int32_t *const counts = memory + places.counts, *const totals = memory + places.totals;
   int bits = 1;
-  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself stands for no row
+  while (ids.num_rows >> bits != 0) ++bits;  // num_rows itself is the row of ids that select none
   const int num_passes = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   Keys keys = {ids, nullptr, nullptr};
   for (int pass = 0; pass < num_passes; ++pass) {

@@ -1,6 +1,6 @@
-// Element access of kernels: N neighbouring elements at a time as float, in 16-byte accesses if N elements
-// fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that are not aligned to 16
-// bytes.
+// Element access for kernels: N neighbouring elements at a time, converted to float, in 16-byte accesses if N
+// elements fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that are not
+// aligned to 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct alignas(16) Words {
   uint32_t at[4];
 };
 
-// Elements of a 16-byte access.
+// The number of elements in a 16-byte access.
 template <typename T>
 constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 
@@ -56,7 +56,7 @@ __device__ __forceinline__ uint32_t pack(const float* from, const fp16*) {
   return word;
 }
 
-// The elements of a 16-byte access.
+// Converts the elements of a 16-byte access to float.
 template <typename T>
 __device__ __forceinline__ void unpack_all(float (&to)[kPack<T>], const Words& words) {
   constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
@@ -101,8 +101,8 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// e^x: to the last bit or two for float32, as its tests require; a single instruction where the result is
-// rounded to 8 or 11 bits anyway.
+// Returns e^x. Accurate to the last bit or two for float32, as float32's tests require; a single instruction
+// for 16-bit types, whose results are rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);

@@ -1,5 +1,5 @@
-// weighted_sum: one block. A micro-batch has few tokens, and one block adds in a fixed order without a second
-// pass.
+// weighted_sum: one block, because a micro-batch has few tokens, and one block adds in a fixed order without
+// a second pass.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/reductions.h"

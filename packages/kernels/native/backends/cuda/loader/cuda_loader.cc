@@ -17,7 +17,8 @@ std::atomic<const MtlDeviceApi*> device_api{nullptr};
 }  // namespace
 
 Status load_cuda_library(const char* path, const CudaLibrary** library) {
-  // never unloaded: tensors, threads and other addons hold pointers into it until the process ends
+  // never unloaded, because tensors, threads and other addons hold pointers into the library until the
+  // process ends
   void* const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = dlerror();

@@ -6,20 +6,20 @@
 
 namespace mtl {
 
-// Loads libmtl_cuda.so from `path` and checks that its ABI version is this addon's. Fails with
+// Loads libmtl_cuda.so from `path` and checks that its ABI version equals this addon's. Fails with
 // MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
 Status load_cuda_library(const char* path, const CudaLibrary** library);
 
-// Opens a device for this process. Fails as CudaLibrary::open does, and with MTL_CUDA_DEVICE or
-// MTL_CUDA_LIBRARY for a second one.
+// Opens a device for this process. Fails as CudaLibrary::open does; for a second device or library also with
+// MTL_CUDA_DEVICE or MTL_CUDA_LIBRARY.
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information);
 
-// Null until open_cuda succeeded.
+// Return null until open_cuda has succeeded.
 const Backend* cuda_backend();
 const MtlDeviceApi* cuda_device_api();
 const CudaLibrary* opened_cuda_library();
 
-// Returns the properties of the open GPU; of an H100 where none is open.
+// Returns the properties of the open GPU, or the properties of an H100 if none is open.
 GpuProperties cuda_gpu_properties();
 
 }  // namespace mtl

@@ -1,8 +1,8 @@
-// Softmax cross entropy: one block per row. One pass finds the maximum and the sum of exponentials: each
-// thread keeps its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for
-// softmax"), and the pairs are merged in a fixed order. The gradient is a second pass, over a row that is
-// still in the cache when the same launch does both: at most 264 rows of 100 KB are in flight on an H100,
-// half of its 50 MB.
+// Softmax cross entropy: one block per row. The first pass finds the maximum and the sum of exponentials:
+// each thread keeps its own running pair (Milakov and Gimelshein 2018, "Online normalizer calculation for
+// softmax"), and the pairs are merged in a fixed order. The second pass computes the gradient. If the same
+// launch runs both passes, the row is still in the cache: on an H100 at most 264 rows of 100 KB are in
+// flight, half of its L2 cache of 50 MB.
 #include "backends/cuda/loss/cross_entropy.h"
 
 #include "backends/cuda/numbers.cuh"
@@ -12,13 +12,14 @@ namespace {
 
 constexpr float kLog2E = 1.44269504088896340736f, kHidden = -INFINITY;
 constexpr int64_t kMaxWidth = 1 << 30;    // 32-bit column indices; room for a batch of loads past the end
-constexpr int kMaxWarps = 16, kBatch = 4;  // 16-byte loads in flight, per thread
+constexpr int kMaxWarps = 16, kBatch = 4;  // kBatch: 16-byte loads in flight per thread
 
-// e^difference for a difference of at most 0; e^(-infinity - -infinity), between two empty sums, must be 0.
+// Returns e^(from - to), where from - to is at most 0. Returns 0 if `from` is -infinity, also for -infinity -
+// -infinity, between two empty sums.
 MTL_PTX float shrink(float from, float to) { return from == kHidden ? 0.0f : fast_exp2((from - to) * kLog2E); }
 
 struct Pair {
-  float maximum = kHidden, sum = 0.0f;  // of e^(value - maximum)
+  float maximum = kHidden, sum = 0.0f;  // sum of e^(value - maximum)
 
   MTL_PTX void merge(const Pair& other) {
     const float highest = fmaxf(maximum, other.maximum);
@@ -27,7 +28,7 @@ struct Pair {
   }
 };
 
-// Groups of columns as wide as a 16-byte access; `wide`: every row is aligned to 16 bytes.
+// A group of columns as wide as a 16-byte access; `wide`: every row is aligned to 16 bytes.
 template <typename T>
 struct Group {
   static constexpr int kColumns = 16 / static_cast<int>(sizeof(T));
@@ -52,7 +53,7 @@ struct Group {
       if (first + i < end) row[first + i] = values[i];
     }
   }
-  // Columns past the end are -infinity and contribute nothing.
+  // Adds the columns to a pair. Columns past the end are -infinity and contribute nothing.
   MTL_PTX void add_to(Pair& pair) const {
     Pair mine;
 #pragma unroll
@@ -67,7 +68,7 @@ struct Group {
   }
 };
 
-// Returns the same pair in all threads.
+// Merges the pairs of all threads; returns the same pair in all threads.
 MTL_PTX Pair merge_block(Pair pair) {
   MTL_SHARED(Pair, of_warps, [kMaxWarps]);
 #pragma unroll
@@ -89,7 +90,7 @@ MTL_PTX Pair merge_block(Pair pair) {
 struct Row {
   int64_t number;
   int width, num_columns;
-  int64_t label;  // column of this rank; negative or beyond num_columns: on another rank
+  int64_t label;  // column on this rank; negative or beyond num_columns: on another rank
   bool wide;
 };
 
@@ -107,7 +108,8 @@ MTL_PTX Pair row_statistics(const T* logits, const Row& row) {
   return merge_block(pair);
 }
 
-// gradient may be logits: a thread reads a column before it writes it, and no other thread accesses it.
+// Writes the gradient of a row, which may overwrite the logits: a thread reads a column before it writes it,
+// and no other thread accesses the column.
 template <typename T>
 MTL_PTX void write_gradient(T* gradient, const T* logits, const Row& row, float maximum, float sum, float weight) {
   const int step = static_cast<int>(blockDim.x) * Group<T>::kColumns;
@@ -141,8 +143,8 @@ struct Arguments {
   int64_t ignored, first_row;
 };
 
-// The weight of a row: zero if its label is ignored, NaN if it is out of range, which one thread of the row
-// reports.
+// Returns the weight of a row: 0 if its label is ignored, NaN if its label is out of range, which one thread
+// of the row reports.
 MTL_PTX float weight_of(const Arguments& a, int64_t row, bool reports) {
   const int64_t label = a.labels[row];
   const float weight = label == a.ignored ? 0.0f : a.to.weights[row];
@@ -158,7 +160,7 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  // subtract first: added to a large maximum, the logarithm would lose its digits
+  // subtracts first: if the logarithm were added to a large maximum, it would lose its digits
   return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 
@@ -169,7 +171,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps) cross_entropy_kernel(Arguments
   float maximum, sum, label_logit;
   if constexpr (kStatistics) {
     label_logit = has_label(row) ? Numbers<T>::widen(mine[row.label]) : 0.0f;
-    const Pair pair = row_statistics(mine, row);  // barrier: label_logit is read before gradients are written
+    const Pair pair = row_statistics(mine, row);  // has a barrier: label_logit is read before gradients are written
     maximum = pair.maximum;
     sum = pair.sum;
     if (threadIdx.x == 0) {
@@ -212,7 +214,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyRowStatis
 
 template <typename T, bool kStatistics, bool kGradient>
 cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
-  // one batch of loads per thread, if the row has that many columns
+  // threads for one batch of loads each, if the row has enough columns
   const int64_t useful = (rows.width + 32 * kBatch * Group<T>::kColumns - 1) / (32 * kBatch * Group<T>::kColumns);
   const unsigned num_warps = static_cast<unsigned>(useful < 1 ? 1 : useful < kMaxWarps ? useful : kMaxWarps);
   const Launch how = {dim3(static_cast<unsigned>(rows.num_rows)), dim3(32 * num_warps), 0, rows.stream};

@@ -1,5 +1,5 @@
-// The cross entropy operations on CUDA: the contract of ops/cross_entropy.cc with pointers to device memory,
-// and one additional launch for a rank with the whole vocabulary.
+// The cross entropy operations on CUDA: the contract is in ops/cross_entropy.cc, but pointers are to device
+// memory. There is one additional launch, for a rank with the whole vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ struct CrossEntropyRows {
   int64_t first_column;    // global index of column 0
   int64_t num_columns;     // excluding padding
   cudaStream_t stream;
-  // How backward treats labels: labels out of range make loss and gradient NaN, ignored labels make them 0.
+  // The treatment of labels in the backward pass: labels out of range make loss and gradient NaN, ignored
+  // labels make them 0.
   IndexCheck check = {nullptr, "", "", INT64_MAX};
   int64_t ignored = INT64_MIN, first_row = 0;
 };
 
-// All [N].
+// The statistics of each row; all arrays are [N].
 struct CrossEntropyRowStatistics {
   float* row_maximum;
   float* row_sum;
@@ -31,22 +32,23 @@ struct CrossEntropyRowStatistics {
 };
 
 struct CrossEntropyGradient {
-  void* logit_gradient;  // [N, V], of logits' dtype, may be logits itself; null: loss only
+  void* logit_gradient;  // [N, V], of the dtype of logits, may be the logits' memory; null: loss only
   float* loss;           // [N]
   const float* weights;  // [N]
 };
 
-// Each returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise the launch's status.
+// Each function returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise the status
+// of the launch.
 cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to);
 // output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
 cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
                                   int64_t num_rows, cudaStream_t stream);
-// `from` contains the statistics of the whole vocabulary, over all ranks.
+// Computes loss and gradient; `from` contains the statistics of the whole vocabulary, over all ranks.
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
-// cross_entropy_statistics and cross_entropy_backward of the same rows, bit for bit, in one launch: a row's
-// second read hits the cache, so that logits are read from memory once and written once. Writes the
-// statistics too.
+// Does in one launch what cross_entropy_statistics and cross_entropy_backward do for the same rows, with the
+// same bits: a row's second read hits the cache, so that logits are read from memory once and written once.
+// Writes the statistics too.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

@@ -4,9 +4,10 @@ namespace mtl::cuda {
 
 Status cuda_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return ok_status();
-  // kernel errors surface at any later call: the named call is not necessarily the one that failed
+  // errors of kernels surface at any later call: the call named in the message is not necessarily the one
+  // that failed
   cudaGetLastError();
-  constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and related
+  constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and related errors
   const bool is_of_capture = error >= kFirstOfCapture && error <= kLastOfCapture;
   const char* const code = error == cudaErrorMemoryAllocation ? "MTL_OUT_OF_MEMORY" : is_of_capture ? "MTL_CAPTURE" : "MTL_CUDA";
   return error_status(code, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));

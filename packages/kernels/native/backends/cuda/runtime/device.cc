@@ -21,12 +21,12 @@ Device opened;
 
 std::atomic<int> num_reasons_to_keep{0};
 
-// Memory may be requested from the driver while a graph is recorded: a graph has fixed addresses, but its
-// memory need not be older than it. Nor does the graph use memory that the device's arena returns meanwhile:
-// the graph's segments are in use there. The documentation of cudaThreadExchangeStreamCaptureMode lists
-// cudaMalloc and cudaFree among the unsafe calls, which a relaxed thread may make; calls that always conflict
-// with a capture (querying the state of its stream or its events) stay forbidden. NCCL allocates and frees
-// memory in captures in the same way.
+// Allows requests of memory from the driver while a graph is recorded. A graph has fixed addresses, but its
+// memory may be allocated during the recording. The graph does not use memory that the device's arena returns
+// to the driver meanwhile, because the graph's own segments are in use in the arena. The documentation of
+// cudaThreadExchangeStreamCaptureMode lists cudaMalloc and cudaFree among the unsafe calls, which a relaxed
+// thread may make; calls that always conflict with a capture (querying the state of its stream or its events)
+// stay forbidden. NCCL allocates and frees memory in captures in the same way.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -44,8 +44,9 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Waits for the device first: enqueued work may still use the released memory. An error would come from that
-// work; the next call that checks reports it as well.
+// Releases device memory after waiting for the device, because enqueued work may still use the memory. An
+// error of the wait would come from the enqueued work, and is ignored here: the next call that checks for
+// errors reports it as well.
 void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
   discard(cuda_status(cudaFree(data), "cudaFree"));
@@ -74,7 +75,7 @@ Status properties_of(int device, CudaDeviceProperties* properties) {
 Status probe_devices(CudaProbe* probe) {
   *probe = {};
   MTL_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&probe->runtime_version));
-  MTL_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&probe->driver_version));  // 0 where there is no driver
+  MTL_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&probe->driver_version));  // 0 if there is no driver
   if (probe->driver_version == 0) return ok_status();
   const cudaError_t error = cudaGetDeviceCount(&probe->num_devices);
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {

@@ -1,5 +1,5 @@
-// The one GPU of this process: its streams and its memory. Set up by open_device, never torn down: tensors
-// may outlive everything else, and the driver frees everything when the process ends.
+// The one GPU of this process: its streams and its memory. open_device sets them up, and they are never torn
+// down: tensors may outlive everything else, and the driver frees everything when the process ends.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
@@ -12,7 +12,7 @@ namespace mtl::cuda {
 Status probe_devices(CudaProbe* probe);
 Status open_device(int device_index);
 
-// Makes the device current in the calling thread: CUDA keeps the current device per thread, and any thread
+// Makes the device current in the calling thread. CUDA keeps the current device per thread, and any thread
 // may release tensors.
 Status use_device();
 
@@ -24,12 +24,12 @@ cudaStream_t stream_of(MtlStream which);
 inline cudaStream_t compute_stream() { return stream_of(MTL_STREAM_COMPUTE); }
 
 DeviceMemory& device_memory();
-// As MtlDeviceApi::keep_memory.
+// Does what MtlDeviceApi::keep_memory describes.
 void keep_device_memory(int32_t change);
 MemoryArena& pinned_memory();
 
-// For tensors and kernels. Ordered by the compute stream: the next user of the memory runs after the kernels
-// that are enqueued.
+// Allocate and release memory for tensors and kernels. The memory is ordered by the compute stream: its next
+// user runs after the kernels that are already enqueued.
 Status allocate_device_memory(size_t bytes, void** data);
 void release_device_memory(void* data);
 

@@ -18,15 +18,16 @@ int result_of(Status status) {
   return -1;
 }
 
-// Runs a call of the CUDA runtime on the device.
+// Runs a call of the CUDA runtime with the device current.
 template <typename Call>
 int on_device(const char* what, const Call& call) {
   const Status status = use_device();
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// The same for work that is enqueued in a stream. Other streams are not part of a graph. Nor is work in the
-// compute stream from the engines of ranks, whose threads enqueue at any time.
+// Does the same for a call that enqueues work in a stream. Other streams are never part of a graph. Work that
+// the engines of ranks enqueue in the compute stream must not be part of one either: their threads enqueue at
+// any time, so that they wait until no graph is recorded.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);
@@ -68,7 +69,7 @@ int query_event(void* event) {
   const int result = on_device("cudaEventQuery", [&] {
     const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
     is_pending = error == cudaErrorNotReady;
-    if (is_pending) cudaGetLastError();  // must not be an error of the next call
+    if (is_pending) cudaGetLastError();  // must not become an error of the next call
     return is_pending ? cudaSuccess : error;
   });
   if (result != 0) return -1;

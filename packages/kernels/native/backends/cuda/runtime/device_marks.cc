@@ -13,7 +13,7 @@ namespace {
 struct Mark {
   cudaEvent_t event = nullptr;
   bool is_reached = false;
-  // pinned; both null without a copy
+  // pinned memory; both are null if the mark has no copy
   IndexReport* report = nullptr;
   char* copied = nullptr;
   size_t bytes = 0;
@@ -27,7 +27,8 @@ Status reach(Mark* mark) {
   return ok_status();
 }
 
-// The host reads pinned memory only after the event, so the next user of the memory must wait for it as well.
+// Destroys a mark after waiting for its event: the copy writes the mark's pinned memory before the event, so
+// that the memory must not get another user earlier.
 void destroy(void* pointer) {
   const std::unique_ptr<Mark> mark(static_cast<Mark*>(pointer));
   if (mark->event != nullptr) {
@@ -49,7 +50,7 @@ Status enqueue_copy(const void* source, size_t bytes, Mark* mark) {
 }
 
 Status enqueue(const void* source, size_t bytes, Mark* mark) {
-  // with its time: milliseconds are between two events
+  // events record their times, because `milliseconds` returns the time between two events
   MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&mark->event, cudaEventDefault));
   if (source != nullptr) MTL_RETURN_IF_ERROR(enqueue_copy(source, bytes, mark));
   return cuda_status(cudaEventRecord(mark->event, compute_stream()), "cudaEventRecord");

@@ -1,4 +1,4 @@
-// Marks in the compute stream.
+// Marks in the compute stream: events that the host can wait for, with an optional copy to the host.
 #pragma once
 
 #include "core/device_marks.h"

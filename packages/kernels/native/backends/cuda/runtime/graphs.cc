@@ -7,9 +7,10 @@
 namespace mtl::cuda {
 namespace {
 
-// Locked from the beginning of a capture to its end, and by other threads while they enqueue in its stream.
+// Locked from the beginning of a capture to its end, and by other threads while they enqueue in the captured
+// stream.
 std::mutex recorded_stream;
-// The capturing thread's lock on it.
+// The capturing thread's lock on recorded_stream.
 thread_local std::unique_lock<std::mutex> capture;
 
 Status create_memory(void** memory) {
@@ -26,7 +27,8 @@ Status begin_capture() {
   if (capture.owns_lock()) return nested_capture();
   MTL_RETURN_IF_ERROR(use_device());
   std::unique_lock<std::mutex> begun(recorded_stream);
-  // of this thread: others (a library's, a rank's) continue to work in other streams
+  // captures only this thread's calls: other threads (a library's, a rank's) continue to work in other
+  // streams
   MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
   capture = std::move(begun);
   return ok_status();
@@ -52,7 +54,7 @@ Status launch(void* graph) {
   return cuda_status(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), compute_stream()), "cudaGraphLaunch");
 }
 
-// The driver frees it after the last launch has finished.
+// Destroys a graph; the driver frees it after the graph's last launch has finished.
 void destroy(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 }  // namespace

@@ -9,12 +9,12 @@ namespace mtl::cuda {
 
 const GraphFunctions* graph_functions();
 
-// MTL_CAPTURE while a graph is recorded: for work that cannot be part of one.
+// Returns MTL_CAPTURE while a graph is recorded, for work that cannot be part of a graph.
 Status refuse_while_capturing(const char* what);
 
-// While the lock is held, no graph is recorded; waits until another thread's recording has ended. For threads
-// of the process that enqueue in the compute stream: their work must not become part of a graph. Never on the
-// recording thread, which `refuse_while_capturing` detects.
+// Returns a lock; while it is held, no graph is recorded. Waits until another thread's recording has ended.
+// For threads of the process that enqueue in the compute stream, because their work must not become part of a
+// graph. Never called on the recording thread, which `refuse_while_capturing` detects.
 std::unique_lock<std::mutex> between_graphs();
 
 }  // namespace mtl::cuda

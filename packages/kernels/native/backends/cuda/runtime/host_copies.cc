@@ -11,10 +11,10 @@
 namespace mtl::cuda {
 namespace {
 
-// Copies to the device pass through a ring of sections, in pinned memory and in the device's: the copy stream
-// transfers a part while the compute stream is still busy with earlier work, and the compute stream later
-// moves it to its destination. The host waits only when it is a whole ring ahead: about 60 micro-batches of 8
-// x 1,024 tokens.
+// Copies to the device pass through a ring of sections, in pinned memory and in device memory. The copy
+// stream transfers a part to the device's ring while the compute stream is still busy with earlier work;
+// later the compute stream moves the part to its destination. The host waits only when it is a whole ring
+// ahead: about 60 micro-batches of 8 x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;
 constexpr int kNumSections = 8;
 constexpr size_t kAlignment = 256;
@@ -22,7 +22,7 @@ constexpr size_t kAlignment = 256;
 struct Ring {
   char *host = nullptr, *device = nullptr;
   cudaEvent_t is_consumed[kNumSections] = {};  // the compute stream has read all of a section
-  cudaEvent_t has_arrived = nullptr;           // the part that was copied last
+  cudaEvent_t has_arrived = nullptr;           // the part that was copied last has arrived
   int section = 0;
   size_t used = 0;  // bytes used in the section
 };
@@ -44,7 +44,7 @@ Status open_ring() {
   return ok_status();
 }
 
-// The position in the ring for up to `bytes`, and the number of bytes that fit.
+// Finds the position in the ring for up to `bytes`, and the number of bytes that fit there.
 Status take(size_t bytes, size_t* offset, size_t* taken) {
   if (ring.used == kSectionBytes || ring.used + std::min(bytes, kSectionBytes) > kSectionBytes) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(ring.is_consumed[ring.section], compute_stream()));
@@ -84,7 +84,7 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyToHost));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
-  // separate pinned memory: the ring may contain data that is still to be read
+  // uses separate pinned memory, because the ring may contain data that is still to be read
   constexpr size_t kBufferBytes = size_t{4} << 20;
   static void* buffer = nullptr;
   if (buffer == nullptr) MTL_RETURN_IF_ERROR(pinned_memory().allocate(kBufferBytes, &buffer));

@@ -1,5 +1,5 @@
-// Copies between any host memory and the device, through pinned memory, in the order of the calls as seen by
-// the compute stream.
+// Copies between any host memory and the device, through pinned memory. The compute stream sees the copies in
+// the order of the calls.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace mtl::cuda {
 
 // Returns once `source` has been read, without waiting for the device.
 Status copy_from_host(void* destination, const void* source, size_t bytes);
-// Waits for everything enqueued before, and returns with the bytes in `destination`.
+// Waits for all work enqueued before; `destination` has the bytes when the call returns.
 Status copy_to_host(void* destination, const void* source, size_t bytes);
 
 }  // namespace mtl::cuda

@@ -1,5 +1,5 @@
-// The first index out of range that a kernel has read: kernels write it into pinned memory. The host reads it
-// whenever it has waited for the device, and reports it as an error.
+// A report on the first index out of range that a kernel has read. Kernels write it into pinned memory. The
+// host reads it whenever it has waited for the device, and reports it as an error.
 #pragma once
 
 #include "core/index_check.h"
@@ -7,22 +7,24 @@
 namespace mtl::cuda {
 
 struct IndexReport {
-  int32_t is_taken;    // by the thread that writes the rest
+  int32_t is_taken;    // by the thread that writes the other fields
   int32_t is_written;
   WrongIndex wrong;
 };
 
-// Must be called before the first kernel.
+// Allocates the report. Must be called before the first kernel.
 Status open_index_report();
-// Null before open.
+// Returns null before open_index_report.
 IndexReport* index_report();
-// MTL_INDEX if a kernel that the host has waited for has read an index out of range since the last call.
+// Returns MTL_INDEX if, since the last call, a kernel that the host has waited for has read an index out of
+// range.
 Status take_index_report();
 
-// Enqueues that the report moves to `destination`, pinned memory: kernels enqueued later report as if nothing
-// had been reported. (Kernels that are enqueued before the host waits for earlier ones write reports, too.)
+// Enqueues a move of the report to `destination`, which is pinned memory: kernels enqueued later report as if
+// nothing had been reported. (Reports may also come from kernels that are enqueued before the host waits for
+// earlier kernels.)
 Status move_index_report(IndexReport* destination);
-// MTL_INDEX for a report that was moved and waited for.
+// Returns MTL_INDEX for a report with an index; the report must have been moved, and the move waited for.
 Status take_index_report(IndexReport* moved);
 
 }  // namespace mtl::cuda

@@ -1,6 +1,6 @@
-// The scratch memory of one call of an operation: the blocks that its declaration states
-// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). Ordered by the compute stream: the next user of the
-// memory runs after the kernels of this call.
+// The scratch memory of one call of an operation: the blocks that the operation's declaration states
+// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The memory is ordered by the compute stream: its next
+// user runs after the kernels of this call.
 #pragma once
 
 #include "backends/cuda/runtime/device.h"

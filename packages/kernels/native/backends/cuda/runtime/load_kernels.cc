@@ -8,7 +8,7 @@ namespace mtl::cuda {
 
 Status load_kernels() {
   for (const ListedKernel* listed = first_listed_kernel; listed != nullptr; listed = listed->next) {
-    cudaFuncAttributes attributes;  // a kernel has to be loaded for them
+    cudaFuncAttributes attributes;  // the runtime loads a kernel to return its attributes
     MTL_RETURN_IF_CUDA_ERROR(cudaFuncGetAttributes(&attributes, listed->kernel));
   }
   return ok_status();

@@ -1,4 +1,4 @@
-// The report as it is at a point of the compute stream.
+// Moves the index report at a point of the compute stream.
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime/device.h"
 #include "backends/cuda/runtime/index_report.h"
@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// By one thread, between the kernels that write reports.
+// Run by one thread, between the kernels that write reports.
 __global__ void move_index_report_kernel(IndexReport* destination, IndexReport* source) {
   if (threadIdx.x != 0) return;
   *destination = *source;

@@ -1,4 +1,5 @@
-// The kernels of this library by op. A kernel registers itself where it is defined: no list, no switch.
+// The kernels of this library by op. Each kernel registers itself in the file that defines it: there is no
+// central list or switch.
 #pragma once
 
 #include "core/op_call.h"

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-// Headers only: an attached profiler provides the library.
-#if __has_include(<nvtx.h>)  // the emulation's
+// Only headers are needed: an attached profiler provides the library.
+#if __has_include(<nvtx.h>)  // header of the emulation
 #include <nvtx.h>
 #define MTL_HAS_NVTX
 #elif __has_include(<nvtx3/nvToolsExt.h>)

@@ -1,4 +1,5 @@
-// Ranges in the timelines of NVIDIA's profilers (NVTX), if MTL_NVTX is set; otherwise no-ops.
+// Ranges in the timelines of NVIDIA's profilers (NVTX) if MTL_NVTX is set; otherwise the functions do
+// nothing.
 #pragma once
 
 namespace mtl::cuda {

@@ -1,18 +1,18 @@
 #include "backends/cuda/runtime/tensor_map.h"
 
 #if defined(__CUDACC__)
-#include <cuda.h>  // types and constants only: no function of it is called
+#include <cuda.h>  // types and constants only: none of its functions is called
 #endif
 
 namespace mtl::cuda {
 namespace {
 
-// From the driver API, version 12.0: the signature of cuTensorMapEncodeTiled.
+// Constants and the signature of cuTensorMapEncodeTiled, from the driver API, version 12.0.
 constexpr int kFloat16 = 6, kBFloat16 = 9;
 constexpr int kNoInterleave = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzle128 = 3;
 constexpr int kPromote256 = 3;  // L2 fetches 256 bytes
 constexpr int kZerosOutside = 0;
-constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201;  // of CUresult
+constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kInvalidContext = 201;  // values of CUresult
 using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* data, const uint64_t* dims, const uint64_t* strides,
                             const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,
                             int promotion, int outside);
@@ -68,7 +68,7 @@ cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape) {
   if (encode == nullptr) return cudaErrorInsufficientDriver;
   const uint64_t dims[] = {static_cast<uint64_t>(shape.columns), static_cast<uint64_t>(shape.vectors),
                            static_cast<uint64_t>(shape.positions)};
-  // bytes, for all dimensions but the innermost
+  // in bytes, for all dimensions except the innermost
   const uint64_t strides[] = {2 * static_cast<uint64_t>(shape.vector_distance), 2 * static_cast<uint64_t>(shape.position_distance)};
   const uint32_t box[] = {static_cast<uint32_t>(shape.box_columns), 1, static_cast<uint32_t>(shape.box_rows)};
   const uint32_t element_strides[] = {1, 1, 1};

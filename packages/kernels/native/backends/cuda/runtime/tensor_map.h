@@ -1,28 +1,30 @@
-// Descriptions of tensors for Hopper's copy engine (CUtensorMap). The driver creates them; its function is
-// looked up at run time, so that libcuda is not linked.
+// Descriptions of tensors for Hopper's copy engine (CUtensorMap). A function of the driver creates them; it
+// is looked up at run time, so that libcuda is not linked.
 #pragma once
 
 #include "backends/cuda/instructions/hopper.h"
 
 namespace mtl::cuda {
 
-// A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and boxes of it of
-// [box_rows, 1, box_columns]: at most 256 rows, and no more columns than fit in the bytes of `swizzle`.
+// A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and the boxes [box_rows,
+// 1, box_columns] that copies take from it: at most 256 rows, and no more columns than fit in the bytes of
+// `swizzle`.
 struct TensorMapShape {
   const void* data;  // aligned to 16 bytes
-  bool is_half;      // float16, else bfloat16
+  bool is_half;      // true: float16; false: bfloat16
   int64_t positions, vectors, columns;  // columns: a multiple of 8
   int64_t position_distance, vector_distance;  // strides in elements: multiples of 8
   int box_rows, box_columns;
   Swizzle swizzle;
 };
 
-// The runtime's error for a CUresult of the driver; cudaErrorUnknown for results that are not expected from
-// the creation of tensor maps.
+// Converts a CUresult of the driver to an error of the runtime; cudaErrorUnknown for results that the
+// creation of tensor maps is not expected to return.
 cudaError_t status_of_driver(int result);
 
-// cudaErrorInsufficientDriver if the driver lacks the function, cudaErrorInvalidValue if it rejects the
-// shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized if no device is open.
+// Creates a tensor map. Returns cudaErrorInsufficientDriver if the driver lacks the function,
+// cudaErrorInvalidValue if it rejects the shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized
+// if no device is open.
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape);
 
 }  // namespace mtl::cuda

@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Memory to sort ids, and partial sums of rows that span chunks, [chunks, 2, columns].
+// Declares memory to sort ids, and partial sums of rows that span chunks, [chunks, 2, columns].
 Status backward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   using Op = EmbeddingBackward;
   const int64_t num_ids = call.tensor(Op::kOutputGradient).rows(), columns = call.tensor(Op::kTableGradient).dim(-1);

@@ -1,4 +1,4 @@
-// The sorting and division of ids in embedding_backward, which determine its scratch memory.
+// The sort of ids and their division into chunks in embedding_backward, which determine its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -15,7 +15,8 @@ constexpr int64_t kTile = kWarps * kStretch;  // per block
 
 inline int64_t num_tiles(int64_t num_ids) { return ceiling(num_ids, kTile); }
 
-// The layout of a sort's memory, each part 16-byte aligned: two lists of rows and numbers, counts, totals.
+// The layout of a sort's memory: two lists, each of rows and numbers, then counts and totals. Each part is
+// 16-byte aligned.
 struct SortPlaces {
   explicit SortPlaces(int64_t num_ids)
       : list((num_ids + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(num_ids)) {}

@@ -1,18 +1,17 @@
-// The sorting of slots by expert, which determines the scratch memory of group_by_expert and
-// drop_over_capacity.
+// The sort of slots by expert, which determines the scratch memory of group_by_expert and drop_over_capacity.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
 
 namespace mtl::cuda {
 
-constexpr int kSlotsOfTile = kThreads;  // a block's, one for each thread
+constexpr int kSlotsOfTile = kThreads;  // slots of a block's tile, one for each thread
 
 struct SortedSlots {
   int64_t slots, experts;
 
   int64_t tiles() const { return std::max<int64_t>(1, ceiling(slots, kSlotsOfTile)); }
-  // Slots of each expert in each tile, [tiles, experts].
+  // Returns the bytes of the counts of slots of each expert in each tile, [tiles, experts].
   int64_t count_bytes() const { return tiles() * experts * static_cast<int64_t>(sizeof(int32_t)); }
 };
 

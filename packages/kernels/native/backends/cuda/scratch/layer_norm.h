@@ -1,4 +1,4 @@
-// The division of rows in layer_norm_backward, which determines its scratch memory.
+// The division of rows among blocks in layer_norm_backward, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -9,14 +9,14 @@ namespace mtl::cuda {
 
 constexpr int kMaxRowThreads = 1024;
 
-// Tells whether each thread of a block can read its part of a row in one access. `pack`: elements in 16
-// bytes.
+// Tells whether each thread of a block can read its part of a row in one access. `pack`: number of elements
+// in 16 bytes.
 inline bool fits_registers(int64_t columns, int64_t pack) { return columns <= kMaxRowThreads * pack; }
 
 struct LayerNormRows {
   bool is_packed;     // each thread of a block reads its part of a row in one access
-  int threads;        // of a block, where packed
-  int64_t num_lines;  // partial sums of the weight gradients
+  int threads;        // of a block, if packed
+  int64_t num_lines;  // lines of partial sums of the weight gradients
 };
 
 LayerNormRows layer_norm_backward_rows(const OpCall& call, const GpuProperties& gpu);

@@ -1,4 +1,4 @@
-// Selects the fusions of cuBLASLt, and the matmuls that need scratch memory.
+// Decides which fusions of cuBLASLt are used, and which matmuls need scratch memory.
 #pragma once
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -10,13 +10,13 @@ namespace mtl::cuda {
 // Tells whether an environment variable has this value.
 bool is_set_to(const char* variable, const char* value);
 
-// Tells whether a fusion is worth using, where the library has it. On Hopper the library computes the bias
+// Tells whether a fusion is worth using, if the library has it. On Hopper the library computes the bias
 // gradient of 16-bit operands into float32 only in kernels with Ampere's instructions
-// (cutlass_80_tensorop_s16816gemm_bgradb; its Hopper kernels, sm90_xmma and nvjet, do not). This is predicted
-// to cost the matmul more time than a pass over the output gradient.
+// (cutlass_80_tensorop_s16816gemm_bgradb; its Hopper kernels, sm90_xmma and nvjet, do not compute it). This
+// is predicted to slow the matmul by more time than a pass over the output gradient takes.
 bool fuses(FusedWith fused, const GpuProperties& gpu);
 
-// Tells whether linear_weight_gradient asks the library for its matmul and bias gradient in one.
+// Tells whether linear_weight_gradient asks the library for the matmul and the bias gradient in one call.
 bool fuses_bias_gradient(const OpCall& call, const GpuProperties& gpu);
 
 // Tells whether matmul converts its bias to the dtype of its output.

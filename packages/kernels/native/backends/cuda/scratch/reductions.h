@@ -6,13 +6,14 @@
 namespace mtl::cuda {
 
 constexpr int kRowsAtOnce = 8;      // rows that a block of sum_rows reads at a time
-constexpr int64_t kMaxLines = 256;  // partial sums of a column
+constexpr int64_t kMaxLines = 256;  // lines of partial sums per column
 
-// Rows per line, so that there are few lines; depends only on the shape.
+// Returns the number of rows that are summed into one line of partial sums, so that there are few lines;
+// depends only on the shape.
 inline int64_t rows_per_line_of(int64_t rows) { return std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines)); }
 inline int64_t num_lines_of(int64_t rows) { return ceiling(rows, rows_per_line_of(rows)); }
 
-constexpr int kSquareAccesses = 8;  // of 4 floats by each thread
+constexpr int kSquareAccesses = 8;  // accesses of 4 floats by each thread
 constexpr int64_t kSquaresChunk = int64_t{kThreads} * 4 * kSquareAccesses;
 
 }  // namespace mtl::cuda

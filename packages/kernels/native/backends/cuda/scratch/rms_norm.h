@@ -1,22 +1,22 @@
-// The division of rows in rms_norm_backward, which determines its scratch memory.
+// The division of rows among blocks in rms_norm_backward, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/layer_norm.h"
 
 namespace mtl::cuda {
 
-// The threads of a block: `x` for each of `y` rows.
+// The threads of a block: `x` threads for each of `y` rows.
 struct RowBlock {
   int x, y;
 };
 
-// A power of two of threads for each short row, so that a warp has whole rows; whole warps for each long one.
-// `pack`: elements in 16 bytes.
+// Returns the threads of a block: a power of two for each short row, so that a warp has whole rows; whole
+// warps for each long row. `pack`: number of elements in 16 bytes.
 RowBlock block_of_rows(int64_t columns, int64_t pack);
 
 struct RmsNormRows {
   bool is_packed;     // each thread of a block reads its part of a row in one access
-  int64_t num_lines;  // partial sums of the weight gradient
+  int64_t num_lines;  // lines of partial sums of the weight gradient
 };
 
 RmsNormRows rms_norm_backward_rows(const OpCall& call, const GpuProperties& gpu);
